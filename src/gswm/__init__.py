@@ -1,0 +1,1 @@
+"""Object-centric world models for video."""

@@ -1,0 +1,7 @@
+"""`python -m gswm` is the command `gswm`."""
+
+import sys
+
+from gswm.cli import main
+
+sys.exit(main())

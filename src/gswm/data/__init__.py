@@ -1,0 +1,1 @@
+"""Data: the paper's worlds, files, your own videos, and training batches."""

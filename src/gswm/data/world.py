@@ -1,0 +1,45 @@
+"""What a world is: a source of episodes, with the truth about each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+
+from gswm.data.episode import Episodes
+
+SplitName = Literal["train", "val", "test"]
+MEMORY = 1 << 30
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which episodes of a world a data set has: the first `episodes` of those of `seed`."""
+
+    seed: int
+    episodes: int
+
+
+class World(Protocol):
+    """A simulator that advances and draws many episodes at once."""
+
+    name: str
+    num_frames: int
+    image_size: int
+    num_objects: int
+    """Slots for objects, some of which may be empty."""
+    splits: dict[SplitName, Split]
+
+    def episodes(
+        self,
+        seed: int,
+        n: int | None = None,
+        device: str | torch.device = "cpu",
+        memory: int = MEMORY,
+    ) -> Iterator[Episodes]:
+        """The first `n` episodes of `seed`, or all of them, without end, in chunks.
+
+        Episode i of a seed is the same for every `n` and device, and however it is chunked. A
+        chunk's making takes no more than about `memory` bytes.
+        """
+        ...

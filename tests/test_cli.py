@@ -1,0 +1,49 @@
+"""The command line: help for everything, and one line for whatever goes wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gswm.cli import COMMANDS, main
+
+
+def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, command in COMMANDS.items():
+        assert [line for line in lines if line.split("  ")[1:2] == [name]], name
+        assert command.line.endswith(".")
+        assert len(command.line) < 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([*name.split(), "--help"])
+    assert not stop.value.code
+    assert COMMANDS[name].line.rstrip(".") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "args", [["nonsense"], ["data", "nonsense"], ["data", "make", "--no-such"]]
+)
+def test_a_mistake_is_one_line_and_exit_2(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert said.err.startswith("gswm: ")
+
+
+def test_python_m_gswm_is_the_command() -> None:
+    run = subprocess.run([sys.executable, "-m", "gswm", "--help"], capture_output=True, text=True)
+    assert run.returncode == 0
+    assert "data make" in run.stdout
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys, gswm.cli; gswm.cli.main(['--help']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

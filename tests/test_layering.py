@@ -1,0 +1,50 @@
+"""The package is read in one order: a module imports only what stands above it."""
+
+import ast
+from pathlib import Path
+
+import gswm
+
+ORDER = [
+    *("errors", "shapes"),
+    *("data.episode", "data.world", "data.sprites"),
+    *("commands.data",),
+    *("cli", "__main__"),
+]
+LONGEST = 300
+ROOT = Path(gswm.__file__).parent
+FILES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts): file
+    for file in ROOT.rglob("*.py")
+    if file.name != "__init__.py"
+}
+
+
+def imported(file: Path) -> set[str]:
+    """The modules of this package that `file` imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gswm"):
+            module = (node.module or "").removeprefix("gswm").removeprefix(".")
+            inside = [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
+            names |= {name if name in FILES else module for name in inside}
+        elif isinstance(node, ast.Import):
+            names |= {a.name.removeprefix("gswm.") for a in node.names if a.name[:5] == "gswm."}
+    return names - {""}
+
+
+def test_every_module_has_a_place() -> None:
+    assert sorted(FILES) == sorted(ORDER)
+
+
+def test_imports_go_down() -> None:
+    rank = {name: i for i, name in enumerate(ORDER)}
+    for name, file in FILES.items():
+        for other in imported(file):
+            assert rank.get(other, -1) < rank[name], f"{name} imports {other}"
+
+
+def test_no_file_holds_two_ideas() -> None:
+    assert {
+        n: k for n, f in FILES.items() if (k := len(f.read_text().splitlines())) > LONGEST
+    } == {}

@@ -6,8 +6,13 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "shapes"),
+    *("errors", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.sprites"),
+    *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
+    *("model.rendering", "model.context", "model.interaction", "model.situation"),
+    *("model.propagation", "model.discovery", "model.objective", "model.noise"),
+    *("model.schedule", "model.gswm"),
+    *("recipes", "weights"),
     *("commands.data",),
     *("cli", "__main__"),
 ]

@@ -1,1 +1,47 @@
-"""Object-centric world models for video."""
+"""Object-centric world models for video.
+
+model = gswm.build("two-layer")          a recipe's model, untrained
+model = gswm.load("weights.safetensors") a trained one
+track = model.infer(video)               its objects, frame by frame
+future = model.imagine(video, given=10, steps=90, futures=16)
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gswm.errors import UserError
+    from gswm.recipes import RECIPES, Recipe, build, recipe
+    from gswm.weights import load, save
+    from gswm.world_model import Track, WorldModel
+
+try:
+    __version__ = version("gswm")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0+source"
+
+HOME = {
+    "UserError": "gswm.errors",
+    **dict.fromkeys(["RECIPES", "Recipe", "build", "recipe"], "gswm.recipes"),
+    **dict.fromkeys(["load", "save"], "gswm.weights"),
+    **dict.fromkeys(["Track", "WorldModel"], "gswm.world_model"),
+}
+__all__ = [
+    "RECIPES",
+    "Recipe",
+    "Track",
+    "UserError",
+    "WorldModel",
+    "build",
+    "load",
+    "recipe",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What a user imports, when it is asked for: `gswm --help` does not wait for torch."""
+    if name not in HOME:
+        raise AttributeError(f"module 'gswm' has no attribute '{name}'")
+    return getattr(import_module(HOME[name]), name)

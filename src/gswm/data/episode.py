@@ -5,12 +5,13 @@ the frame, x then y, pixel i covering [i, i + 1); times are frames. A slot that 
 has id 0 and is not present.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float64, Int, UInt8
 from torch import Tensor
+
+from gswm.records import map_tensors
 
 
 @dataclass(frozen=True)
@@ -59,34 +60,8 @@ class Episodes:
         return len(self.video)
 
     def __getitem__(self, which: slice | Tensor) -> "Episodes":
-        return self.map(lambda tensor: tensor[which])
+        return map_tensors(lambda tensor: tensor[which], self)
 
     def to(self, device: str | torch.device) -> "Episodes":
         """The same episodes, on `device`."""
-        return self.map(lambda tensor: tensor.to(device))
-
-    def map(self, fn: Callable[[Tensor], Tensor]) -> "Episodes":
-        """`fn` of every tensor."""
-        parts = {
-            part.name: replace(
-                record, **{f.name: fn(getattr(record, f.name)) for f in fields(record)}
-            )
-            for part in fields(self)
-            if (record := getattr(self, part.name)) is not None and part.name != "video"
-        }
-        return replace(self, video=fn(self.video), **parts)
-
-
-def concatenate(parts: list[Episodes]) -> Episodes:
-    """All episodes of `parts`, in order."""
-    first = parts[0]
-
-    def joined(part: str):
-        if (record := getattr(first, part)) is None:
-            return None
-        records = [getattr(p, part) for p in parts]
-        names = [f.name for f in fields(record)]
-        return replace(record, **{n: torch.cat([getattr(r, n) for r in records]) for n in names})
-
-    video = torch.cat([p.video for p in parts])
-    return Episodes(video, joined("truth"), joined("corridors"))
+        return map_tensors(lambda tensor: tensor.to(device), self)

@@ -1,0 +1,75 @@
+"""The two distributions of the paper, and their divergences (B.1, B.2).
+
+Randomness comes from outside: a distribution is drawn from with a noise that its caller made,
+and zero noise gives its mean. So a step is a function of its inputs, the same noise gives the
+same step on every path through the code, and nothing here breaks a compiled graph.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+Values = Float[Tensor, "*shape"]
+
+SMALLEST_STD = 1e-4
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(mean, std²), every element on its own."""
+
+    mean: Values
+    std: Values
+
+    @staticmethod
+    def of(params: Float[Tensor, "*batch params"]) -> "Gaussian":
+        """From what a network puts out: the mean, then the std before its softplus (B.2)."""
+        mean, std = params.float().chunk(2, dim=-1)
+        return Gaussian(mean, F.softplus(std) + SMALLEST_STD)
+
+    def draw(self, noise: Values) -> Values:
+        """A sample, for standard normal noise; gradients pass through it."""
+        return self.mean + self.std * noise
+
+    def kl(self, p: "Gaussian") -> Values:
+        """KL(self ‖ p)."""
+        ratio = self.std / p.std
+        shift = (self.mean - p.mean) / p.std
+        return 0.5 * (ratio**2 + shift**2 - 1) - ratio.log()
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """One with probability ρ = σ(logit), relaxed to (0, 1) when drawn."""
+
+    logit: Values
+
+    @property
+    def rho(self) -> Values:
+        """The probability of a one."""
+        return self.logit.sigmoid()
+
+    def draw(self, noise: Values, tau: float = 1.0) -> Values:
+        """A relaxed sample at temperature tau, for logistic noise."""
+        return ((self.logit + noise) / tau).sigmoid()
+
+    def kl(self, p: float) -> Values:
+        """KL(self ‖ Bernoulli(p)), of the unrelaxed distributions, for p as small as 1e-10 too."""
+        one = F.logsigmoid(self.logit) - math.log(p)
+        zero = F.logsigmoid(-self.logit) - math.log1p(-p)
+        return self.rho * one + (1 - self.rho) * zero
+
+
+def normal_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Noise for a Gaussian."""
+    return torch.randn(shape, generator=generator, device=generator.device)
+
+
+def logistic_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Noise for a relaxed Bernoulli."""
+    uniform = torch.rand(shape, generator=generator, device=generator.device)
+    return uniform.clamp(1e-6, 1 - 1e-6).logit()

@@ -1,0 +1,117 @@
+"""Context (§3.2, A.1): the background, and how it changes.
+
+An LSTM for the prior and one for the posterior, both fed with z_ctx; the posterior sees x_t too:
+
+    prior       z_ctx ~ N(MLP_ctx_prior(h))            h ← RNN_ctx_prior(z_ctx, h)
+    posterior   z_ctx ~ N(MLP_ctx_post([ĥ, e_frame]))  ĥ ← RNN_ctx_post(z_ctx, ĥ)
+    both        μ_bg = σ(Deconv_ctx(z_ctx))            e_frame = Conv_ctx(x_t)
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.distributions import Gaussian
+from gswm.networks import MLP, Encoder, FrameDecoder
+from gswm.objects import LSTMState, Sizes
+from gswm.records import stack
+from gswm.shapes import Video
+
+Noise = Float[Tensor, "batch time context"]
+
+
+@dataclass(frozen=True)
+class ContextState:
+    """What the context carries on: both RNNs after the last z_ctx."""
+
+    h_prior: LSTMState
+    h_post: LSTMState
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """The context of some frames."""
+
+    states: list[ContextState]
+    """After each frame."""
+    mu_bg: Video
+    q: Gaussian
+    p: Gaussian
+
+
+class Context(nn.Module):
+    """The background."""
+
+    def __init__(self, sizes: Sizes, image_size: int) -> None:
+        super().__init__()
+        z, hidden, e = sizes.context, sizes.hidden, sizes.encoding
+        channels = [3, 64, 128, 256, 512] + [512] * (image_size // 64 - 1)
+        self.conv = Encoder(image_size, channels, e, first_kernel=7)
+        self.deconv = FrameDecoder(z, image_size)
+        self.rnn_prior = nn.LSTMCell(z, hidden)
+        self.rnn_post = nn.LSTMCell(z, hidden)
+        self.mlp_prior = MLP(hidden, [e, e], 2 * z)
+        self.mlp_post = MLP(hidden + e, [e, e], 2 * z)
+        self.h_0 = nn.Parameter(torch.randn(2, 2, hidden))
+
+    def start(self, batch: int) -> ContextState:
+        """Before the first frame."""
+        h_prior, h_post = self.h_0.expand(batch, 2, 2, -1).unbind(1)
+        return ContextState(LSTMState(*h_prior.unbind(1)), LSTMState(*h_post.unbind(1)))
+
+    def imagine(self, state: ContextState, noise: Noise) -> Contexts:
+        """p(z_ctx | earlier z_ctx), for as many frames as there is noise for."""
+        return self.run(state, noise, None)
+
+    def infer(self, state: ContextState, noise: Noise, video: Video) -> Contexts:
+        """q(z_ctx | x_t, earlier z_ctx), for every frame of `video`."""
+        return self.run(state, noise, self.conv(video.flatten(0, 1)).unflatten(0, video.shape[:2]))
+
+    def run(
+        self, state: ContextState, noise: Noise, e_frame: Float[Tensor, "batch time e"] | None
+    ) -> Contexts:
+        """z_ctx from the posterior where there are frames, from the prior where there are none."""
+        states, zs, qs, ps = [], [], [], []
+        for t in range(noise.shape[1]):
+            q = p = Gaussian.of(self.mlp_prior(state.h_prior.h))
+            if e_frame is not None:
+                q = Gaussian.of(self.mlp_post(torch.cat([state.h_post.h, e_frame[:, t]], dim=-1)))
+            z_ctx = q.draw(noise[:, t])
+            h_prior = self.rnn_prior(z_ctx, (state.h_prior.h, state.h_prior.c))
+            h_post = self.rnn_post(z_ctx, (state.h_post.h, state.h_post.c))
+            state = ContextState(LSTMState(*h_prior), LSTMState(*h_post))
+            states.append(state)
+            zs.append(z_ctx)
+            qs.append(q)
+            ps.append(p)
+        z_ctx = torch.stack(zs, dim=1)
+        mu_bg = self.deconv(z_ctx.flatten(0, 1)).sigmoid().unflatten(0, z_ctx.shape[:2])
+        return Contexts(states, mu_bg, stack(qs, dim=1), stack(ps, dim=1))
+
+
+class NoContext(nn.Module):
+    """A black background, for worlds that have none (B.1)."""
+
+    def __init__(self, image_size: int) -> None:
+        super().__init__()
+        self.image_size = image_size
+        self.nothing: Tensor
+        self.register_buffer("nothing", torch.zeros(()), persistent=False)
+
+    def start(self, batch: int) -> ContextState:
+        """Nothing is carried on."""
+        nothing = self.nothing.expand(batch, 0)
+        return ContextState(LSTMState(nothing, nothing), LSTMState(nothing, nothing))
+
+    def imagine(self, state: ContextState, noise: Noise) -> Contexts:
+        """Black frames, as many as there is noise for."""
+        batch, time = noise.shape[:2]
+        mu_bg = self.nothing.expand(batch, time, 3, self.image_size, self.image_size)
+        standard = Gaussian(noise[..., :0], noise[..., :0])
+        return Contexts([state] * time, mu_bg, standard, standard)
+
+    def infer(self, state: ContextState, noise: Noise, video: Video) -> Contexts:
+        """Black frames."""
+        return self.imagine(state, noise)

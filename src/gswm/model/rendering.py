@@ -1,0 +1,83 @@
+"""Rendering (§2, A.4): objects and a background into a frame.
+
+Each object is decoded to a small glimpse, put in its box on a canvas of its own, and the
+canvases are laid over each other by depth:
+
+    [y_att, α_att] = σ(Deconv_what(o_what))
+    α̂_att = α_att · o_pres        ŷ_att = α̂_att · y_att
+    y_k = ST⁻¹(ŷ_att, o_where)    α_k = ST⁻¹(α̂_att, o_where)
+    w_k = α_k σ(o_depth_k) / Σ_j α_j σ(o_depth_j)
+    μ_fg = Σ_k w_k y_k            α = Σ_k w_k α_k
+    μ = μ_fg + (1 - α) μ_bg
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.geometry import paste
+from gswm.networks import GlimpseDecoder, per_object
+from gswm.objects import Attributes
+from gswm.records import map_tensors, stack
+from gswm.shapes import Frame, Mask, Scalars, Video
+
+EPS = 1e-5
+CHUNK = 256
+"""How many frames are drawn at once where no gradient is wanted."""
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """All objects of a frame, drawn."""
+
+    mu_fg: Frame
+    alpha: Mask
+
+    def over(self, mu_bg: Frame) -> Frame:
+        """μ: the frame, with the background where no object is."""
+        return self.mu_fg + (1 - self.alpha) * mu_bg
+
+
+class Renderer(nn.Module):
+    """Draws objects."""
+
+    def __init__(self, num_what: int, image_size: int) -> None:
+        super().__init__()
+        self.image_size = image_size
+        self.deconv_what = GlimpseDecoder(num_what, 4)
+
+    def draw(self, objects: Sequence[Attributes], mu_bg: Video) -> Video:
+        """μ of every frame, all at once; in parts where no gradient is wanted."""
+        time = mu_bg.shape[1]
+        part = time if torch.is_grad_enabled() else max(1, CHUNK // len(mu_bg))
+        frames = []
+        for t in range(0, time, part):
+            o = stack(objects[t : t + part], dim=1)
+            bg = mu_bg[:, t : t + part]
+            foreground = self(map_tensors(lambda x: x.flatten(0, 1), o))
+            frames.append(foreground.over(bg.flatten(0, 1)).unflatten(0, bg.shape[:2]))
+        return torch.cat(frames, dim=1)
+
+    def forward(self, o: Attributes) -> Foreground:
+        """Every object in its box, the near over the far."""
+        y_att, alpha_att = per_object(self.deconv_what, o.what).sigmoid().split([3, 1], dim=2)
+
+        alpha_att = alpha_att * o.pres[..., None, None]
+        y_att = alpha_att * y_att
+        layers = paste(torch.cat([y_att, alpha_att], dim=2), o.xy, o.hw, self.image_size)
+        y, alpha = layers.split([3, 1], dim=2)
+        return compose(y, alpha, o.depth)
+
+
+def compose(
+    y: Float[Tensor, "batch object 3 height width"],
+    alpha: Float[Tensor, "batch object 1 height width"],
+    depth: Scalars,
+) -> Foreground:
+    """Layers into one image. A pixel is shared by the objects on it, by α_k σ(depth_k)."""
+    w = alpha * depth.sigmoid()[..., None, None]
+    w = w / (w.sum(dim=1, keepdim=True) + EPS)  # 0 where there is no object
+    return Foreground(mu_fg=(w * y).sum(dim=1), alpha=(w * alpha).sum(dim=1))

@@ -1,0 +1,50 @@
+"""Curriculum and annealing (§3.4.2, B.1), as functions of the step and of nothing else."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Anneal:
+    """A number that goes in a straight line from `start` to `end`, or stays if they are equal."""
+
+    start: float
+    end: float
+    from_step: int = 0
+    to_step: int = 1
+
+    def at(self, step: Tensor) -> Float[Tensor, ""]:
+        """Its value; `step` may be on any device, and is not brought to the host."""
+        share = ((step - self.from_step) / (self.to_step - self.from_step)).clamp(0, 1)
+        return self.start + (self.end - self.start) * share
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What does not change from one step to the next, but a few times in a training."""
+
+    length: int
+    """T: frames a video."""
+    background_only: bool = False
+    """Whether the objects are left out."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What changes with the step."""
+
+    lengths: tuple[tuple[int, int], ...] = ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
+    """The curriculum: (from which step, T)."""
+    background_only: int = 0
+    """For so many steps only the background learns."""
+    likelihood_std: Anneal = Anneal(0.2, 0.2)
+    """σ of the pixels. The paper's table calls 0.2 a variance; it is used as a deviation."""
+    hw_prior_mean: Anneal = Anneal(-1.5, -1.5)
+    """Mean of the prior of z̄_hw, before its sigmoid."""
+
+    def stage(self, step: int) -> Stage:
+        """The stage of `step`."""
+        length = [length for start, length in self.lengths if start <= step][-1]
+        return Stage(length, step < self.background_only)

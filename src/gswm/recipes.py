@@ -1,0 +1,175 @@
+"""The paper's experiments, each a function that returns all of its settings (§5, App. B to D).
+
+Where paper and authors' release differ, docs/departures.md says what is here, and why.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from gswm.errors import UserError
+from gswm.model.discovery import DiscoveryConfig
+from gswm.model.gswm import GSWM, GSWMConfig
+from gswm.model.propagation import PropagationConfig, UpdateScales
+from gswm.model.schedule import Anneal, Schedule
+from gswm.objects import Sizes
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Optimization (B.1)."""
+
+    steps: int = 40_000
+    batch: int = 16
+    """Videos a step, over all processes."""
+    lr: float = 3e-4
+    """Adam's, after `warmup` steps; a half cosine then brings it down to `last_lr` of it."""
+    warmup: int = 500
+    last_lr: float = 0.05
+    clip: float = 1.0
+    """Largest norm of all gradients together."""
+    validate_every: int = 2_000
+    validation_episodes: int = 64
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """What to train and validate on."""
+
+    world: str
+    """A world by its name, or an HDF5 file."""
+    episodes: int = 10_000
+    first_frames: int | None = None
+    """Training windows are taken from so many first frames; None for all."""
+    given: int = 10
+    """Frames given when validating."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One experiment."""
+
+    name: str
+    data: DataConfig
+    model: GSWMConfig = field(default_factory=GSWMConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seed: int = 0
+
+
+def interaction() -> Recipe:
+    """3 balls that bounce off each other."""
+    return Recipe("interaction", DataConfig("interaction"))
+
+
+def occlusion() -> Recipe:
+    """3 balls that pass over each other."""
+    return Recipe("occlusion", DataConfig("occlusion"))
+
+
+def two_layer() -> Recipe:
+    """3 red balls over 3 blue ones: interaction and occlusion at once."""
+    return Recipe("two-layer", DataConfig("two-layer"))
+
+
+def two_layer_dense() -> Recipe:
+    """8 small balls in each of two layers."""
+    model = GSWMConfig(
+        num_objects=24,
+        discovery=DiscoveryConfig(grid=8),
+        schedule=Schedule(hw_prior_mean=Anneal(-1.75, -1.75)),
+    )
+    return Recipe("two-layer-dense", DataConfig("two-layer-dense"), model)
+
+
+def single_ball() -> Recipe:
+    """A ball that goes left or right: two modes."""
+    model = GSWMConfig(
+        num_objects=3,
+        propagation=PropagationConfig(proposal_range=(0.2, 0.4)),
+        schedule=Schedule(lengths=((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9))),
+    )
+    train = TrainConfig(steps=10_000)
+    return Recipe("single-ball", DataConfig("single-ball", given=5), model, train)
+
+
+def single_ball_d() -> Recipe:
+    """G-SWM-D: no z_state, and so one mode."""
+    return ablation(single_ball(), "single-ball-d", multimodal=False)
+
+
+def maze() -> Recipe:
+    """Agents that keep to corridors and turn at random."""
+    model = GSWMConfig(
+        num_objects=16,
+        background=True,
+        aux_pres=False,
+        sizes=Sizes(what=16, context=16),
+        propagation=PropagationConfig(
+            proposal_range=(0.1, 0.3), update=UpdateScales(xy=0.5, hw=0.2)
+        ),
+        discovery=DiscoveryConfig(grid=8),
+        schedule=Schedule(
+            lengths=((0, 1), (2_000, 2), (4_000, 4), (6_000, 6), (8_000, 8), (10_000, 10)),
+            background_only=500,
+            likelihood_std=Anneal(0.1, 1.0, 20_000, 25_000),
+            hw_prior_mean=Anneal(-1.75, -1.75),
+        ),
+    )
+    train = TrainConfig(steps=60_000, lr=1e-4)
+    return Recipe("maze", DataConfig("maze", given=5), model, train)
+
+
+def maze_no_mu() -> Recipe:
+    """Ablation "w/o MU": no z_state."""
+    return ablation(maze(), "maze-no-mu", multimodal=False)
+
+
+def maze_no_aoe() -> Recipe:
+    """Ablation "w/o AOE": objects see all of the background."""
+    return ablation(maze(), "maze-no-aoe", situation="whole")
+
+
+def maze_no_sa() -> Recipe:
+    """Ablation "w/o SA": objects see none of it."""
+    return ablation(maze(), "maze-no-sa", situation="off")
+
+
+def obj3d() -> Recipe:
+    """Objects on a plane, and a sphere that knocks them about."""
+    model = GSWMConfig(
+        background=True,
+        propagation=PropagationConfig(
+            proposal_range=(0.1, 0.3), update=UpdateScales(xy=0.6, hw=0.3)
+        ),
+        schedule=Schedule(
+            likelihood_std=Anneal(0.1, 0.1), hw_prior_mean=Anneal(-1.5, -1.75, 0, 10_000)
+        ),
+    )
+    data = DataConfig("obj3d", episodes=2_920, first_frames=30)
+    return Recipe("obj3d", data, model, TrainConfig(steps=100_000, lr=1e-4))
+
+
+def ablation(recipe: Recipe, name: str, **settings: object) -> Recipe:
+    """A recipe with other settings of V-Prop."""
+    propagation = replace(recipe.model.propagation, **settings)
+    return replace(recipe, name=name, model=replace(recipe.model, propagation=propagation))
+
+
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    make().name: make
+    for make in (
+        *(interaction, occlusion, two_layer, two_layer_dense, single_ball, single_ball_d),
+        *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d),
+    )
+}
+
+
+def recipe(name: str) -> Recipe:
+    """A recipe by its name."""
+    if name not in RECIPES:
+        raise UserError(f"there is no recipe '{name}'; there are {', '.join(RECIPES)}")
+    return RECIPES[name]()
+
+
+def build(what: str | Recipe) -> GSWM:
+    """A recipe's model, untrained."""
+    return GSWM((recipe(what) if isinstance(what, str) else what).model)

@@ -1,0 +1,38 @@
+"""Records: frozen dataclasses of tensors, and of other records."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+Record = TypeVar("Record")
+
+
+def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> Record:
+    """A record with `fn` of every tensor of `record`, and of those beside it in `others`.
+
+    What is no tensor (None, a number) stays as it is in `record`.
+    """
+
+    def mapped(value: Any, *rest: Any) -> Any:
+        if isinstance(value, Tensor):
+            return fn(value, *rest)
+        if is_dataclass(value) and not isinstance(value, type):
+            names = [f.name for f in fields(value)]
+            parts = {n: mapped(getattr(value, n), *(getattr(r, n) for r in rest)) for n in names}
+            return type(value)(**parts)
+        return value
+
+    return mapped(record, *others)
+
+
+def stack(records: Sequence[Record], dim: int) -> Record:
+    """Records of equal shapes as one, along a new axis."""
+    return map_tensors(lambda *tensors: torch.stack(tensors, dim), *records)
+
+
+def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
+    """Records as one, along an axis they have."""
+    return map_tensors(lambda *tensors: torch.cat(tensors, dim), *records)

@@ -1,0 +1,80 @@
+"""Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
+
+import types
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gswm.errors import UserError
+
+Settings = TypeVar("Settings")
+
+
+def to_dict(settings: Any) -> dict[str, Any]:
+    """What JSON can hold of `settings`: every value of it."""
+    return asdict(settings)
+
+
+def from_dict(cls: type[Settings], values: Any, where: str = "") -> Settings:
+    """The settings that `to_dict` gave; a value missing, unknown or of another type is refused."""
+    return build(cls, values, where or cls.__name__)
+
+
+def build(kind: Any, value: Any, where: str) -> Any:
+    """A value of type `kind`, from what JSON gave."""
+    origin, args = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, dict):
+            raise UserError(f"{where} must be an object, not {value!r}")
+        hints, names = get_type_hints(kind), {f.name for f in fields(kind)}
+        if wrong := sorted(names ^ set(value)):
+            which = "lacks" if wrong[0] in names else "has an unknown"
+            raise UserError(f"{where} {which} setting '{wrong[0]}'")
+        return kind(**{n: build(hints[n], v, f"{where}.{n}") for n, v in value.items()})
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{where} must be a list, not {value!r}")
+        kinds = [args[0]] * len(value) if args[-1] is ... else args
+        if len(kinds) != len(value):
+            raise UserError(f"{where} must have {len(kinds)} values, not {len(value)}")
+        return tuple(
+            build(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=True))
+        )
+    if origin is Literal:
+        if value not in args:
+            raise UserError(f"{where} must be one of {', '.join(map(repr, args))}, not {value!r}")
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in args:
+            return None
+        return build(next(a for a in args if a is not type(None)), value, where)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise UserError(f"{where} must be {kind.__name__}, not {value!r}")
+    return value
+
+
+def differences(ours: Any, theirs: Any, where: str = "") -> list[str]:
+    """Each value in which two dictionaries of settings differ, one line a value."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = list(dict.fromkeys([*ours, *theirs]))
+        missing = "nothing"
+        lists = [
+            differences(ours.get(k, missing), theirs.get(k, missing), f"{where}.{k}".lstrip("."))
+            for k in keys
+        ]
+        return [line for lines in lists for line in lines]
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        return (
+            []
+            if list(map(repr, flat(ours))) == list(map(repr, flat(theirs)))
+            else [f"{where}: {ours} and {theirs}"]
+        )
+    return [] if ours == theirs else [f"{where}: {ours!r} and {theirs!r}"]
+
+
+def flat(values: Any) -> list[Any]:
+    """All numbers of nested lists, with the brackets between them."""
+    if not isinstance(values, list | tuple):
+        return [values]
+    return ["[", *(x for v in values for x in flat(v)), "]"]

@@ -1,0 +1,72 @@
+"""Weights in a file: a model's tensors as safetensors, and its whole recipe in the header."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from gswm.errors import UserError
+from gswm.model.gswm import GSWM
+from gswm.recipes import Recipe, build
+from gswm.settings import from_dict, to_dict
+
+FORMAT = "gswm-weights-1"
+
+
+def save(
+    path: str | Path,
+    model: GSWM,
+    recipe: Recipe,
+    *,
+    half: bool = False,
+    about: dict[str, Any] | None = None,
+) -> None:
+    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it."""
+    path = Path(path)
+    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    if half:
+        tensors = {k: v.half() for k, v in tensors.items()}
+    header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
+    header["about"] = json.dumps(about or {})
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(tensors, temporary, header)
+        os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot write {path}: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The recipe of a file of weights, and what is said about it."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} is no safetensors file, or is damaged: {error}") from error
+    if header.get("format") != FORMAT:
+        raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
+    recipe = from_dict(Recipe, json.loads(header["recipe"]), where=f"{path}: recipe")
+    return {"recipe": recipe, "about": json.loads(header["about"])}
+
+
+def load(path: str | Path, device: str | torch.device = "cpu") -> GSWM:
+    """A trained model, ready to infer and imagine."""
+    recipe = read_header(path)["recipe"]
+    model = build(recipe)
+    with safe_open(path, framework="pt") as file:
+        tensors = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise UserError(f"{path} does not fit this version of gswm: {error}") from error
+    return model.to(device).eval()

@@ -50,7 +50,7 @@ def build(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
-        raise UserError(f"{where} must be {kind.__name__}, not {value!r}")
+        raise UserError(f"{where} must be {getattr(kind, '__name__', kind)}, not {value!r}")
     return value
 
 

@@ -7,7 +7,7 @@ import gswm
 
 ORDER = [
     *("errors", "shapes"),
-    *("data.episode", "data.world", "data.sprites"),
+    *("data.episode", "data.world", "data.sprites", "data.layouts", "data.hdf5"),
     *("commands.data",),
     *("cli", "__main__"),
 ]

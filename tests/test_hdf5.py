@@ -45,7 +45,7 @@ def disks(positions: torch.Tensor, radius: float, present: torch.Tensor, **known
         order=slot.clone(),
         colors=COLORS[slot % 3] * there,
         ids=(slot + 1) * present,
-        present=present,
+        present=present.clone(),
     )
     return Episodes(drawn(truth), truth, **known)
 
@@ -77,9 +77,9 @@ def maze(slots: int = 5) -> Episodes:
     present[:, :, :3] = True
     grid = torch.zeros(2, 7, 7, dtype=torch.long)
     grid[:, 0] = grid[:, -1] = grid[:, :, 0] = grid[:, :, -1] = 1
-    at = (cells.flip(-1) + 0.5) * 64 / 7
+    at = (cells.flip(-1).double() + 0.5) * 64 / 7
     frames = torch.stack([at[:, :-1], (at[:, :-1] + at[:, 1:]) / 2], dim=2).flatten(1, 2)
-    positions = torch.cat([frames, at[:, -1:]], dim=1).double()
+    positions = torch.cat([frames, at[:, -1:]], dim=1)
     return disks(positions, 64 / 14, present, corridors=Corridors(grid, cells))
 
 
@@ -215,11 +215,11 @@ def test_a_file_of_the_release_opens(layout: Layout, tmp_path: Path) -> None:
 
 
 def test_layer_1_is_in_front_of_layer_0_and_in_a_layer_the_later_slot(tmp_path: Path) -> None:
-    layers = torch.tensor([1, 0, 1, 0]).expand(1, 1, 4)
-    episodes = disks(random(1, 1, 4, 2), 8.0, torch.ones(1, 1, 4, dtype=torch.bool), layers=layers)
+    layers = torch.tensor([1, 0, 1, 0]).expand(1, 2, 4)
+    episodes = disks(random(1, 2, 4, 2), 8.0, torch.ones(1, 2, 4, dtype=torch.bool), layers=layers)
     truth = read(write(tmp_path / "a.hdf5", "balls", episodes)).truth
     assert truth is not None
-    assert truth.order.tolist() == [[[2, 0, 3, 1]]]
+    assert truth.order.tolist() == [[[2, 0, 3, 1]] * 2]
 
 
 def test_windows_are_those_of_the_whole_episodes(tmp_path: Path) -> None:
@@ -280,20 +280,24 @@ def test_an_existing_file_stays_unless_forced(tmp_path: Path) -> None:
     assert open_file(path).layout == "balls"
 
 
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError, UserError])
-def test_a_run_that_stops_leaves_nothing(stop: type[BaseException], tmp_path: Path) -> None:
-    with pytest.raises(stop), Writer(tmp_path / "a.hdf5", "video") as writer:
+def interrupted(path: Path, stop: type[BaseException], **settings) -> None:
+    with Writer(path, "video", **settings) as writer:
         writer.append(video())
         raise stop
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError, UserError])
+def test_a_run_that_stops_leaves_nothing(stop: type[BaseException], tmp_path: Path) -> None:
+    with pytest.raises(stop):
+        interrupted(tmp_path / "a.hdf5", stop)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_run_that_stops_leaves_the_file_it_would_have_replaced(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", "video", video())
     before = path.read_bytes()
-    with pytest.raises(KeyboardInterrupt), Writer(path, "video", force=True) as writer:
-        writer.append(video())
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(path, KeyboardInterrupt, force=True)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["a.hdf5"]
 
@@ -340,11 +344,9 @@ def test_a_full_disk_is_one_line_and_no_file(
     def full(*_: object) -> None:
         raise OSError(said)
 
-    with pytest.raises(UserError, match=r"a\.hdf5: cannot be written: the disk is full"):  # noqa: SIM117
-        with Writer(tmp_path / "a.hdf5", "video") as writer:
-            writer.append(video())
-            monkeypatch.setattr(h5py.Dataset, "__setitem__", full)
-            writer.append(video())
+    monkeypatch.setattr(h5py.Dataset, "__setitem__", full)
+    with pytest.raises(UserError, match=r"a\.hdf5: cannot be written: the disk is full"):
+        write(tmp_path / "a.hdf5", "video", video())
     assert os.listdir(tmp_path) == []
 
 

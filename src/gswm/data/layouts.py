@@ -182,7 +182,7 @@ def _maze_truth(
     pres: Bool[Tensor, "episode step object"],
 ) -> Truth:
     cell = video.shape[-1] / corridors.grid.shape[-1]
-    at_steps = (corridors.cells.flip(-1) + 0.5) * cell
+    at_steps = (corridors.cells.flip(-1).double() + 0.5) * cell
     between = (at_steps[:, :-1] + at_steps[:, 1:]) / 2
     positions = torch.empty(*video.shape[:2], *at_steps.shape[2:], dtype=torch.float64)
     positions[:, ::2], positions[:, 1::2] = at_steps, between

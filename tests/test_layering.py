@@ -8,6 +8,8 @@ import gswm
 ORDER = [
     *("errors", "shapes"),
     *("data.episode", "data.world", "data.sprites", "data.layouts", "data.hdf5"),
+    *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
+    *("data.speed",),
     *("commands.data",),
     *("cli", "__main__"),
 ]

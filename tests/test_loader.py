@@ -230,12 +230,6 @@ def test_floats_are_from_0_to_1_and_go_where_they_are_wanted(path: Path, place: 
     torch.testing.assert_close(out, bytes_.float() / 255)
 
 
-def test_pictures_of_odd_size_are_gathered_too() -> None:
-    video = torch.randint(256, (3, 5, 3, 3, 3), dtype=torch.uint8)
-    loader = Resident(video, Windows(3, 5, 4), 2, {})
-    assert loader.batch(1).equal(sliced(video.permute(0, 1, 4, 2, 3), 0, 1, 4, 2))
-
-
 def test_videos_are_streamed_where_they_do_not_fit(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

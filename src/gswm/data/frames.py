@@ -84,9 +84,10 @@ def _offsets(
     whole = (1, *imgs.shape[1:])
     if imgs.chunks is None and imgs.id.get_offset() is not None:
         return imgs.id.get_offset() + episodes * int(np.prod(whole))
-    if imgs.chunks != whole or imgs.id.get_create_plist().get_nfilters() or imgs.is_virtual:
+    filters = imgs.id.get_create_plist().get_nfilters()
+    if imgs.chunks != whole or filters or imgs.is_virtual or imgs.file.userblock_size:
         return None
     where = [imgs.id.get_chunk_info_by_coord((int(e), 0, 0, 0, 0)) for e in episodes]
     if any(info.byte_offset is None for info in where):
         return None
-    return np.array([info.byte_offset for info in where]) + imgs.file.userblock_size
+    return np.array([info.byte_offset for info in where])

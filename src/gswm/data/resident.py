@@ -103,15 +103,13 @@ class Resident(Loader):
     ) -> None:
         super().__init__(windows, length, data, as_float)
         self.video = video
-        rows = video.flatten(0, 1).flatten(1)
-        self._rows = rows.view(torch.int64) if rows.shape[1] % 8 == 0 else rows
 
     def _gather(self, step: int | Int64[Tensor, ""], length: int) -> Pictures:
         episode, start = self.windows.at(step, length)
         first = torch.add(start, episode, alpha=self.windows.num_frames)
         frames = first[:, None] + torch.arange(length, device=first.device)
-        rows = self._rows.index_select(0, frames.flatten()).view(torch.uint8)
-        return rows.view(len(first), length, *self.video.shape[2:])
+        pictures = self.video.flatten(0, 1).index_select(0, frames.flatten())
+        return pictures.unflatten(0, frames.shape)
 
 
 class Fresh(Resident):

@@ -12,8 +12,7 @@ the remainder's bias, a relative 2⁻⁶³ times the number of episodes or of st
 does not depend on the length.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Int64
@@ -56,6 +55,7 @@ class Windows:
     rank: int = 0
     ranks: int = 1
     device: str | torch.device = "cpu"
+    _keys: Int64[Tensor, "2 row"] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("num_episodes", "num_frames", "batch", "ranks"):
@@ -68,17 +68,15 @@ class Windows:
             )
         if not 0 <= self.rank < self.ranks:
             raise UserError(f"rank {self.rank} is none of 0 to {self.ranks - 1}")
+        rows = torch.arange(self.rank * self.rows, (self.rank + 1) * self.rows)
+        seed = mix(torch.tensor(signed(self.seed)))
+        keys = mix(seed + 2 * rows + torch.arange(2)[:, None]).to(self.device)
+        object.__setattr__(self, "_keys", keys)
 
     @property
     def rows(self) -> int:
         """Rows of this process."""
         return self.batch // self.ranks
-
-    @cached_property
-    def _keys(self) -> Int64[Tensor, "2 row"]:
-        rows = torch.arange(self.rank * self.rows, (self.rank + 1) * self.rows)
-        seed = mix(torch.tensor(signed(self.seed)))
-        return mix(seed + 2 * rows + torch.arange(2)[:, None]).to(self.device)
 
     def check(self, length: int) -> None:
         """Raise unless there are windows of `length` frames."""

@@ -7,7 +7,9 @@ import gswm
 
 ORDER = [
     *("errors", "settings", "shapes", "records"),
-    *("data.episode", "data.world", "data.sprites"),
+    *("data.episode", "data.world", "data.sprites", "data.layouts", "data.hdf5"),
+    *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
+    *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),

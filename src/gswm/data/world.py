@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -20,6 +20,7 @@ class Split:
     episodes: int
 
 
+@runtime_checkable
 class World(Protocol):
     """A simulator that advances and draws many episodes at once."""
 

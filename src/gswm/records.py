@@ -11,7 +11,7 @@ Record = TypeVar("Record")
 
 
 def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> Record:
-    """A record with `fn` of every tensor of `record`, and of those beside it in `others`.
+    """A record, or a tuple of records, with `fn` of every tensor of it and of its `others`.
 
     What is no tensor (None, a number) stays as it is in `record`.
     """
@@ -23,6 +23,10 @@ def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> R
             names = [f.name for f in fields(value)]
             parts = {n: mapped(getattr(value, n), *(getattr(r, n) for r in rest)) for n in names}
             return type(value)(**parts)
+        if isinstance(value, tuple | list):
+            return type(value)(
+                mapped(v, *together) for v, *together in zip(value, *rest, strict=True)
+            )
         return value
 
     return mapped(record, *others)
@@ -36,3 +40,10 @@ def stack(records: Sequence[Record], dim: int) -> Record:
 def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
     """Records as one, along an axis they have."""
     return map_tensors(lambda *tensors: torch.cat(tensors, dim), *records)
+
+
+def tensors(record: Any) -> list[Tensor]:
+    """Every tensor of a record, in order; one that is in it twice comes twice."""
+    found: list[Tensor] = []
+    map_tensors(lambda tensor: found.append(tensor) or tensor, record)
+    return found

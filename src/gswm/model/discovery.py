@@ -93,13 +93,19 @@ class Discovery(nn.Module):
         is_hw[1:3] = 1
         self.register_buffer("is_hw", is_hw, persistent=False)
 
-    def look(self, video: Video, mu_bg: Video) -> Float[Tensor, "batch time cell e"]:
-        """e_img of every frame."""
+    def look(
+        self, video: Video, mu_bg: Video, keep: Bool[Tensor, "batch time"], num_kept: int
+    ) -> Float[Tensor, "batch time cell e"]:
+        """e_img of every frame; 0 in those in which there is no discovery."""
         x = torch.cat([video, video - mu_bg], dim=2) if self.background else video
-        frames = x.flatten(0, 1).contiguous(memory_format=torch.channels_last)
+        frames = x.flatten(0, 1)
+        first = keep.flatten().to(torch.uint8).argsort(descending=True, stable=True)[:num_kept]
+        frames = frames[first].contiguous(memory_format=torch.channels_last)
         part = len(frames) if torch.is_grad_enabled() else CHUNK
         e_img = torch.cat([self.conv_disc(some) for some in frames.split(part)])
-        return rearrange(e_img, "(b t) e h w -> b t (h w) e", b=len(video))
+        e_img = rearrange(e_img, "frame e h w -> frame (h w) e")
+        everywhere = e_img.new_zeros(keep.numel(), *e_img.shape[1:])
+        return everywhere.index_copy(0, first, e_img).unflatten(0, keep.shape)
 
     def infer(
         self,

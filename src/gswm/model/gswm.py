@@ -117,7 +117,7 @@ class GSWM(nn.Module):
     ) -> tuple[list[Objects], list[Evidence]]:
         """The objects of every frame, and what the objective needs to know of them."""
         seen = self.propagation.situation.survey(contexts.mu_bg)
-        e_img = self.discovery.look(video, contexts.mu_bg)
+        e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept))
         objects, evidence = self.first_frame(e_img[:, 0], noise.frame(0))
         tracked, found = [objects], [evidence]
         for t in range(1, video.shape[1]):
@@ -170,6 +170,10 @@ class GSWM(nn.Module):
         ids = torch.full((batch, slots), NOBODY, device=like.device)
         return Objects(o, z_state, h_prior, h_post, ids, torch.zeros_like(ids[:, 0]))
 
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """The methods that are called frame by frame, each a function of its arguments alone."""
+        return [(self.propagation, "infer"), (self.discovery, "infer")]
+
     # -- use
 
     @torch.no_grad()
@@ -179,7 +183,7 @@ class GSWM(nn.Module):
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
-        noise = self.noise_shape.none(batch, time, keep)
+        noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
         contexts = self.context.infer(self.context.start(batch), noise.context, video)
         objects, _ = self.track(video, contexts, noise)
         return self.as_track(objects, contexts, render=True)
@@ -230,7 +234,7 @@ class GSWM(nn.Module):
         batch = len(state.objects.id)
         state, rows = repeat(state, futures), batch * futures
         keep = torch.zeros(steps, dtype=torch.bool, device=self.device)
-        noise = self.noise_shape.none(rows, steps, keep)
+        noise = self.noise_shape.none(rows, steps, keep, 0)
         if sample:
             generator = generator or torch.Generator(self.device).manual_seed(0)
             drawn = self.noise_shape.of(rows, steps, self.cfg.num_objects, generator)

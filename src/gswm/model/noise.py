@@ -1,6 +1,6 @@
 """All that is random in a step, drawn before it: the rest of the model is a function."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,10 +22,13 @@ class Noise:
     discovery: DiscoveryNoise
     keep: Bool[Tensor, "*batch"]
     """In which frames there is discovery."""
+    kept: tuple[int, ...]
+    """In how many of them, for each video."""
 
     def rows(self, which: slice) -> "Noise":
         """Of some of the videos."""
-        return map_tensors(lambda tensor: tensor[which], self)
+        some = map_tensors(lambda tensor: tensor[which], self)
+        return replace(some, kept=self.kept[which])
 
     def frame(self, t: int) -> "Noise":
         """Of one frame of each video."""
@@ -42,11 +45,13 @@ class NoiseShape:
 
     def draw(self, batch: int, time: int, dropout: float, generator: torch.Generator) -> Noise:
         """Noise to sample with."""
+        kept = frames_kept(batch, time, dropout)
         return Noise(
             normal_noise((batch, time, self.sizes.context), generator),
             PropagationNoise(*self.of(batch, time, self.num_objects, generator)),
             DiscoveryNoise(*self.of(batch, time, self.num_cells, generator)),
-            frames_to_discover_in(batch, time, dropout, generator),
+            frames_to_discover_in(time, kept, generator),
+            kept,
         )
 
     def of(self, batch: int, time: int, num: int, generator: torch.Generator) -> list[Tensor]:
@@ -56,7 +61,7 @@ class NoiseShape:
         noise = [normal_noise(shape, generator) for shape in gaussian]
         return [*noise, logistic_noise((*lead, 1), generator)]
 
-    def none(self, batch: int, time: int, keep: Bool[Tensor, " time"]) -> Noise:
+    def none(self, batch: int, time: int, keep: Bool[Tensor, " time"], num_kept: int) -> Noise:
         """No noise at all: every distribution gives its mean."""
         sizes, zero = self.sizes, torch.zeros((), device=keep.device)
 
@@ -66,19 +71,24 @@ class NoiseShape:
         propagation = PropagationNoise(*zeros(self.num_objects))
         discovery = DiscoveryNoise(*zeros(self.num_cells))
         context = zero.expand(batch, time, sizes.context)
-        return Noise(context, propagation, discovery, keep.expand(batch, time))
+        kept = (num_kept,) * batch
+        return Noise(context, propagation, discovery, keep.expand(batch, time), kept)
+
+
+def frames_kept(batch: int, time: int, dropout: float) -> tuple[int, ...]:
+    """In how many frames of each video there is discovery: the first, and a share of the others.
+
+    The number is fixed, rounded down and up in turn, so that the work of a step does not depend
+    on the draw.
+    """
+    return tuple(1 + int((time - 1) * (1 - dropout) + (row % 2) / 2) for row in range(batch))
 
 
 def frames_to_discover_in(
-    batch: int, time: int, dropout: float, generator: torch.Generator
+    time: int, kept: tuple[int, ...], generator: torch.Generator
 ) -> Bool[Tensor, "batch time"]:
-    """Discovery dropout: the first frame, and a share of the others.
-
-    Every video has a fixed number of them, rounded down and up in turn, so that the work of a
-    step does not depend on the draw.
-    """
-    order = torch.rand((batch, time), generator=generator, device=generator.device)
+    """Discovery dropout: which frames these are."""
+    order = torch.rand((len(kept), time), generator=generator, device=generator.device)
     order[:, 0] = -1
-    row = torch.arange(batch, device=generator.device)
-    kept = 1 + ((time - 1) * (1 - dropout) + (row % 2) / 2).long()
-    return order.argsort(dim=1).argsort(dim=1) < kept[:, None]
+    rank = order.argsort(dim=1).argsort(dim=1)
+    return torch.stack([row < num for row, num in zip(rank, kept, strict=True)])

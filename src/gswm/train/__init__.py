@@ -1,0 +1,1 @@
+"""Training: fast, and impossible to lose. Nothing here knows which model it trains."""

@@ -1,0 +1,173 @@
+"""One training step: windows, noise, loss, gradients, clipping, Adam.
+
+On a GPU the whole step is captured once per stage as a CUDA graph, and the host does no more than
+replay it. What a step does is a function of the seed, the step number and the weights: windows
+and noise are drawn anew from these at every step, so nothing random has to be saved.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from gswm.data.resident import Loader
+from gswm.data.windows import mix, signed
+from gswm.recipes import TrainConfig
+from gswm.train.distributed import Processes
+from gswm.train.fast import Backward
+from gswm.world_model import Loss
+
+WARM_UP = 3
+"""Steps of a stage that are taken before it is captured."""
+
+
+class Trainee:
+    """A model with its optimizer, and the step they are at."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loader: Loader,
+        cfg: TrainConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        processes: Processes,
+        backward: Backward,
+        capture: bool,
+    ) -> None:
+        self.model: Any = model
+        self.loader, self.cfg, self.seed = loader, cfg, seed
+        self.processes, self.backward = processes, backward
+        self.capture = capture
+        self.params = list(model.parameters())
+        self.lr = torch.zeros((), device=device)
+        self.adam = torch.optim.Adam(
+            self.params, lr=self.lr, fused=True, capturable=device.type == "cuda"
+        )
+        self.step = 0
+        self.clock = torch.zeros((), dtype=torch.int64, device=device)
+        self.generator = torch.Generator(device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.stage: Any = None
+        self.taken = 0
+        self.sums: dict[str, Tensor] = {}
+        self.summed = 0
+
+    def advance(self) -> None:
+        """Take one step."""
+        if (stage := self.model.stage(self.step)) != self.stage:
+            self.stage, self.graph, self.taken, self.sums, self.summed = stage, None, 0, {}, 0
+        self.generator.manual_seed(noise_seed(self.seed, self.step))
+        self.loader.prepare(self.step)
+        if not self.capture:
+            self.take()
+        elif self.taken < WARM_UP:
+            with side_stream():
+                self.take()
+        else:
+            if self.graph is None:
+                self.record()
+            assert self.graph is not None
+            self.graph.replay()
+        self.step += 1
+        self.taken += 1
+        self.summed += 1
+
+    def take(self) -> None:
+        """The work of a step."""
+        stage, cfg = self.stage, self.cfg
+        at = self.clock if self.capture else self.step
+        video = self.loader.batch(at, stage.length)
+        noise = self.model.noise(cfg.batch, stage, self.generator)
+        noise = noise.rows(self.processes.rows(cfg.batch))
+        self.lr.copy_(learning_rate(self.clock, cfg))
+        self.adam.zero_grad(set_to_none=True)
+        loss: Loss = self.backward(lambda: self.model.loss(video, noise, self.clock, stage))
+        self.processes.average(p.grad for p in self.params if p.grad is not None)
+        norm = clip_grad_norm_(self.params, cfg.clip, foreach=True)
+        self.adam.step()
+        self.clock += 1
+        self.add_up({"loss": loss.total, **loss.terms, **loss.metrics, "gradient": norm})
+
+    def record(self) -> None:
+        """Capture the step of this stage."""
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        self.adam.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            self.take()
+        self.graph = graph
+
+    def add_up(self, values: dict[str, Tensor]) -> None:
+        """Keep a sum of each, where it was made."""
+        for name, value in values.items():
+            if name in self.sums:
+                self.sums[name] += value.detach()
+            else:
+                self.sums[name] = value.detach().clone()
+
+    def means(self) -> dict[str, float]:
+        """The means since this was last asked, over all processes; the one wait for the device."""
+        if not self.summed:
+            return {}
+        stacked = torch.stack([value.float() for value in self.sums.values()])
+        self.processes.average([stacked])
+        values = (stacked / self.summed).tolist()
+        for value in self.sums.values():
+            value.zero_()
+        self.summed = 0
+        return dict(zip(self.sums, values, strict=True))
+
+    # -- saving
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors to go on from."""
+        named = {f"model.{k}": v for k, v in self.model.state_dict().items()}
+        for name, param in self.model.named_parameters():
+            state = self.adam.state.get(param, {})
+            for key in ("exp_avg", "exp_avg_sq", "step"):
+                if key in state:
+                    named[f"adam.{key}.{name}"] = state[key]
+        return {k: v.detach().cpu() for k, v in named.items()}
+
+    def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
+        """Go on from a checkpoint."""
+        weights = {k.removeprefix("model."): v for k, v in tensors.items() if k[:6] == "model."}
+        self.model.load_state_dict(weights)
+        for name, param in self.model.named_parameters():
+            parts = {k: tensors.get(f"adam.{k}.{name}") for k in ("exp_avg", "exp_avg_sq", "step")}
+            if parts["step"] is None:
+                continue
+            device = self.clock.device
+            self.adam.state[param] = {k: v.to(device) for k, v in parts.items() if v is not None}
+        self.step = step
+        self.clock.fill_(step)
+
+
+def learning_rate(step: Tensor, cfg: TrainConfig) -> Tensor:
+    """Up in a line over `warmup` steps, and down along half a cosine to `last_lr`."""
+    rise = ((step + 1) / max(1, cfg.warmup)).clamp(max=1)
+    fall = (step / cfg.steps).clamp(max=1)
+    share = cfg.last_lr + (1 - cfg.last_lr) * 0.5 * (1 + torch.cos(math.pi * fall))
+    return cfg.lr * rise * share
+
+
+def noise_seed(seed: int, step: int) -> int:
+    """What seeds the noise of a step."""
+    return int(mix(torch.tensor(signed(seed * 0x9E3779B97F4A7C15 + step)))) & (2**63 - 1)
+
+
+@contextmanager
+def side_stream() -> Iterator[None]:
+    """Where a step runs that is to be captured later."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)

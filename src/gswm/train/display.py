@@ -1,0 +1,57 @@
+"""What a person sees of a training: a bar in a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Display:
+    """Reports of a run."""
+
+    def __init__(self, steps: int, batch: int, *, silent: bool = False) -> None:
+        self.steps, self.batch, self.silent = steps, batch, silent
+        self.console = Console(file=sys.stderr)
+        self.bar: Progress | None = None
+        self.since, self.last_step = time.perf_counter(), 0
+
+    @contextmanager
+    def running(self, step: int) -> Iterator[None]:
+        """While steps are taken."""
+        self.since, self.last_step = time.perf_counter(), step
+        if self.silent or not self.console.is_terminal:
+            yield
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self.console) as self.bar:
+            self.bar.add_task("training", total=self.steps, completed=step)
+            yield
+        self.bar = None
+
+    def report(self, step: int, length: int, values: dict[str, float]) -> float:
+        """Say how it goes; frames per second since the last report."""
+        now = time.perf_counter()
+        seconds = max(now - self.since, 1e-9)
+        speed = (step - self.last_step) * self.batch * length / seconds
+        left = (self.steps - step) * seconds / max(1, step - self.last_step)
+        self.since, self.last_step = now, step
+        order = ["loss", *[n for n in values if n == "nll" or n.startswith(("kl", "aux"))]]
+        terms = "  ".join(f"{name} {values[name]:.1f}" for name in order if name in values)
+        text = (
+            f"step {step:>7}  T {length:>2}  {terms}  objects {values.get('objects', 0):.2f}"
+            f"  {speed:,.0f} frames/s"
+        )
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=step)
+            self.tell(text)
+        else:
+            self.tell(f"{text}  {left / 60:.1f} min left")
+        return speed
+
+    def tell(self, text: str) -> None:
+        """One line."""
+        if not self.silent:
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -75,6 +75,13 @@ class Writer:
                 self._data[key][self.episodes :] = array
         self.episodes += len(episodes)
 
+    def truncate(self, episodes: int) -> None:
+        """Take out all but the first `episodes`."""
+        with _writing(self.path):
+            for data in self._data.values():
+                data.resize(episodes, axis=0)
+        self.episodes = episodes
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

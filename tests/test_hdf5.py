@@ -337,18 +337,33 @@ def test_a_file_that_cannot_grow_is_one_line_and_no_file(limit: int, tmp_path: P
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(("code", "said"), [(28, "the disk is full"), (122, "the disk is full")])
 def test_a_full_disk_is_one_line_and_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "Can't write data (file write failed: errno = 28, error message = 'No space left')"
-
     def full(*_: object) -> None:
-        raise OSError(said)
+        raise OSError(f"Can't write data (file write failed: errno = {code}, error message = ...)")
 
     monkeypatch.setattr(h5py.Dataset, "__setitem__", full)
-    with pytest.raises(UserError, match=r"a\.hdf5: cannot be written: the disk is full"):
+    with pytest.raises(UserError, match=rf"a\.hdf5: cannot be written: {said}"):
         write(tmp_path / "a.hdf5", "video", video())
     assert os.listdir(tmp_path) == []
+
+
+def test_no_permission_is_one_line_for_writing_and_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.hdf5", "video", video())
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Unable to open file (errno = 13)")
+
+    monkeypatch.setattr(h5py, "File", denied)
+    with pytest.raises(UserError, match=r"b\.hdf5: cannot be written: permission denied"):
+        write(tmp_path / "b.hdf5", "video", video())
+    with pytest.raises(UserError, match=r"a\.hdf5: cannot be read: permission denied"):
+        read(path)
+    assert os.listdir(tmp_path) == ["a.hdf5"]
 
 
 def test_a_file_in_place_of_the_folder_is_one_line(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def image_frames(folder: Path) -> Iterator[TimedFrame]:
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             why = f"{path.name} in it is damaged or no image; replace or remove it"
             raise UnusableError(why) from error
-        yield TimedFrame(frame, i, i + 1)
+        yield TimedFrame(frame, float(i), float(i + 1))
 
 
 def to_rgb(image: Image.Image) -> Frame:

@@ -58,9 +58,16 @@ def encode(
     return path
 
 
+def image_of(frame: TimedFrame) -> np.ndarray:
+    """All pixels of a frame, of which its size must tell."""
+    image = frame.pixels(max(frame.width, frame.height))
+    assert image.shape == (frame.height, frame.width, 3)
+    return image
+
+
 def levels(frames) -> list[int]:
     """The brightness of each frame, as the number that `shades` gave it."""
-    return [round((float(frame.image.mean()) - 20) / 12) for frame in frames]
+    return [round((float(image_of(frame).mean()) - 20) / 12) for frame in frames]
 
 
 FORMATS = {
@@ -81,7 +88,7 @@ def test_every_format_gives_its_frames_in_order(name: str, tmp_path: Path) -> No
     path = encode(tmp_path / name, shades(12), codec, pixels)
     frames = list(video_frames(path))
     assert levels(frames) == list(range(12))
-    assert {frame.image.shape for frame in frames} == {(32, 48, 3)}
+    assert {image_of(frame).shape for frame in frames} == {(32, 48, 3)}
     assert [round(frame.start * 10) for frame in frames] == list(range(12))
 
 
@@ -94,8 +101,8 @@ def test_frames_are_turned_as_the_file_says(degrees: int, tmp_path: Path) -> Non
     (frame, *_) = video_frames(path)
     counterclockwise = degrees // 90
     wanted = np.rot90(image, counterclockwise)
-    assert frame.image.shape == wanted.shape
-    assert np.abs(frame.image.astype(int) - wanted).mean() < 8
+    assert image_of(frame).shape == wanted.shape
+    assert np.abs(image_of(frame).astype(int) - wanted).mean() < 8
 
 
 def test_what_is_transparent_in_a_video_is_black(tmp_path: Path) -> None:
@@ -104,9 +111,9 @@ def test_what_is_transparent_in_a_video_is_black(tmp_path: Path) -> None:
     image[:16, 24:, 3] = 128
     path = encode(tmp_path / "a.mov", [image] * 2, "png", "rgba", source="rgba")
     (frame, _) = video_frames(path)
-    assert frame.image[5, 5].tolist() == [0, 0, 0]
-    assert frame.image[5, 40].tolist() == [128, 128, 128]
-    assert frame.image[25, 40].tolist() == [255, 255, 255]
+    assert image_of(frame)[5, 5].tolist() == [0, 0, 0]
+    assert image_of(frame)[5, 40].tolist() == [128, 128, 128]
+    assert image_of(frame)[25, 40].tolist() == [255, 255, 255]
 
 
 def test_wide_pixels_are_seen_wide(tmp_path: Path) -> None:
@@ -138,7 +145,7 @@ def test_every_kind_of_image_becomes_red_green_and_blue(mode: str, value, wanted
 
 
 def frame_of(image: np.ndarray, aspect: float = 1.0) -> TimedFrame:
-    return TimedFrame(image, 0.0, 1.0, aspect)
+    return TimedFrame(*image.shape[1::-1], 0.0, 1.0, lambda _: image, aspect)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
@@ -156,6 +163,18 @@ def test_stripes_finer_than_a_pixel_become_grey(period: int) -> None:
     assert small[:, 2:-2].std() < 6  # the edges have no neighbours to mix with
 
 
+def test_a_large_video_is_reduced_as_its_frames_would_be(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    image = np.asarray(
+        Image.fromarray(rng.integers(0, 256, (9, 16, 3), np.uint8)).resize((640, 360))
+    )
+    path = encode(tmp_path / "a.mkv", [image], "ffv1", "gbrp10le")
+    (frame,) = video_frames(path)
+    assert frame.pixels(60).shape == (60, 106, 3)
+    difference = resize(frame, 16, "none").astype(int) - resize(frame_of(image), 16, "none")
+    assert np.abs(difference).max() < 6
+
+
 def test_the_middle_square_is_kept_or_all_of_the_frame() -> None:
     image = np.zeros((32, 64, 3), np.uint8)
     image[:, 16:48] = 255
@@ -168,7 +187,7 @@ def at(times: list[float]) -> list[TimedFrame]:
     """Frames that begin at `times`, numbered in their pixels; the last is shown for 0.1 s."""
     ends = [*times[1:], times[-1] + 0.1]
     return [
-        TimedFrame(np.full((1, 1, 3), i, np.uint8), start, end)
+        TimedFrame(1, 1, start, end, lambda _, i=i: np.full((1, 1, 3), i, np.uint8))
         for i, (start, end) in enumerate(zip(times, ends, strict=True))
     ]
 
@@ -180,7 +199,7 @@ def test_resampled_frames_are_those_shown_at_the_time(
     gaps: list[int], fps: int, begin: int
 ) -> None:
     times = [float(t) for t in begin + np.cumsum([0, *gaps]) / 10]
-    found = [int(frame.image[0, 0, 0]) for frame in resample(at(times), float(fps))]
+    found = [int(image_of(frame)[0, 0, 0]) for frame in resample(at(times), float(fps))]
     wanted = []
     while (now := times[0] + len(wanted) / fps) < times[-1] + 0.1 - 1e-6:
         wanted.append(max(i for i, time in enumerate(times) if time <= now + 1e-6))
@@ -220,7 +239,7 @@ def test_images_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
         Image.new("L", (4, 4), i).save(tmp_path / f"test_{i}.png")
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / ".hidden.png").write_text("")
-    found = [int(frame.image[0, 0, 0]) for frame in image_frames(tmp_path)]
+    found = [int(image_of(frame)[0, 0, 0]) for frame in image_frames(tmp_path)]
     assert found == [1, 2, 9, 10, 100]
 
 
@@ -229,7 +248,7 @@ def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
     exif[0x0112] = 6  # turn by 90 degrees clockwise to see it
     Image.new("RGB", (6, 4)).save(tmp_path / "1.jpg", exif=exif)
     (frame,) = image_frames(tmp_path)
-    assert frame.image.shape == (6, 4, 3)
+    assert image_of(frame).shape == (6, 4, 3)
 
 
 @given(st.lists(st.from_regex(r"[a-c]{0,2}[0-9]{0,3}[a-c]?", fullmatch=True), max_size=8))

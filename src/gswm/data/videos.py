@@ -7,8 +7,9 @@ for. A video that is damaged, cut short, or changes its size on the way is not i
 a part of it would pass for the whole.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +26,8 @@ Clip = UInt8[np.ndarray, "time size size 3"]
 MISSING_SHARE = 0.05
 MISSING_FRAMES = 3
 """What may be missing of a video before it counts as cut short."""
+FINER = 3
+"""Large frames are first averaged down, fast, to this many times the size that is wanted."""
 EPS = 1e-6
 
 
@@ -45,12 +48,16 @@ class Cut:
 
 @dataclass(frozen=True)
 class TimedFrame:
-    """A frame, from when and to when it is shown, in seconds, and how wide its pixels are."""
+    """A frame, from when and to when it is shown, in seconds."""
 
-    image: Frame
+    width: int
+    height: int
     start: float
     end: float
+    pixels: Callable[[int], Frame]
+    """Its pixels, or those of a reduction of it that is no less than so wide and high."""
     pixel_aspect: float = 1.0
+    """How wide a pixel is to be seen, by how high."""
 
 
 def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
@@ -83,24 +90,24 @@ def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
     """`frames`, as long as they are of one size."""
     first = None
     for frame in frames:
-        height, width, _ = frame.image.shape
-        first = first or (width, height)
-        if (width, height) != first:
-            was, now = "{} x {}".format(*first), f"{width} x {height}"
-            raise UnusableError(f"its frames change from {was} to {now}; cut it where they do")
+        size = f"{frame.width} x {frame.height}"
+        first = first or size
+        if size != first:
+            raise UnusableError(f"its frames change from {first} to {size}; cut it where they do")
         yield frame
 
 
 def resize(frame: TimedFrame, size: int, crop: Crop) -> UInt8[np.ndarray, "size size 3"]:
     """The frame's middle square, or all of it, as `size` × `size` pixels."""
-    height, width, _ = frame.image.shape
+    image = frame.pixels(FINER * size)
+    height, width, _ = image.shape
     across, down = float(width), float(height)
     if crop == "center":
         side = min(width * frame.pixel_aspect, height)
         across, down = side / frame.pixel_aspect, side
     left, top = (width - across) / 2, (height - down) / 2
     box = (left, top, left + across, top + down)
-    picture = Image.fromarray(frame.image)
+    picture = Image.fromarray(image)
     return np.asarray(picture.resize((size, size), Image.Resampling.BICUBIC, box, reducing_gap=3.0))
 
 
@@ -128,7 +135,8 @@ def image_frames(folder: Path) -> Iterator[TimedFrame]:
         except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             why = f"{path.name} in it is damaged or no image; replace or remove it"
             raise UnusableError(why) from error
-        yield TimedFrame(frame, float(i), float(i + 1))
+        height, width, _ = frame.shape
+        yield TimedFrame(width, height, float(i), float(i + 1), lambda _, frame=frame: frame)
 
 
 def to_rgb(image: Image.Image) -> Frame:
@@ -169,9 +177,10 @@ def stream_frames(container, stream, path: Path) -> Iterator[TimedFrame]:
             start = end if frame.time is None else float(frame.time)
             begin = start if begin is None else begin
             end = start + (float(frame.duration * frame.time_base) if frame.duration else step)
-            turns = round(frame.rotation / 90) % 4
-            pixel_aspect = 1 / aspect if turns % 2 else aspect
-            yield TimedFrame(np.rot90(rgb(frame), turns), start, end, pixel_aspect)
+            width, height, seen = frame.width, frame.height, aspect
+            if round(frame.rotation / 90) % 2:
+                width, height, seen = height, width, 1 / aspect
+            yield TimedFrame(width, height, start, end, partial(rgb, frame), seen)
     seconds = end - (begin or 0.0)
     if stream.frames:
         short = packets < stream.frames - MISSING_FRAMES
@@ -199,8 +208,12 @@ def ends_early(path: Path) -> bool:
         return not file.read().rstrip(b"\0").endswith(b";")
 
 
-def rgb(frame) -> Frame:
-    """A decoded frame as red, green and blue; what is transparent is black."""
+def rgb(frame, at_least: int) -> Frame:
+    """A decoded frame as it is to be seen, averaged down to no less than `at_least` pixels."""
     if any(component.is_alpha for component in frame.format.components):
-        return to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))
-    return frame.to_ndarray(format="rgb24")
+        image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))
+    else:
+        factor = max(1, min(frame.width, frame.height) // at_least)
+        size = frame.width // factor, frame.height // factor
+        image = frame.reformat(*size, format="rgb24", interpolation="AREA").to_ndarray()
+    return np.rot90(image, round(frame.rotation / 90))

@@ -107,6 +107,12 @@ def make_bad(kind: str, folder: Path) -> Path:
         return cut_short(encode(folder / f"cut.{kind}", noise(40), *formats[kind]))
     if kind == "faststart":
         return cut_short(encode(folder / "cut.mp4", noise(40), movflags="faststart"))
+    if kind == "damaged":
+        path = encode(folder / "damaged.avi", noise(40), *formats["avi"])
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes(200) + whole[middle + 200 :])
+        return path
     if kind == "text":
         (folder / "text.mp4").write_text("no video")
         return folder / "text.mp4"
@@ -139,6 +145,7 @@ BAD = {
     "avi": "",
     "mkv": "cut short at",
     "gif": "cut short at",
+    "damaged": "it is damaged at",
     "text": "cannot be decoded",
     "empty file": "cannot be decoded",
     "empty folder": "there are no videos and no images in this folder",

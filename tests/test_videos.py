@@ -286,6 +286,11 @@ def test_the_tree_of_clevrer_is_read_with_its_splits(tmp_path: Path) -> None:
     assert found == {f"clevrer/{v}": kinds[v.split("/")[0].removeprefix("video_")] for v in videos}
 
 
+def test_the_innermost_folder_tells_the_split(tmp_path: Path) -> None:
+    root = tree(tmp_path / "test", "a.mp4", "x/train/a.mp4", "training/x/Validation/a.mp4")
+    assert list(names_and_splits(root).values()) == ["test", "val", "train"]
+
+
 def test_other_videos_are_split_by_their_names_alone(tmp_path: Path) -> None:
     names = [f"{i}.mp4" for i in range(200)]
     root = tree(tmp_path / "mine", *names)

@@ -181,6 +181,21 @@ def test_directions_of_a_single_ball_are_0_left_and_1_right(tmp_path: Path) -> N
         assert file["directions"][:].tolist() == [0, 1, 1]
 
 
+def test_the_color_of_an_agent_is_found_though_another_covers_it(tmp_path: Path) -> None:
+    episodes = maze()
+    assert episodes.corridors is not None
+    cells = episodes.corridors.cells.clone()
+    cells[:, :7, 1] = cells[:, :7, 0]  # the second covers the first, but for three steps,
+    cells[:, 5:, 2] = cells[:, 5:, 1]  # and the third the second in the end
+    at = (cells.flip(-1).double() + 0.5) * 64 / 7
+    positions = torch.zeros(2, 19, 5, 2, dtype=torch.float64)
+    positions[:, ::2], positions[:, 1::2] = at, (at[:, :-1] + at[:, 1:]) / 2
+    assert episodes.truth is not None
+    corridors = Corridors(episodes.corridors.grid, cells)
+    covered = disks(positions, 64 / 14, episodes.truth.present, corridors=corridors)
+    assert_same(read(write(tmp_path / "a.hdf5", "maze", covered)), covered)
+
+
 def test_a_maze_of_fewer_slots_is_padded_to_the_release_s_five(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", "maze", maze(slots=4))
     assert_same(read(path), maze(slots=5))
@@ -241,8 +256,9 @@ def test_a_file_can_be_sent_to_another_process(tmp_path: Path) -> None:
     file = pickle.loads(pickle.dumps(open_file(write(tmp_path / "a.hdf5", "video", episodes))))
     assert torch.equal(file.video([4]), episodes.video[[4]])
     if (child := os.fork()) == 0:
+        inherited = file._handle
         same = torch.equal(file.video([4]), episodes.video[[4]])
-        os._exit(0 if same else 1)
+        os._exit(0 if same and file._handle is not inherited else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -337,18 +353,33 @@ def test_a_file_that_cannot_grow_is_one_line_and_no_file(limit: int, tmp_path: P
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(("code", "said"), [(28, "the disk is full"), (122, "the disk is full")])
 def test_a_full_disk_is_one_line_and_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "Can't write data (file write failed: errno = 28, error message = 'No space left')"
-
     def full(*_: object) -> None:
-        raise OSError(said)
+        raise OSError(f"Can't write data (file write failed: errno = {code}, error message = ...)")
 
     monkeypatch.setattr(h5py.Dataset, "__setitem__", full)
-    with pytest.raises(UserError, match=r"a\.hdf5: cannot be written: the disk is full"):
+    with pytest.raises(UserError, match=rf"a\.hdf5: cannot be written: {said}"):
         write(tmp_path / "a.hdf5", "video", video())
     assert os.listdir(tmp_path) == []
+
+
+def test_no_permission_is_one_line_for_writing_and_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.hdf5", "video", video())
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Unable to open file (errno = 13)")
+
+    monkeypatch.setattr(h5py, "File", denied)
+    with pytest.raises(UserError, match=r"b\.hdf5: cannot be written: permission denied"):
+        write(tmp_path / "b.hdf5", "video", video())
+    with pytest.raises(UserError, match=r"a\.hdf5: cannot be read: permission denied"):
+        read(path)
+    assert os.listdir(tmp_path) == ["a.hdf5"]
 
 
 def test_a_file_in_place_of_the_folder_is_one_line(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import gswm
 ORDER = [
     *("errors", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.sprites", "data.layouts", "data.hdf5"),
+    *("data.sources", "data.videos", "data.importing"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
@@ -15,7 +16,7 @@ ORDER = [
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     *("model.schedule", "model.gswm"),
     *("recipes", "weights"),
-    *("commands.data",),
+    *("commands.data", "commands.importing"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

@@ -26,6 +26,10 @@ class Command:
 
 COMMANDS = {
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
+    "data import": Command(
+        "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
+    ),
+    "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
 }
 
 

@@ -75,6 +75,13 @@ class Writer:
                 self._data[key][self.episodes :] = array
         self.episodes += len(episodes)
 
+    def truncate(self, episodes: int) -> None:
+        """Take out all but the first `episodes`."""
+        with _writing(self.path):
+            for data in self._data.values():
+                data.resize(episodes, axis=0)
+        self.episodes = episodes
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -256,6 +263,8 @@ def _reason(error: Exception) -> str:
     code = int(said[1]) if said else getattr(error, "errno", None)
     if code in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full; free some space, or write elsewhere"
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "permission denied; see whose the file and its folder are"
     if code == errno.EFBIG:
         return "the file is larger than the system allows"
     if code:

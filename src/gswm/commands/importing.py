@@ -1,0 +1,146 @@
+"""`gswm data import` and `gswm data info`."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from gswm.data.hdf5 import Writer, open_file
+from gswm.data.importing import Summary, import_videos
+from gswm.data.sources import Source, find
+from gswm.data.videos import Crop, Cut
+from gswm.errors import UserError
+
+NAMED = 20
+
+
+@dataclass(frozen=True)
+class Import:
+    """Settings of `gswm data import`."""
+
+    sources: Positional[tuple[Path, ...]]
+    """Video files, folders of videos, folders of a video's images, or trees of either."""
+    out: Path
+    """The file to write, FILE.hdf5."""
+    size: int = 64
+    """Frames become this many pixels wide and high."""
+    fps: float | None = None
+    """Frames per second, by the videos' own times; otherwise every frame. Images have no times."""
+    frames: int = 100
+    """Frames of an episode. A long video gives several; what is left at its end is not used."""
+    crop: Crop = "center"
+    """center: the middle square of each frame; none: all of it, squeezed into a square."""
+    force: bool = False
+    """Replace the file if there is one."""
+    workers: int = os.cpu_count() or 1
+    """Videos decoded at once."""
+
+    def run(self) -> int:
+        """Import what can be imported; 2 if anything had to be skipped."""
+        for name in ("size", "fps", "frames", "workers"):
+            if (value := getattr(self, name)) is not None and not value > 0:
+                raise UserError(f"--{name} is {value}; give a number above 0")
+        if not self.sources:
+            raise UserError("nothing to import; name videos or folders of them")
+        found = list(find(self.sources))
+        cut = Cut(self.size, self.fps, self.frames, self.crop)
+        total = sum(isinstance(item, Source) for item in found)
+        settings = {"crop": self.crop, **({} if self.fps is None else {"fps": self.fps})}
+        with Writer(self.out, "video", force=self.force, attributes=settings) as writer:
+            with progress(total) as done:
+                summary = import_videos(found, writer, cut, self.workers, done)
+            report_skipped(summary)
+            if not summary.videos:
+                raise UserError(f"nothing could be imported; {self.out} is not written")
+        report(summary, self)
+        return 2 if summary.skipped else 0
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[Source], None]]:
+    """A bar on a terminal, a line every tenth elsewhere."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        count = 0
+
+        def line(source: Source) -> None:
+            nonlocal count
+            count += 1
+            if count * 10 // total > (count - 1) * 10 // total and total >= 10:
+                print(f"{count} of {total} videos done", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}"
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda source: bar.update(task, advance=1, description=source.name)
+
+
+def report_skipped(summary: Summary) -> None:
+    """One line for each video that was skipped, up to a number of them."""
+    for skipped in summary.skipped[:NAMED]:
+        print(f"gswm: skipped {skipped.name}: {skipped.reason}", file=sys.stderr)
+    if (more := len(summary.skipped) - NAMED) > 0:
+        print(f"gswm: skipped {more} more", file=sys.stderr)
+
+
+def report(summary: Summary, command: Import) -> None:
+    """What the file holds now."""
+    episodes = sum(summary.splits.values())
+    shape = f"{command.frames} frames, {command.size} x {command.size}"
+    print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
+    print(f"splits: {in_words(summary.splits)}")
+    if summary.left_over:
+        print(f"left over: {summary.left_over} frames at the ends of videos")
+    if summary.skipped:
+        print(f"skipped: {len(summary.skipped)}")
+
+
+def in_words(splits: Counter[str]) -> str:
+    """How many episodes each split has."""
+    known = [name for name in ("train", "val", "test") if name in splits]
+    return ", ".join(f"{name} {splits[name]}" for name in known)
+
+
+@dataclass(frozen=True)
+class Info:
+    """Settings of `gswm data info`."""
+
+    file: Positional[Path]
+    """An HDF5 file of episodes: made here, imported, or of the authors' release."""
+
+    def run(self) -> None:
+        """Print what is in it, a fact a line."""
+        with open_file(self.file) as file:
+            facts = {
+                "file": file.path,
+                "bytes": f"{file.path.stat().st_size:,}",
+                "layout": file.layout,
+                "episodes": len(file),
+                "frames": file.frames,
+                "image": f"{file.width} x {file.height}",
+            }
+            known = {k: v for k, v in sorted(file.attributes.items()) if k not in facts}
+            splits, sources = file.splits, file.sources
+            facts |= {"made with gswm" if key == "gswm" else key: v for key, v in known.items()}
+            facts["splits"] = "not stated" if splits is None else in_words(Counter(splits.tolist()))
+            if sources is not None:
+                facts["videos"] = len(set(sources))
+            for key, shape in file.shapes.items():
+                facts[f"key {key}"] = f"{file.types[key]} {shape}"
+        for name, fact in facts.items():
+            print(f"{name}: {fact}")

@@ -1,0 +1,334 @@
+"""`gswm data import` and `gswm data info`: all that can be imported, and a line for the rest."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+from test_videos import encode
+
+from gswm.cli import main
+from gswm.data.hdf5 import open_file, read
+from gswm.data.sources import split_of_name
+
+
+def run(*args: object) -> int:
+    return main(["data", "import", *map(str, args), "--frames", "4", "--size", "8"])
+
+
+def video(path: Path, frames: int = 8, brightest: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = [np.full((24, 32, 3), 10 * brightest + i, np.uint8) for i in range(frames)]
+    return encode(path, plain, "ffv1", "gray")
+
+
+def pictures(folder: Path, frames: int = 8) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(1, frames + 1):
+        Image.new("L", (12, 10), 100 + i).save(folder / f"test_{i}.png")
+    return folder
+
+
+def test_videos_and_folders_of_images_become_episodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for i in range(3):
+        video(tmp_path / "in" / f"{i}.mkv", frames=9, brightest=i)
+    pictures(tmp_path / "in" / "b" / "pictures", frames=12)
+    out = tmp_path / "a.hdf5"
+    assert run(tmp_path / "in", "--out", out) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.splitlines() == [
+        f"{out}: 9 episodes of 4 frames, 8 x 8, from 4 videos",
+        "splits: " + ", ".join(f"{s} {n}" for s, n in counted(out).items() if n),
+        "left over: 3 frames at the ends of videos",
+    ]
+    episodes = read(out)
+    levels = episodes.video.float().mean((2, 3, 4)).round().int().tolist()
+    of_videos = [[10 * i + 4 * e + k for k in range(4)] for i in range(3) for e in range(2)]
+    assert levels == of_videos + [[101 + 4 * e + k for k in range(4)] for e in range(3)]
+    names = [f"in/{i}.mkv" for i in range(3) for _ in range(2)] + ["in/b/pictures"] * 3
+    assert open_file(out).sources == names
+
+
+def counted(path: Path) -> dict[str, int]:
+    splits = open_file(path).splits
+    assert splits is not None
+    return {split: int((splits == split).sum()) for split in ("train", "val", "test")}
+
+
+def test_all_episodes_of_a_video_are_in_the_split_of_its_name(tmp_path: Path) -> None:
+    names = [f"{i}.mkv" for i in range(12)]
+    for name in names:
+        video(tmp_path / "in" / name)
+    out = tmp_path / "a.hdf5"
+    assert run(tmp_path / "in", "--out", out) == 0
+    file = open_file(out)
+    assert file.splits is not None
+    assert file.splits.tolist() == [split_of_name(name) for name in names for _ in range(2)]
+    assert set(file.splits) > {"train"}
+
+
+def test_the_file_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
+    for i in range(7):
+        video(tmp_path / "in" / f"{i}.mkv", frames=5 + 8 * (i % 3), brightest=i)
+    (tmp_path / "in" / "3.mkv").write_bytes(b"no video")
+    for workers in (1, 5):
+        assert (
+            run(tmp_path / "in", "--out", tmp_path / f"{workers}.hdf5", "--workers", workers) == 2
+        )
+    one, five = (open_file(tmp_path / f"{workers}.hdf5") for workers in (1, 5))
+    assert one.sources == five.sources
+    assert one.read().video.equal(five.read().video)
+
+
+def cut_short(path: Path, share: float = 0.6) -> Path:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    return path
+
+
+def noise(count: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (32, 48, 3), np.uint8) for _ in range(count)]
+
+
+def make_bad(kind: str, folder: Path) -> Path:
+    """A source of which nothing can be imported."""
+    folder.mkdir(exist_ok=True)
+    formats = {"mp4": ("libx264", "yuv420p"), "webm": ("libvpx-vp9", "yuv420p")}
+    formats |= {"avi": ("mpeg4", "yuv420p"), "mkv": ("ffv1", "gray"), "gif": ("gif", "gray")}
+    if kind in formats:
+        return cut_short(encode(folder / f"cut.{kind}", noise(40), *formats[kind]))
+    if kind == "faststart":
+        return cut_short(encode(folder / "cut.mp4", noise(40), movflags="faststart"))
+    if kind == "damaged":
+        path = encode(folder / "damaged.avi", noise(40), *formats["avi"])
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes(200) + whole[middle + 200 :])
+        return path
+    if kind == "text":
+        (folder / "text.mp4").write_text("no video")
+        return folder / "text.mp4"
+    if kind == "empty file":
+        (folder / "empty.mp4").write_bytes(b"")
+        return folder / "empty.mp4"
+    if kind == "empty folder":
+        (folder / "empty").mkdir()
+        return folder / "empty"
+    if kind == "no image":
+        (pictures(folder / "images") / "test_3.png").write_text("no image")
+        return folder / "images"
+    if kind == "half image":
+        cut_short(pictures(folder / "images") / "test_3.png")
+        return folder / "images"
+    if kind == "mixed sizes":
+        Image.new("L", (10, 12)).save(pictures(folder / "images") / "test_6.png")
+        return folder / "images"
+    if kind == "short":
+        return video(folder / "short.mkv", frames=3)
+    if kind == "one image":
+        return pictures(folder / "images") / "test_1.png"
+    return folder / "missing.mp4"
+
+
+BAD = {
+    "mp4": "cannot be decoded",
+    "faststart": "cannot be decoded",
+    "webm": "cut short at",
+    "avi": "",
+    "mkv": "cut short at",
+    "gif": "cut short at",
+    "damaged": "it is damaged at",
+    "text": "cannot be decoded",
+    "empty file": "cannot be decoded",
+    "empty folder": "there are no videos and no images in this folder",
+    "no image": "test_3.png in it is damaged or no image; replace or remove it",
+    "half image": "test_3.png in it is damaged or no image; replace or remove it",
+    "mixed sizes": "its frames change from 12 x 10 to 10 x 12; cut it where they do",
+    "short": "has 3 frames, and an episode 4; give --frames 3 or fewer",
+    "one image": "is one image; name the folder of a video's images",
+    "missing": "does not exist; check the name",
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_cannot_be_imported_is_named_and_the_rest_is_imported(
+    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = make_bad(kind, tmp_path / "bad")
+    before, after = (video(tmp_path / "good" / name, brightest=1) for name in ("1.mkv", "2.mkv"))
+    out = tmp_path / "a.hdf5"
+    assert run(before, bad, after, "--out", out) == 2
+    said = capfd.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"gswm: skipped {bad}: ")
+    assert BAD[kind] in line
+    assert said.out.splitlines()[-1] == "skipped: 1"
+    assert open_file(out).sources == ["1.mkv", "1.mkv", "2.mkv", "2.mkv"]
+    assert len(read(out)) == 4
+
+
+@pytest.mark.parametrize("kind", ["mp4", "webm", "empty folder", "no image", "short", "missing"])
+def test_where_nothing_can_be_imported_there_is_no_file(
+    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bad = make_bad(kind, tmp_path / "bad")
+    (tmp_path / "out").mkdir()
+    out = tmp_path / "out" / "a.hdf5"
+    assert run(bad, "--out", out) == 2
+    skipped, last = capfd.readouterr().err.splitlines()
+    assert skipped.startswith(f"gswm: skipped {bad}: ")
+    assert last == f"gswm: nothing could be imported; {out} is not written"
+    assert os.listdir(out.parent) == []
+
+
+def test_many_that_are_skipped_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [tmp_path / f"{i}.mp4" for i in range(25)]
+    assert run(*names, "--out", tmp_path / "a.hdf5") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 22
+    assert lines[-2] == "gswm: skipped 5 more"
+
+
+@pytest.mark.parametrize("setting", ["--fps", "--workers"])
+def test_a_setting_that_makes_no_sense_is_one_line(
+    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(video(tmp_path / "a.mkv"), "--out", tmp_path / "a.hdf5", setting, "0") == 2
+    assert capsys.readouterr().err.startswith(f"gswm: {setting} is 0")
+    assert os.listdir(tmp_path) == ["a.mkv"]
+
+
+def test_no_source_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--out", tmp_path / "a.hdf5") == 2
+    assert capsys.readouterr().err.startswith("gswm: nothing to import; name videos")
+
+
+def test_a_file_that_exists_is_kept_unless_forced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a.hdf5"
+    out.write_text("precious")
+    source = video(tmp_path / "a.mkv")
+    assert run(source, "--out", out) == 2
+    assert capsys.readouterr().err == (
+        f"gswm: {out} exists; give --force to replace it, or another name\n"
+    )
+    assert out.read_text() == "precious"
+    assert run(source, "--out", out, "--force") == 0
+    assert len(read(out)) == 2
+
+
+def test_a_full_disk_is_one_line_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for i in range(8):
+        video(tmp_path / "in" / f"{i}.mkv")
+
+    def full(*_: object) -> None:
+        raise OSError("file write failed: errno = 28, error message = 'No space left on device'")
+
+    monkeypatch.setattr(h5py.Dataset, "__setitem__", full)
+    out = tmp_path / "out" / "a.hdf5"
+    assert run(tmp_path / "in", "--out", out) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gswm: {out}: cannot be written: the disk is full; free some space")
+    assert os.listdir(out.parent) == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = video(tmp_path / "a.mkv")
+    assert run(source, "--out", source / "a.hdf5") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gswm: {source / 'a.hdf5'}: cannot be written: ")
+
+
+INTERRUPTED = """
+import os, signal, sys
+from gswm.cli import main
+from gswm.data import hdf5
+
+append = hdf5.Writer.append
+
+def append_and_press(self, *args, **settings):
+    append(self, *args, **settings)
+    if self.episodes == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+
+hdf5.Writer.append = append_and_press
+sys.exit(main(["data", "import", *sys.argv[1:]]))
+"""
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    for i in range(6):
+        video(tmp_path / "in" / f"{i}.mkv", frames=40)
+    out = tmp_path / "out" / "a.hdf5"
+    out.parent.mkdir()
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "in"), "--out", str(out)]
+    done = subprocess.run([*command, "--frames", "4"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "gswm: interrupted\n")
+    assert os.listdir(out.parent) == []
+
+
+def test_a_terminal_sees_a_bar_and_a_log_sees_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for i in range(12):
+        video(tmp_path / "in" / f"{i}.mkv", frames=4)
+    assert run(tmp_path / "in", "--out", tmp_path / "a.hdf5") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == "12 of 12 videos done"
+    assert len(lines) == 10
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert run(tmp_path / "in", "--out", tmp_path / "b.hdf5") == 0
+    assert "12/12" in capsys.readouterr().err
+
+
+def test_info_says_what_an_imported_file_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "val"):
+        video(tmp_path / "in" / split / "a.mkv")
+    out = tmp_path / "a.hdf5"
+    run(tmp_path / "in", "--out", out, "--fps", "10")
+    capsys.readouterr()
+    assert main(["data", "info", str(out)]) == 0
+    facts = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert facts == {
+        "file": str(out),
+        "bytes": f"{out.stat().st_size:,}",
+        "layout": "video",
+        "episodes": "4",
+        "frames": "4",
+        "image": "8 x 8",
+        "crop": "center",
+        "fps": "10.0",
+        "made with gswm": facts["made with gswm"],
+        "splits": "train 2, val 2",
+        "videos": "2",
+        "key imgs": "uint8 (4, 4, 8, 8, 3)",
+        "key sources": "text (4,)",
+        "key splits": "text (4,)",
+    }
+
+
+def test_info_of_what_is_no_file_of_episodes_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.hdf5").write_text("text")
+    for name in ("a.hdf5", "none.hdf5"):
+        assert main(["data", "info", str(tmp_path / name)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"gswm: {tmp_path / name}")

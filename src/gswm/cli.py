@@ -4,10 +4,7 @@ A command is a frozen dataclass whose fields are its settings and whose `run` do
 module of the command that was asked for is imported: `gswm --help` does not wait for torch.
 """
 
-import contextlib
 import importlib
-import io
-import re
 import sys
 import traceback
 from dataclasses import dataclass
@@ -30,6 +27,7 @@ COMMANDS = {
         "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
     ),
     "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
+    "train": Command("gswm.commands.train", "Train", "Train a recipe."),
 }
 
 
@@ -84,26 +82,6 @@ def parse(name: str, args: list[str]):
     cls = getattr(importlib.import_module(command.module), command.name)
     if hasattr(cls, "from_args"):
         return cls.from_args(args)
+    from gswm.parsing import tyro_cli
+
     return tyro_cli(cls, args, prog=f"gswm {name}", description=command.line)
-
-
-def tyro_cli(cls, args: list[str], **settings):
-    """Parse with tyro, with its box of an error message as one line."""
-    import tyro
-
-    caught = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(caught):
-            return tyro.cli(cls, args=args, **settings)
-    except SystemExit as stop:
-        if stop.code:
-            raise UserError(one_line(caught.getvalue())) from stop
-        raise
-
-
-def one_line(box: str) -> str:
-    """The text of one of tyro's error boxes."""
-    lines = [re.sub(r"[│╭╮╰╯]", " ", line).strip() for line in box.splitlines()]
-    kept = [line for line in lines if line and not re.search(r"─{4,}", line)]
-    text = re.sub(r"\s+", " ", " ".join(kept))
-    return re.sub(r" For full helptext, run (.*?--help)", r"; `\1` shows all settings", text)

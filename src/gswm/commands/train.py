@@ -1,0 +1,54 @@
+"""`gswm train`."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gswm.errors import UserError
+from gswm.parsing import tyro_cli
+from gswm.recipes import RECIPES, Recipe, recipe
+from gswm.train.folder import RunFolder
+from gswm.train.launch import train
+from gswm.train.loop import LoopConfig
+
+
+@dataclass(frozen=True)
+class Train:
+    """Settings of `gswm train`: the recipe's, any of which can be set, and the run's."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    loop: Annotated[LoopConfig, tyro.conf.arg(name="")] = field(default_factory=LoopConfig)
+    out: Path | None = None
+    """The run's folder; runs/RECIPE-SEED if it is not given."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+
+    @staticmethod
+    def from_args(args: list[str]) -> "Train":
+        """`RECIPE [--setting value ...]`, or `--resume RUN [--setting value ...]`."""
+        names = ", ".join(RECIPES)
+        usage = f"gswm train RECIPE [--setting value ...], or --resume RUN; recipes: {names}"
+        if not args or args[0] in ("-h", "--help"):
+            print(f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings.")
+            raise SystemExit(0)
+        out = None
+        if args[0] == "--resume":
+            if len(args) < 2:
+                raise UserError("--resume needs the folder of a run")
+            out = Path(args[1])
+            chosen, rest = RunFolder(out).recipe(), args[2:]
+        elif args[0].startswith("-"):
+            raise UserError(f"name a recipe first: {usage}")
+        else:
+            chosen, rest = recipe(args[0]), args[1:]
+        default = Train(chosen, out=out)
+        return tyro_cli(Train, rest, default=default, prog=f"gswm train {args[0]}")
+
+    def run(self) -> None:
+        """Train."""
+        out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
+        run = train(self.recipe, out, self.device, self.loop)
+        done = "trained" if run.trainee.step >= self.recipe.train.steps else "stopped"
+        run.display.tell(f"{done} at step {run.trainee.step}; the run is in {out}")

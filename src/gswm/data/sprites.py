@@ -44,4 +44,4 @@ def draw(
         alpha = einsum(weight[:, 1], sprite, weight[:, 0], "f y i, i j, f x j -> f y x")
         alpha = (alpha * (sizes[:, k, None, None] > 0))[..., None]
         canvas = canvas * (1 - alpha) + colors[:, k, None, None].float() * alpha
-    return (canvas * 255).to(torch.uint8).permute(0, 3, 1, 2)
+    return (canvas * 255 + 1e-3).to(torch.uint8).permute(0, 3, 1, 2)

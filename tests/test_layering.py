@@ -7,7 +7,8 @@ import gswm
 
 ORDER = [
     *("errors", "settings", "shapes", "records"),
-    *("data.episode", "data.world", "data.sprites", "data.layouts", "data.hdf5"),
+    *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
+    *("data.randomstate", "data.physics", "data.balls", "data.worlds"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
@@ -15,7 +16,8 @@ ORDER = [
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     *("model.schedule", "model.gswm"),
     *("recipes", "weights"),
-    *("commands.data",),
+    *("bench.data",),
+    *("commands.data", "commands.bench"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

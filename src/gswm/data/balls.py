@@ -72,7 +72,7 @@ class Balls:
             for i in range(0, len(seeds), step := max(1, memory // 2 // video_bytes)):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
-                yield Episodes(self.video(truth), truth)
+                yield Episodes(self.video(truth, memory // 4), truth)
 
     def start(self, seeds: Int64[np.ndarray, " episode"]) -> Start:
         """What the seeds draw."""
@@ -151,11 +151,13 @@ class Balls:
             present=slots(ids) > 0,
         )
 
-    def video(self, truth: Truth) -> UInt8[Tensor, "episode time 3 height width"]:
+    def video(
+        self, truth: Truth, memory: int = MEMORY
+    ) -> UInt8[Tensor, "episode time 3 height width"]:
         """The frames that show `truth`."""
         balls = len(self.layers)
         drawn = (truth.positions, truth.sizes, truth.colors)
-        frames = draw(*(part[:, :, :balls].flatten(0, 1) for part in drawn), self.image_size)
+        frames = draw(*(part[:, :, :balls].flatten(0, 1) for part in drawn), self.image_size, memory=memory)
         return frames.unflatten(0, truth.ids.shape[:2])
 
 

@@ -18,8 +18,12 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from gswm.data.threads import in_threads
+
 STEPS = 10
 DT = 0.1
+CACHED = 1024
+"""Episodes that a CPU's core simulates at a time."""
 
 
 def simulate(
@@ -35,18 +39,28 @@ def simulate(
 
     Masses are equal. An object of radius 0 is none: it collides with nobody.
     """
-    x, v = (state.permute(2, 1, 0).contiguous() for state in (positions, velocities))
-    radius = radii.T.contiguous()
-    pairs = meeting(radii, layers) if collide else None
-    path = x.new_empty(2, frames, *x.shape)
-    for frame in range(frames):
-        path[0, frame], path[1, frame] = x, v
-        for _ in range(STEPS if frame + 1 < frames else 0):
-            v = reflect(x + DT * v, v, radius, side)
-            trial = x + DT * v
-            if pairs is not None and exchange(trial, v, pairs):
+    episodes, objects, _ = positions.shape
+    path = positions.new_empty(2, frames, 2, objects, episodes)
+    radii, layers = radii.expand(episodes, -1), layers.expand(episodes, -1)
+    on_cpu = positions.device.type == "cpu"
+    step = min(CACHED, -(-episodes // torch.get_num_threads())) if on_cpu else episodes
+
+    def run(start: int) -> None:
+        part = slice(start, start + step)
+        x, v = (state[part].permute(2, 1, 0).contiguous() for state in (positions, velocities))
+        radius = radii[part].T.contiguous()
+        pairs = meeting(radii[part], layers[part]) if collide else None
+        for frame in range(frames):
+            path[0, frame, ..., part], path[1, frame, ..., part] = x, v
+            for _ in range(STEPS if frame + 1 < frames else 0):
+                v = reflect(x + DT * v, v, radius, side)
                 trial = x + DT * v
-            x = trial
+                if pairs is not None and exchange(trial, v, pairs):
+                    trial = x + DT * v
+                x = trial
+
+    if episodes:
+        in_threads(run, range(0, episodes, step), positions.device)
     where, how_fast = path.permute(0, 4, 1, 3, 2)
     return where, how_fast
 
@@ -57,16 +71,16 @@ class Pairs:
 
     first: Int[Tensor, " pair"]
     second: Int[Tensor, " pair"]
-    reach: Float64[Tensor, "pair #episode"]
+    reach: Float64[Tensor, "pair episode"]
     """The square of the distance at which they touch; 0 where they never do."""
 
 
 def meeting(
-    radii: Float64[Tensor, "#episode object"], layers: Int[Tensor, "#episode object"]
+    radii: Float64[Tensor, "episode object"], layers: Int[Tensor, "episode object"]
 ) -> Pairs | None:
     """The pairs of one layer; None if there are none."""
-    radii, layers = torch.broadcast_tensors(radii, layers)
-    first, second = torch.tril_indices(*(2 * [radii.shape[1]]), -1, device=radii.device)
+    objects = radii.shape[1]
+    first, second = torch.tril_indices(objects, objects, -1, device=radii.device)
     exist = (radii[:, first] > 0) & (radii[:, second] > 0)
     meet = exist & (layers[:, first] == layers[:, second])
     distance = torch.where(meet, radii[:, first] + radii[:, second], 0)
@@ -79,7 +93,7 @@ def meeting(
 def reflect(
     trial: Float64[Tensor, "2 object episode"],
     v: Float64[Tensor, "2 object episode"],
-    radius: Float64[Tensor, "object #episode"],
+    radius: Float64[Tensor, "object episode"],
     side: float,
 ) -> Float64[Tensor, "2 object episode"]:
     """Velocities that no longer lead out of the box."""
@@ -97,9 +111,11 @@ def exchange(
     apart = trial.index_select(1, pairs.first) - trial.index_select(1, pairs.second)
     square = apart * apart
     square = square[0] + square[1]
-    episode, pair = (square < pairs.reach).T.nonzero().unbind(1)
-    if not len(episode):
+    pair, episode = (square < pairs.reach).nonzero().unbind(1)
+    if not len(pair):
         return False
+    episode, order = episode.sort(stable=True)
+    pair = pair[order]
     turn = turns(episode)
     distance = square[pair, episode].sqrt()
     nx, ny = apart[:, pair, episode] / distance

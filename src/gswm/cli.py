@@ -26,6 +26,7 @@ class Command:
 
 COMMANDS = {
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
+    "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
 }
 
 

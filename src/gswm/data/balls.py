@@ -112,9 +112,7 @@ class Balls:
 
     def path(
         self, start: Start, device: str | torch.device
-    ) -> tuple[
-        Float64[Tensor, "episode time object 2"], Float64[Tensor, "episode time object 2"]
-    ]:
+    ) -> tuple[Float64[Tensor, "episode time object 2"], Float64[Tensor, "episode time object 2"]]:
         """Positions and velocities of every frame."""
         radii = torch.full((1, len(self.layers)), self.radius, dtype=torch.float64, device=device)
         layers = torch.tensor([self.layers], device=device)
@@ -155,9 +153,11 @@ class Balls:
         self, truth: Truth, memory: int = MEMORY
     ) -> UInt8[Tensor, "episode time 3 height width"]:
         """The frames that show `truth`."""
-        balls = len(self.layers)
-        drawn = (truth.positions, truth.sizes, truth.colors)
-        frames = draw(*(part[:, :, :balls].flatten(0, 1) for part in drawn), self.image_size, memory=memory)
+        positions, sizes, colors = (
+            part[:, :, : len(self.layers)].flatten(0, 1)
+            for part in (truth.positions, truth.sizes, truth.colors)
+        )
+        frames = draw(positions, sizes, colors, self.image_size, memory=memory)
         return frames.unflatten(0, truth.ids.shape[:2])
 
 
@@ -170,7 +170,8 @@ def episode_seeds(seed: int, n: int | None, step: int) -> Iterator[Int64[np.ndar
 
 
 def _splits(train: int) -> dict[SplitName, Split]:
-    return {"train": Split(train, 10_000), "val": Split(train + 1, 200), "test": Split(train + 2, 200)}
+    val, test = Split(train + 1, 200), Split(train + 2, 200)
+    return {"train": Split(train, 10_000), "val": val, "test": test}
 
 
 INTERACTION = Balls(

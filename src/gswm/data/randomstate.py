@@ -118,7 +118,9 @@ def _twisted(key: UInt32[np.ndarray, "624 m"]) -> UInt32[np.ndarray, "624 m"]:
     head = LENGTH - SHIFT
     for start, stop in ((0, head), (head, 2 * head), (2 * head, LENGTH)):
         here = key[start:stop]
-        after = key[start + 1 : stop + 1] if stop < LENGTH else np.vstack([key[start + 1 :], new[:1]])
+        after = (
+            key[start + 1 : stop + 1] if stop < LENGTH else np.vstack([key[start + 1 :], new[:1]])
+        )
         far = key[start + SHIFT : stop + SHIFT] if start == 0 else new[start - head : stop - head]
         mixed = (here & np.uint32(0x80000000)) | (after & np.uint32(0x7FFFFFFF))
         new[start:stop] = far ^ (mixed >> 1) ^ ((mixed & 1) * np.uint32(0x9908B0DF))

@@ -86,7 +86,7 @@ class Stamps:
     sizes: Float64[Tensor, " size"]
     knots: Float64[Tensor, "size knot"]
     """From 0 to 1: how far the window's first pixel is past the sprite's edge; then filled up."""
-    table: Float32[Tensor, "stamp pixel*3"]
+    table: Float32[Tensor, "stamp value"]
     """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
 
     def windows(

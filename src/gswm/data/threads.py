@@ -11,9 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 
-def in_threads(
-    task: Callable[[int], None], items: Iterable[int], device: torch.device
-) -> None:
+def in_threads(task: Callable[[int], None], items: Iterable[int], device: torch.device) -> None:
     """Do the task for each item: on a CPU in as many threads as torch uses, else one by one."""
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     if threads == 1:

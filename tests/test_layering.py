@@ -6,9 +6,10 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "settings", "shapes", "records"),
-    *("data.episode", "data.world", "data.sprites", "data.layouts", "data.hdf5"),
+    *("errors", "parsing", "settings", "shapes", "records"),
+    *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
+    *("data.randomstate", "data.physics", "data.balls", "data.worlds"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
@@ -16,7 +17,10 @@ ORDER = [
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     *("model.schedule", "model.gswm"),
     *("recipes", "weights"),
-    *("commands.data", "commands.importing"),
+    *("train.distributed", "train.checkpoint", "train.fast", "train.step"),
+    *("train.folder", "train.diagnostics", "train.display", "train.loop", "train.launch"),
+    *("bench.data",),
+    *("commands.data", "commands.importing", "commands.train", "commands.bench"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

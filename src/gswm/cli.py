@@ -28,6 +28,7 @@ COMMANDS = {
     ),
     "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
     "train": Command("gswm.commands.train", "Train", "Train a recipe."),
+    "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
 }
 
 

@@ -8,14 +8,27 @@ scaled to the object's radius s. Pixel p of a row takes, between the sprite's pi
 beyond them, the sprite at (p - (x - s)) · 17 / (2s), and so does a column with y. Objects are
 drawn in the order of their slots, canvas ← canvas (1 - α) + color α; last, the canvas becomes
 8 bit by truncation.
+
+Only the window of pixels that an object touches is read and written. What it holds depends on the
+object's place within a pixel alone, and linearly so between the few places (knots) at which a
+pixel comes to lie on a sprite's pixel: α of a window is a weighted sum of four stamps.
 """
 
+from dataclasses import dataclass
+
 import torch
-from einops import einsum
-from jaxtyping import Float, Float64, UInt8
+import torch.nn.functional as F
+from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
+from gswm.data.threads import in_threads
+from gswm.data.world import MEMORY
+
 SIDE = 17
+FULL = 255.001
+"""What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
+GROUP, CACHED = 512, 64
+"""Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
 
 
 def draw(
@@ -24,24 +37,140 @@ def draw(
     colors: Float64[Tensor, "frame object 3"],
     image_size: int,
     background: Float[Tensor, "frame height width 3"] | None = None,
+    memory: int = MEMORY,
 ) -> UInt8[Tensor, "frame 3 height width"]:
-    """One picture a frame; an object of size 0 is not drawn."""
-    frames, objects, _ = positions.shape
-    device = positions.device
-    index = torch.arange(SIDE, device=device, dtype=torch.float32)
-    distance = torch.hypot(index[:, None] - SIDE // 2, index[None, :] - SIDE // 2)
-    sprite = (SIDE / 2 - distance).clamp(0, 1)
+    """One picture a frame; an object of size 0 is not drawn.
 
-    pixel = torch.arange(image_size, device=device)
-    if background is None:
-        canvas = torch.zeros(frames, image_size, image_size, 3, device=device)
+    Meant for few different sizes: each needs stamps of its own. The pictures lie in memory as
+    (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
+    """
+    frames, objects, _ = positions.shape
+    shape = (frames, image_size, image_size, 3)
+    out = torch.empty(shape, dtype=torch.uint8, device=positions.device)
+    if frames and objects:
+        stamps = make_stamps(sizes)
+        floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
+        on_cpu = positions.device.type == "cpu"
+        group = GROUP if on_cpu else max(1, memory // (8 * floats))
+
+        def paint(start: int) -> None:
+            part = slice(start, start + group)
+            ground = None if background is None else background[part]
+            windows = stamps.windows(positions[part], sizes[part])
+            blend(windows, stamps, colors[part], ground, CACHED if on_cpu else group, out[part])
+
+        in_threads(paint, range(0, frames, group), positions.device)
     else:
-        canvas = background.float()
-    for k in range(objects):
-        size = sizes[:, k, None, None].clamp_min(1e-6)
-        at = (pixel - (positions[:, k, :, None] - size)) * SIDE / (2 * size)
-        weight = (1 - (at.float()[..., None] - index).abs()).clamp_min(0)
-        alpha = einsum(weight[:, 1], sprite, weight[:, 0], "f y i, i j, f x j -> f y x")
-        alpha = (alpha * (sizes[:, k, None, None] > 0))[..., None]
-        canvas = canvas * (1 - alpha) + colors[:, k, None, None].float() * alpha
-    return (canvas * 255).to(torch.uint8).permute(0, 3, 1, 2)
+        out[:] = 0 if background is None else background * FULL
+    return out.permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The pixels that each object touches."""
+
+    corner: Int64[Tensor, "frame object 2"]
+    """The first of them, x and y."""
+    stamps: Int64[Tensor, "frame object 4"]
+    """The stamps that α is made of,"""
+    weights: Float32[Tensor, "frame object 4"]
+    """and how much of each."""
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """α at the knots, for every size."""
+
+    width: int
+    """Pixels on a side of a window."""
+    sizes: Float64[Tensor, " size"]
+    knots: Float64[Tensor, "size knot"]
+    """From 0 to 1: how far the window's first pixel is past the sprite's edge; then filled up."""
+    table: Float32[Tensor, "stamp value"]
+    """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
+
+    def windows(
+        self,
+        positions: Float64[Tensor, "frame object 2"],
+        sizes: Float64[Tensor, "frame object"],
+    ) -> Windows:
+        """Where objects are drawn, and from which stamps."""
+        positions, sizes = positions.contiguous(), sizes.contiguous()
+        edge = positions - (sizes * (1 + 2 / SIDE))[..., None]
+        corner = edge.floor() + 1
+        past = corner - edge
+        size = torch.searchsorted(self.sizes, sizes)
+        knots = self.knots[size]
+        right = torch.searchsorted(knots, past, right=True)
+        low, high = knots.gather(-1, right - 1), knots.gather(-1, right)
+        part = (past - low) / (high - low)
+        weight = torch.stack([1 - part, part], -1) * (sizes > 0)[..., None, None]
+        (x, y), (weight_x, weight_y) = (
+            (both[:, :, 0, None, :], both[:, :, 1, :, None])
+            for both in (torch.stack([right - 1, right], -1), weight)
+        )
+        num_knots = knots.shape[-1]
+        stamp = (size[..., None, None] * num_knots + y) * num_knots + x
+        return Windows(corner.long(), stamp.flatten(2), (weight_y * weight_x).flatten(2).float())
+
+
+def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
+    """The stamps of all of `sizes`."""
+    different = sizes.unique()
+    pixel = (2 / SIDE) * different.cpu().clamp_min(1e-6)
+    index = torch.arange(SIDE + 2, dtype=torch.float64)
+    meets = [((p * index) % 1).round(decimals=12).tolist() for p in pixel]
+    places = [sorted({0.0, 1.0, *row}) for row in meets]
+    longest = max(map(len, places)) + 1
+    filled = [row + (longest - len(row)) * [2.0] for row in places]
+    knots = torch.tensor(filled, dtype=torch.float64)
+
+    middle = index[:SIDE] - SIDE // 2
+    sprite = (SIDE / 2 - torch.hypot(middle[:, None], middle)).clamp(0, 1)
+    width = int(((SIDE + 1) * pixel.max()).ceil())
+    at = (knots[..., None] + torch.arange(width)) / pixel[:, None, None] - 1
+    weight = (1 - (at[..., None] - index[:SIDE]).abs()).clamp_min(0)
+    alpha = torch.einsum("skyi,ij,slxj->sklyx", weight, sprite, weight)
+    table = alpha.flatten(0, 2).flatten(1).repeat_interleave(3, 1).float()
+    device = sizes.device
+    return Stamps(width, different, knots.to(device), table.to(device))
+
+
+def blend(
+    windows: Windows,
+    stamps: Stamps,
+    colors: Float64[Tensor, "frame object 3"],
+    background: Float[Tensor, "frame height width 3"] | None,
+    step: int,
+    out: UInt8[Tensor, "frame height width 3"],
+) -> None:
+    """Paint the objects over the background into `out`, in the order of their slots."""
+    (_, objects, _), width, image_size = windows.corner.shape, stamps.width, out.shape[1]
+    corner = windows.corner.clamp(-width, image_size)
+    margin = int(torch.maximum(-corner, corner + width - image_size).amax().clamp_min(0))
+    side = image_size + 2 * margin
+    x, y = (corner + margin).unbind(-1)
+    inside = y * side + x
+    paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
+    canvas = torch.empty(step, side, side, 3, device=out.device)
+    first = torch.arange(step, device=out.device)[:, None] * (side * side)
+    for start in range(0, len(out), step):
+        part = slice(start, start + step)
+        frames = len(out[part])
+        canvas[:frames].zero_()
+        picture = canvas[:frames, margin : margin + image_size, margin : margin + image_size]
+        if background is not None:
+            picture.copy_(background[part] * FULL)
+        alpha = F.embedding_bag(
+            windows.stamps[part].flatten(0, 1),
+            stamps.table,
+            mode="sum",
+            per_sample_weights=windows.weights[part].flatten(0, 1),
+        ).view(frames, objects, width, 3 * width)
+        num_windows = step * side * side - (width - 1) * (side + 1)
+        every = canvas.as_strided((num_windows, width, 3 * width), (3, 3 * side, 1))
+        for k in range(objects):
+            at = first[:frames, 0] + inside[part, k]
+            below = every.index_select(0, at)
+            every.index_copy_(0, at, torch.lerp(below, paint[part, k], alpha[:, k]))
+        out[part] = picture.to(torch.int16)  # on a CPU, twice as fast as straight to uint8

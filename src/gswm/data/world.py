@@ -24,12 +24,30 @@ class Split:
 class World(Protocol):
     """A simulator that advances and draws many episodes at once."""
 
-    name: str
-    num_frames: int
-    image_size: int
-    num_objects: int
-    """Slots for objects, some of which may be empty."""
-    splits: dict[SplitName, Split]
+    @property
+    def name(self) -> str:
+        """What the world is called."""
+        ...
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of an episode."""
+        ...
+
+    @property
+    def image_size(self) -> int:
+        """Pixels on a side of a frame."""
+        ...
+
+    @property
+    def num_objects(self) -> int:
+        """Slots for objects, some of which may be empty."""
+        ...
+
+    @property
+    def splits(self) -> dict[SplitName, Split]:
+        """The paper's data sets."""
+        ...
 
     def episodes(
         self,

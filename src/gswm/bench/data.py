@@ -1,0 +1,141 @@
+"""How fast worlds make episodes, and how fast training batches come."""
+
+import platform
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+import torch
+
+from gswm.data.balls import Balls, episode_seeds
+from gswm.data.episode import Episodes
+from gswm.data.speed import bench_windows
+from gswm.data.world import World
+from gswm.data.worlds import WORLDS, world
+
+AUTHORS = {"interaction": 0.10, "occlusion": 0.08, "two-layer": 0.17, "two-layer-dense": 0.74}
+"""Seconds an episode, on one core, that the paper's own generator takes."""
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class WorldFigures:
+    """What making some episodes of a world took; seconds are per part, and in all."""
+
+    world: str
+    device: str
+    episodes: int
+    seconds: float
+    start_seconds: float | None
+    """Drawing the initial conditions; None for a world that has no such parts."""
+    physics_seconds: float | None
+    drawing_seconds: float | None
+    host_bytes: int
+    """The most this process held so far."""
+    device_bytes: int | None
+    """The most held on the GPU meanwhile, the episodes themselves included."""
+
+    @property
+    def rate(self) -> float:
+        """Episodes a second."""
+        return self.episodes / self.seconds
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the rate of the paper's own generator on one core."""
+        return self.rate * AUTHORS[self.world] if self.world in AUTHORS else None
+
+
+def bench_data(
+    worlds: Sequence[str] = (),
+    device: str = "cpu",
+    episodes: int | None = None,
+    keep: bool = False,
+    windows: bool = True,
+) -> dict:
+    """All figures as plain data, ready for JSON; `worlds` empty for every world."""
+    made = [bench_world(world(name), device, episodes, keep) for name in worlds or WORLDS]
+    return {
+        "machine": {
+            "platform": platform.platform(),
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "device": torch.cuda.get_device_name(device) if device != "cpu" else "cpu",
+        },
+        "worlds": [
+            asdict(f) | {"rate": f.rate, "authors": AUTHORS.get(f.world), "ratio": f.ratio}
+            for f in made
+        ],
+        "windows_per_second": bench_windows(device) if windows else {},
+    }
+
+
+def bench_world(
+    made: World, device: str, episodes: int | None = None, keep: bool = False
+) -> WorldFigures:
+    """Simulate and draw the first training episodes; `keep` holds all of them at once."""
+    cuda = torch.device(device).type == "cuda"
+    episodes = episodes or (10_000 if cuda else 2_000)
+    seed = made.splits["train"].seed
+    for _ in made.episodes(seed, 2, device):
+        pass
+    if cuda:
+        torch.cuda.reset_peak_memory_stats(device)
+    seconds, _ = timed(lambda: consume(made, seed, episodes, device, keep), device)
+    device_bytes = torch.cuda.max_memory_allocated(device) if cuda else None
+    some = min(episodes, 500)
+    start, physics, drawing = (
+        None if part is None else part * episodes / some for part in parts(made, seed, some, device)
+    )
+    return WorldFigures(
+        world=made.name,
+        device=device,
+        episodes=episodes,
+        seconds=seconds,
+        start_seconds=start,
+        physics_seconds=physics,
+        drawing_seconds=drawing,
+        host_bytes=host_bytes(),
+        device_bytes=device_bytes,
+    )
+
+
+def consume(made: World, seed: int, n: int, device: str, keep: bool) -> list[Episodes]:
+    """Make all chunks, and keep them if asked."""
+    kept = []
+    for chunk in made.episodes(seed, n, device):
+        if keep:
+            kept.append(chunk)
+    return kept
+
+
+def parts(
+    made: World, seed: int, n: int, device: str
+) -> tuple[float | None, float | None, float | None]:
+    """Seconds of initial conditions, physics and drawing, one after the other."""
+    if not isinstance(made, Balls):
+        return None, None, None
+    seeds = next(episode_seeds(seed, n, n))
+    start_seconds, start = timed(lambda: made.start(seeds), device)
+    physics_seconds, path = timed(lambda: made.path(start, device), device)
+    truth = made.truth(*path, start.colors.to(device))
+    drawing_seconds, _ = timed(lambda: made.video(truth), device)
+    return start_seconds, physics_seconds, drawing_seconds
+
+
+def timed(work: Callable[[], Result], device: str) -> tuple[float, Result]:
+    """Seconds that `work` takes, the device's share included, and its result."""
+    begin = time.perf_counter()
+    result = work()
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begin, result
+
+
+def host_bytes() -> int:
+    """The most memory that this process ever held."""
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held if sys.platform == "darwin" else held * 1024

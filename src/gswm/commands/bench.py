@@ -1,0 +1,86 @@
+"""`gswm bench ...`: figures of speed."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from gswm.errors import UserError
+
+
+@dataclass(frozen=True)
+class Data:
+    """Settings of `gswm bench data`."""
+
+    worlds: tuple[str, ...] = ()
+    """Which worlds; none for all."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    episodes: int | None = None
+    """Episodes of each world; 2,000 on a CPU and 10,000 on a GPU unless said."""
+    keep: bool = False
+    """Hold all episodes in memory at once."""
+    windows: bool = True
+    """Measure training batches too."""
+    json: Path | None = None
+    """Where to write all figures."""
+
+    def run(self) -> None:
+        """Measure, and print a table."""
+        import torch
+
+        from gswm.bench.data import bench_data
+
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise UserError("there is no CUDA device here; use --device cpu")
+        figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
+        console = Console()
+        console.print(worlds_table(figures["worlds"]))
+        for way, rate in figures["windows_per_second"].items():
+            console.print(f"{way:<16} {rate:>12,.0f} windows of 20 frames a second")
+        if self.json is not None:
+            write(self.json, json.dumps(figures, indent=2) + "\n")
+            console.print(f"wrote {self.json}")
+
+
+def worlds_table(rows: list[dict]) -> Table:
+    """One line a world."""
+    table = Table(title="Episodes, simulated and drawn")
+    table.add_column("world")
+    for name in ("episodes", "s", "episodes/s", "start s", "physics s", "drawing s"):
+        table.add_column(name, justify="right")
+    for name in ("host GiB", "GPU GiB", "authors/s", "ratio"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        authors = 1 / row["authors"] if row["authors"] else None
+        numbers = (row["seconds"], row["rate"], row["start_seconds"], row["physics_seconds"])
+        sizes = (gib(row["host_bytes"]), gib(row["device_bytes"]))
+        cells = (*numbers, row["drawing_seconds"], *sizes, authors, row["ratio"])
+        table.add_row(row["world"], str(row["episodes"]), *map(shown, cells))
+    return table
+
+
+def gib(size: int | None) -> float | None:
+    """Bytes as GiB."""
+    return None if size is None else size / 2**30
+
+
+def shown(number: float | None) -> str:
+    """Three or so digits, or nothing."""
+    if number is None:
+        return ""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
+
+
+def write(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {error.strerror}") from error

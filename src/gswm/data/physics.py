@@ -1,0 +1,150 @@
+"""Disks in a box: straight lines, walls, and elastic collisions within a layer (App. C.1).
+
+A frame is ten steps of 0.1. In each, from where the disks would come to be,
+
+    1. a wall turns the velocity of whoever would cross it inwards,
+    2. disks of one layer that would overlap exchange their velocities along the line between
+       them, pair by pair, (1, 0), (2, 0), (2, 1), ..., all from the same would-be positions,
+    3. everyone moves.
+
+Collisions make this chaotic: the last bit of a velocity decides where a disk is a hundred frames
+later. So every operation is one that IEEE 754 rounds in one way, in one order, on any device;
+none is fused.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int
+from torch import Tensor
+
+from gswm.data.threads import in_threads
+
+STEPS = 10
+DT = 0.1
+CACHED = 1024
+"""Episodes that a CPU's core simulates at a time."""
+
+
+def simulate(
+    positions: Float64[Tensor, "episode object 2"],
+    velocities: Float64[Tensor, "episode object 2"],
+    radii: Float64[Tensor, "#episode object"],
+    layers: Int[Tensor, "#episode object"],
+    frames: int,
+    side: float,
+    collide: bool = True,
+) -> tuple[
+    Float64[Tensor, "episode {frames} object 2"], Float64[Tensor, "episode {frames} object 2"]
+]:
+    """Positions and velocities of `frames` frames, the first of them as given.
+
+    Masses are equal. An object of radius 0 is none: it collides with nobody.
+    """
+    episodes, objects, _ = positions.shape
+    path = positions.new_empty(2, frames, 2, objects, episodes)
+    radii, layers = radii.expand(episodes, -1), layers.expand(episodes, -1)
+    on_cpu = positions.device.type == "cpu"
+    step = min(CACHED, -(-episodes // torch.get_num_threads())) if on_cpu else episodes
+
+    def run(start: int) -> None:
+        part = slice(start, start + step)
+        x, v = (state[part].permute(2, 1, 0).contiguous() for state in (positions, velocities))
+        radius = radii[part].T.contiguous()
+        pairs = meeting(radii[part], layers[part]) if collide else None
+        for frame in range(frames):
+            path[0, frame, ..., part], path[1, frame, ..., part] = x, v
+            for _ in range(STEPS if frame + 1 < frames else 0):
+                v = reflect(x + DT * v, v, radius, side)
+                trial = x + DT * v
+                if pairs is not None and exchange(trial, v, pairs):
+                    trial = x + DT * v
+                x = trial
+
+    if episodes:
+        in_threads(run, range(0, episodes, step), positions.device)
+    where, how_fast = path.permute(0, 4, 1, 3, 2)
+    return where, how_fast
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs that collide in some episode, in the order in which they are looked at."""
+
+    first: Int[Tensor, " pair"]
+    second: Int[Tensor, " pair"]
+    reach: Float64[Tensor, "pair episode"]
+    """The square of the distance at which they touch; 0 where they never do."""
+
+
+def meeting(
+    radii: Float64[Tensor, "episode object"], layers: Int[Tensor, "episode object"]
+) -> Pairs | None:
+    """The pairs of one layer; None if there are none."""
+    objects = radii.shape[1]
+    first, second = torch.tril_indices(objects, objects, -1, device=radii.device)
+    exist = (radii[:, first] > 0) & (radii[:, second] > 0)
+    meet = exist & (layers[:, first] == layers[:, second])
+    distance = torch.where(meet, radii[:, first] + radii[:, second], 0)
+    some = meet.any(0)
+    if not some.any():
+        return None
+    return Pairs(first[some], second[some], (distance * distance).T[some].contiguous())
+
+
+def reflect(
+    trial: Float64[Tensor, "2 object episode"],
+    v: Float64[Tensor, "2 object episode"],
+    radius: Float64[Tensor, "object episode"],
+    side: float,
+) -> Float64[Tensor, "2 object episode"]:
+    """Velocities that no longer lead out of the box."""
+    speed = v.abs()
+    v = torch.where(trial < radius, speed, v)
+    return torch.where(trial + radius > side, -speed, v)
+
+
+def exchange(
+    trial: Float64[Tensor, "2 object episode"],
+    v: Float64[Tensor, "2 object episode"],
+    pairs: Pairs,
+) -> bool:
+    """Let the pairs that overlap in `trial` collide, in place; whether any did."""
+    apart = trial.index_select(1, pairs.first) - trial.index_select(1, pairs.second)
+    square = apart * apart
+    square = square[0] + square[1]
+    pair, episode = (square < pairs.reach).nonzero().unbind(1)
+    if not len(pair):
+        return False
+    episode, order = episode.sort(stable=True)
+    pair = pair[order]
+    turn = turns(episode)
+    distance = root(square[pair, episode])
+    nx, ny = apart[:, pair, episode] / distance
+    first, second = pairs.first[pair], pairs.second[pair]
+    for i in range(int(turn.max()) + 1):
+        now = turn == i
+        a, b, e, x, y = first[now], second[now], episode[now], nx[now], ny[now]
+        vx, vy = v
+        gain = (x * vx[b, e] + y * vy[b, e]) - (x * vx[a, e] + y * vy[a, e])
+        vx[a, e] += x * gain
+        vy[a, e] += y * gain
+        vx[b, e] -= x * gain
+        vy[b, e] -= y * gain
+    return True
+
+
+def root(square: Float64[Tensor, " hit"]) -> Float64[Tensor, " hit"]:
+    """The square root of IEEE 754; torch's, on a CPU, can be off in the last bit."""
+    if square.device.type == "cpu":
+        return torch.from_numpy(np.sqrt(square.numpy()))
+    return square.sqrt()
+
+
+def turns(episode: Int[Tensor, " hit"]) -> Int[Tensor, " hit"]:
+    """How many hits of the same episode come before each, given that they stand together."""
+    place = torch.arange(len(episode), device=episode.device)
+    starts: Bool[Tensor, " hit"] = torch.ones_like(episode, dtype=torch.bool)
+    starts[1:] = episode[1:] != episode[:-1]
+    return place - torch.where(starts, place, 0).cummax(0).values

@@ -8,7 +8,9 @@ import gswm
 ORDER = [
     *("errors", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
-    *("data.randomstate", "data.physics", "data.balls", "data.worlds"),
+    *("data.randomstate", "data.physics", "data.balls"),
+    *("data.single_ball", "data.maze", "data.worlds"),
+    *("data.pictures", "data.picture_files"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
@@ -17,7 +19,7 @@ ORDER = [
     *("model.schedule", "model.gswm"),
     *("recipes", "weights"),
     *("bench.data",),
-    *("commands.data", "commands.bench"),
+    *("commands.data", "commands.demo", "commands.bench"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

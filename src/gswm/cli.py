@@ -25,7 +25,11 @@ class Command:
 
 
 COMMANDS = {
+    "demo": Command(
+        "gswm.commands.demo", "Demo", "Make episodes of every world, and pictures of them."
+    ),
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
+    "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),
     "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
 }
 

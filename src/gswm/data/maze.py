@@ -1,0 +1,244 @@
+"""Maze: agents that wander in corridors and never turn back (App. C).
+
+Kruskal's algorithm joins 3 × 3 rooms, the odd cells of a grid of 7 × 7, by opening cells between
+them until one tree spans all rooms. The agents walk on what stays closed: the walls of that maze
+are the corridors here, the outer ring among them. A corridor that ends is led on through one of
+the cells beside its end, so an agent always has a way that is not back.
+
+Every choice is made by one uniform number of the episode's own: episode i of a seed is block i
+of a counter-based generator, whatever is made before it or with it.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int, UInt8
+from torch import Tensor
+
+from gswm.data.episode import Corridors, Episodes, Truth
+from gswm.data.sprites import draw
+from gswm.data.world import MEMORY, Split, SplitName
+
+ROOMS = 3
+SIDE = 2 * ROOMS + 1
+NUM_STEPS = 50
+NUM_FRAMES = 2 * NUM_STEPS - 1
+NUM_SLOTS = 5
+MIN_AGENTS, MAX_AGENTS = 3, 4
+IMAGE_SIZE = 64
+CELL = IMAGE_SIZE / SIDE
+RADIUS = CELL / 2
+COLORS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0, 1))
+"""Red, lime, blue, yellow, cyan, magenta."""
+DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
+"""Up, right, down, left: (row, column) of one step. The way back is two further on."""
+
+DRAWS = {
+    "edges": (2 * ROOMS * (ROOMS - 1),),
+    "ends": (SIDE, SIDE),
+    "number": (),
+    "colors": (len(COLORS),),
+    "start": (MAX_AGENTS,),
+    "turns": (NUM_STEPS - 1, MAX_AGENTS),
+}
+"""The uniform numbers of an episode, in their order."""
+
+
+class Maze:
+    """The world `maze`."""
+
+    name: str = "maze"
+    num_frames: int = NUM_FRAMES
+    image_size: int = IMAGE_SIZE
+    num_objects: int = NUM_SLOTS
+
+    def __init__(self) -> None:
+        self.splits: dict[SplitName, Split] = {
+            "train": Split(seed=0, episodes=10_000),
+            "val": Split(seed=1, episodes=100),
+            "test": Split(seed=2, episodes=100),
+        }
+
+    def episodes(
+        self,
+        seed: int,
+        n: int | None = None,
+        device: str | torch.device = "cpu",
+        memory: int = MEMORY,
+    ) -> Iterator[Episodes]:
+        """See `World`."""
+        canvas = NUM_FRAMES * IMAGE_SIZE**2 * 3 * 4
+        chunk = max(1, memory // (6 * canvas))
+        for start in count(0, chunk):
+            size = chunk if n is None else min(chunk, n - start)
+            if size <= 0:
+                return
+            truth, corridors = simulate(uniforms(seed, start, size, device))
+            yield Episodes(render(truth, corridors.grid), truth, corridors)
+
+
+def uniforms(
+    seed: int, start: int, n: int, device: str | torch.device = "cpu"
+) -> dict[str, Tensor]:
+    """The numbers in [0, 1) that make episodes start, start + 1, ... of `seed`."""
+    sizes = [int(np.prod(shape)) for shape in DRAWS.values()]
+    blocks = -(-sum(sizes) // 4)  # Philox makes four numbers for each value of its counter
+    philox = np.random.Philox(key=seed, counter=start * blocks)
+    numbers = np.random.Generator(philox).random((n, 4 * blocks))
+    parts = torch.from_numpy(numbers[:, : sum(sizes)]).to(device).split(sizes, dim=1)
+    return {
+        k: p.unflatten(1, s) if s else p[:, 0]
+        for (k, s), p in zip(DRAWS.items(), parts, strict=True)
+    }
+
+
+def simulate(u: dict[str, Tensor]) -> tuple[Truth, Corridors]:
+    """The mazes, and the agents' ways through them."""
+    grid = lead_on(kruskal(u["edges"], ROOMS, ROOMS), u["ends"])
+    cells = walk(grid, u["start"], u["turns"])
+
+    n, device = len(grid), grid.device
+    agent = torch.arange(MAX_AGENTS, device=device)
+    number = MIN_AGENTS + (u["number"] * (MAX_AGENTS - MIN_AGENTS + 1)).long()
+    present = agent < number[:, None]
+    palette = torch.tensor(COLORS, dtype=torch.float64, device=device)
+    colors = palette[u["colors"].argsort(dim=1)[:, :MAX_AGENTS]]
+
+    positions = frames_of((cells.flip(-1).double() + 0.5) * CELL)
+    step = positions.diff(dim=1)
+    velocities = torch.cat([step, step[:, -1:]], dim=1)
+
+    def slots(values: Tensor, time: int) -> Tensor:
+        """`values` where there is an agent, 0 in the other slots."""
+        spare = NUM_SLOTS - MAX_AGENTS
+        here = present.reshape(n, 1, MAX_AGENTS, *[1] * (values.ndim - 3))
+        values = torch.where(here, values, torch.zeros_like(values))
+        empty = values.new_zeros(n, values.shape[1], spare, *values.shape[3:])
+        values = torch.cat([values, empty], dim=2)
+        return values.expand(-1, time, *values.shape[2:])
+
+    ids = slots((agent + 1).expand(n, 1, -1), NUM_FRAMES)
+    truth = Truth(
+        positions=slots(positions, NUM_FRAMES),
+        velocities=slots(velocities, NUM_FRAMES),
+        sizes=RADIUS * (ids > 0).double(),
+        layers=torch.zeros_like(ids),
+        order=torch.arange(NUM_SLOTS, device=device).expand(ids.shape),
+        colors=slots(colors[:, None], NUM_FRAMES),
+        ids=ids,
+        present=ids > 0,
+    )
+    return truth, Corridors(grid, slots(cells, NUM_STEPS))
+
+
+def kruskal(
+    u: Float64[Tensor, "episode edge"], rows: int, columns: int
+) -> Int[Tensor, "episode height width"]:
+    """Mazes of rows × columns rooms: 0 for a room or an opened cell, 1 for what stays closed."""
+    n, device = len(u), u.device
+    room = torch.arange(rows * columns, device=device).reshape(rows, columns)
+    ends = torch.cat(
+        [
+            torch.stack([room[:-1].flatten(), room[1:].flatten()], dim=1),
+            torch.stack([room[:, :-1].flatten(), room[:, 1:].flatten()], dim=1),
+        ]
+    )
+    row, column = 1 + 2 * (ends // columns), 1 + 2 * (ends % columns)
+    between = row.sum(dim=1) // 2 * (2 * columns + 1) + column.sum(dim=1) // 2
+
+    episode = torch.arange(n, device=device)
+    grid = torch.ones(n, 2 * rows + 1, 2 * columns + 1, dtype=torch.int64, device=device)
+    grid[:, 1::2, 1::2] = 0
+    tree = room.flatten().repeat(n, 1)
+    for edge in u.argsort(dim=1).unbind(dim=1):
+        one, other = (tree[episode, end] for end in ends[edge].unbind(dim=1))
+        grid.view(n, -1)[episode, between[edge]] *= (one == other).long()
+        tree = torch.where(tree == other[:, None], one[:, None], tree)
+    return grid
+
+
+def lead_on(
+    grid: Int[Tensor, "episode height width"], u: Float64[Tensor, "episode height width"]
+) -> Int[Tensor, "episode height width"]:
+    """Corridors without dead ends: in reading order, an end opens one of its blocked neighbors."""
+    grid = grid.clone()
+    _, height, width = grid.shape
+    for row in range(height):
+        for column in range(width):
+            beside = [(row + r, column + c) for r, c in DIRECTIONS]
+            beside = [(r, c) for r, c in beside if 0 <= r < height and 0 <= c < width]
+            cells = torch.stack([grid[:, r, c] for r, c in beside], dim=1)
+            end = (grid[:, row, column] == 1) & (cells.sum(dim=1) <= 1)
+            if not end.any():
+                continue
+            chosen = choose(cells == 0, u[:, row, column])
+            for k, (r, c) in enumerate(beside):
+                grid[:, r, c] += (end & (chosen == k)).long()
+    return grid
+
+
+def walk(
+    grid: Int[Tensor, "episode height width"],
+    u_start: Float64[Tensor, "episode agent"],
+    u_turn: Float64[Tensor, "episode step agent"],
+) -> Int[Tensor, "episode step_plus_1 agent 2"]:
+    """(row, column) of every agent: from any corridor cell, on in any direction but back."""
+    n, height, width = grid.shape
+    agents = u_start.shape[1]
+    device = grid.device
+    direction = torch.tensor(DIRECTIONS, device=device)
+    corridor = grid.view(n, 1, -1) == 1
+    episode = torch.arange(n, device=device)[:, None]
+
+    padded = torch.nn.functional.pad(grid, (1, 1, 1, 1)) == 1
+    ways = torch.stack(
+        [padded[:, 1 + r : 1 + r + height, 1 + c : 1 + c + width] for r, c in DIRECTIONS], dim=-1
+    ).view(n, -1, len(DIRECTIONS))
+
+    at = choose(corridor.expand(n, agents, -1), u_start)
+    back = torch.full_like(at, -1)
+    path = [at]
+    for u in u_turn.unbind(dim=1):
+        allowed = ways[episode, at] & (torch.arange(4, device=device) != back[..., None])
+        way = choose(allowed, u)
+        at = at + (direction[way] * torch.tensor([width, 1], device=device)).sum(dim=-1)
+        back = (way + 2) % 4
+        path.append(at)
+    cells = torch.stack(path, dim=1)
+    return torch.stack([cells // width, cells % width], dim=-1)
+
+
+def choose(
+    allowed: Bool[Tensor, "*batch option"], u: Float64[Tensor, "*batch"]
+) -> Int[Tensor, "*batch"]:
+    """One of the allowed options, each as likely as the others when `u` is uniform."""
+    rank = allowed.cumsum(dim=-1)
+    wanted = (u * rank[..., -1]).long() + 1
+    return (rank < wanted[..., None]).sum(dim=-1)
+
+
+def frames_of(
+    steps: Float64[Tensor, "episode step object 2"],
+) -> Float64[Tensor, "episode time object 2"]:
+    """Every step, and the middle of every two."""
+    middle = (steps[:, 1:] + steps[:, :-1]) / 2
+    both = torch.stack([steps[:, :-1], middle], dim=2).flatten(1, 2)
+    return torch.cat([both, steps[:, -1:]], dim=1)
+
+
+def render(
+    truth: Truth, grid: Int[Tensor, "episode row column"]
+) -> UInt8[Tensor, "episode time 3 height width"]:
+    """Black corridors between white blocks, and the agents in them."""
+    n, time = truth.ids.shape[:2]
+    cell = ((torch.arange(IMAGE_SIZE, device=grid.device) + 0.5) / CELL).long()
+    blocked = 1.0 - grid[:, cell][:, :, cell].float()
+    background = blocked[:, None, :, :, None].expand(-1, time, -1, -1, 3)
+    positions, sizes, colors = (
+        part[:, :, :MAX_AGENTS].flatten(0, 1)
+        for part in (truth.positions, truth.sizes, truth.colors)
+    )
+    frames = draw(positions, sizes, colors, IMAGE_SIZE, background.flatten(0, 1))
+    return frames.unflatten(0, (n, time))

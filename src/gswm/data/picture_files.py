@@ -1,0 +1,97 @@
+"""Pictures and moving pictures as files: PNG, GIF and MP4."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int, UInt8
+from PIL import Image
+from scipy.spatial import KDTree
+
+from gswm.data.pictures import Frames, Picture
+from gswm.errors import UserError
+
+Palette = UInt8[np.ndarray, "color 3"]
+
+STILL, MOVING = (".png",), (".gif", ".mp4")
+
+
+def save_picture(path: Path, picture: Picture) -> None:
+    """Write a PNG."""
+    check_suffix(path, STILL)
+    write(path, lambda part: Image.fromarray(picture).save(part, format="PNG", optimize=True))
+
+
+def save_video(path: Path, frames: Frames, fps: float = 10) -> None:
+    """Write a GIF or an MP4, by the name's ending."""
+    check_suffix(path, MOVING)
+    to = save_gif if path.suffix.lower() == ".gif" else save_mp4
+    write(path, lambda part: to(part, frames, fps))
+
+
+def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
+    """Refuse a name whose ending is of no format that can be written."""
+    if path.suffix.lower() not in allowed:
+        raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
+
+
+def write(path: Path, to) -> None:
+    """Make the file whole under another name, then give it its own."""
+    part = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        to(part)
+        os.replace(part, path)
+    except OSError as error:
+        raise UserError(f"cannot write '{path}': {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def save_gif(path: Path, frames: Frames, fps: float) -> None:
+    """Endlessly repeated, with one palette for all frames: exact where 256 colors suffice."""
+    palette, indices = to_palette(frames)
+    images = [Image.fromarray(frame, mode="P") for frame in indices]
+    for image in images:
+        image.putpalette(palette.tobytes())
+    duration = max(20, 10 * round(100 / fps))  # in ms; the format counts in hundredths of a second
+    first, *rest = images
+    settings = {"duration": duration, "loop": 0, "optimize": False, "disposal": 1}
+    first.save(path, format="GIF", save_all=True, append_images=rest, **settings)
+
+
+def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "time height width"]]:
+    """At most 256 colors, and for each pixel the nearest of them."""
+    red, green, blue = np.moveaxis(frames.astype(np.int32), -1, 0)
+    codes = red << 16 | green << 8 | blue
+    index = np.zeros(1 << 24, np.uint8)
+    index[codes] = 1
+    used = np.flatnonzero(index)
+    colors = np.stack([used >> 16, used >> 8, used], axis=-1).astype(np.uint8)
+    palette = colors if len(colors) <= 256 else few_colors(colors, codes)
+    index[used] = KDTree(palette).query(colors)[1]
+    return palette, index[codes]
+
+
+def few_colors(colors: Palette, codes: Int[np.ndarray, "time height width"]) -> Palette:
+    """256 that stand for all, the rare ones of thin lines and numbers not forgotten."""
+    counts = np.bincount(codes.ravel())
+    weights = np.log2(1 + counts[counts > 0]).astype(int)
+    crowd = Image.fromarray(colors.repeat(weights, axis=0)[None])
+    few = crowd.quantize(256, method=Image.Quantize.MEDIANCUT, kmeans=2).getpalette()
+    return np.array(few, np.uint8).reshape(-1, 3)
+
+
+def save_mp4(path: Path, frames: Frames, fps: float) -> None:
+    """H.264, in the form that every browser plays; sides are made even."""
+    import av
+
+    _, height, width, _ = frames.shape
+    frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream = container.add_stream("libx264", rate=round(fps), options={"crf": "16"})
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = "yuv420p"
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode())

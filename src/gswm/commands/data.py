@@ -78,13 +78,13 @@ class Show:
     """Enlarge the frames so many times."""
     frames: int = 20
     """At most so many frames on a sheet, evenly spaced."""
-    fps: float = 10
+    fps: int = 10
     """Frames per second of a .gif or .mp4."""
 
     def run(self) -> None:
         """Draw the episode."""
         picture_files.check_suffix(self.out, picture_files.STILL + picture_files.MOVING)
-        if min(self.scale, self.frames) < 1 or min(self.trail, self.episode) < 0 or self.fps <= 0:
+        if min(self.scale, self.frames, self.fps) < 1 or min(self.trail, self.episode) < 0:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )

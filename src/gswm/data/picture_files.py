@@ -1,6 +1,7 @@
 """Pictures and moving pictures as files: PNG, GIF and MP4."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.spatial import KDTree
 from gswm.data.pictures import Frames, Picture
 from gswm.errors import UserError
 
-Palette = UInt8[np.ndarray, "color 3"]
+Palette = UInt8[np.ndarray, "_color 3"]
 
 STILL, MOVING = (".png",), (".gif", ".mp4")
 
@@ -22,7 +23,7 @@ def save_picture(path: Path, picture: Picture) -> None:
     write(path, lambda part: Image.fromarray(picture).save(part, format="PNG", optimize=True))
 
 
-def save_video(path: Path, frames: Frames, fps: float = 10) -> None:
+def save_video(path: Path, frames: Frames, fps: int = 10) -> None:
     """Write a GIF or an MP4, by the name's ending."""
     check_suffix(path, MOVING)
     to = save_gif if path.suffix.lower() == ".gif" else save_mp4
@@ -45,10 +46,11 @@ def write(path: Path, to) -> None:
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror or error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
-def save_gif(path: Path, frames: Frames, fps: float) -> None:
+def save_gif(path: Path, frames: Frames, fps: int) -> None:
     """Endlessly repeated, with one palette for all frames: exact where 256 colors suffice."""
     palette, indices = to_palette(frames)
     images = [Image.fromarray(frame, mode="P") for frame in indices]
@@ -60,7 +62,7 @@ def save_gif(path: Path, frames: Frames, fps: float) -> None:
     first.save(path, format="GIF", save_all=True, append_images=rest, **settings)
 
 
-def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "time height width"]]:
+def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "_time _height _width"]]:
     """At most 256 colors, and for each pixel the nearest of them."""
     red, green, blue = np.moveaxis(frames.astype(np.int32), -1, 0)
     codes = red << 16 | green << 8 | blue
@@ -82,14 +84,14 @@ def few_colors(colors: Palette, codes: Int[np.ndarray, "time height width"]) -> 
     return np.array(few, np.uint8).reshape(-1, 3)
 
 
-def save_mp4(path: Path, frames: Frames, fps: float) -> None:
+def save_mp4(path: Path, frames: Frames, fps: int) -> None:
     """H.264, in the form that every browser plays; sides are made even."""
     import av
 
     _, height, width, _ = frames.shape
     frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
-        stream = container.add_stream("libx264", rate=round(fps), options={"crf": "16"})
+        stream = container.add_stream("libx264", rate=fps, options={"crf": "16"})
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
         for frame in frames:

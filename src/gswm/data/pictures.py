@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from gswm.data.episode import Episodes
 
-Picture = UInt8[np.ndarray, "height width 3"]
-Frames = UInt8[np.ndarray, "time height width 3"]
+Picture = UInt8[np.ndarray, "_height _width 3"]
+Frames = UInt8[np.ndarray, "_time _height _width 3"]
 
 IDS = (
     *((255, 140, 30), (60, 205, 125), (255, 110, 190), (80, 170, 255), (235, 205, 60)),
@@ -73,32 +73,33 @@ def draw_boxes(
         pen = ImageDraw.Draw(image, "RGBA")
         if trail:
             draw_trails(pen, boxes, time, scale, trail)
-        shown = np.flatnonzero(boxes.present[time])
-        for k in shown:
-            draw_box(
-                pen, boxes.xy[time, k] * scale, boxes.wh[time, k] * scale, color(boxes.ids[time, k])
-            )
+        shown = boxes.present[time]
+        ids = boxes.ids[time, shown].tolist()
+        xy, wh = boxes.xy[time, shown] * scale, boxes.wh[time, shown] * scale
+        for number, center, sides in zip(ids, xy, wh, strict=True):
+            draw_box(pen, center, sides, color(number))
         if numbers:
-            for k in shown:
-                corner = (boxes.xy[time, k] - boxes.wh[time, k] / 2) * scale
-                draw_number(pen, corner, int(boxes.ids[time, k]), frame.shape[:2], scale)
+            for number, corner in zip(ids, xy - wh / 2, strict=True):
+                draw_number(pen, corner, number, image.size, scale)
         out.append(np.asarray(image))
     return np.stack(out)
 
 
 def color(number: int) -> tuple[int, int, int]:
     """The color of an id."""
-    return IDS[(int(number) - 1) % len(IDS)]
+    return IDS[(number - 1) % len(IDS)]
 
 
 def draw_box(pen: ImageDraw.ImageDraw, center: np.ndarray, wh: np.ndarray, rgb: tuple) -> None:
     """A thin frame in `rgb`, with a dark rim so that it shows on white as on black."""
     left, top = np.round(center - wh / 2).astype(int)
     right, bottom = np.maximum(np.round(center + wh / 2).astype(int) - 1, (left, top))
+    line = 2 if wh.min() > 16 else 1
     pen.rectangle((left - 1, top - 1, right + 1, bottom + 1), outline=(0, 0, 0, 150))
-    pen.rectangle((left, top, right, bottom), outline=rgb)
-    if wh.min() > 6:
-        pen.rectangle((left + 1, top + 1, right - 1, bottom - 1), outline=(0, 0, 0, 110))
+    pen.rectangle((left, top, right, bottom), outline=rgb, width=line)
+    if wh.min() > 8:
+        inner = (left + line, top + line, right - line, bottom - line)
+        pen.rectangle(inner, outline=(0, 0, 0, 110))
 
 
 def draw_number(
@@ -108,8 +109,8 @@ def draw_number(
     text, font = str(number), ImageFont.load_default(min(14, max(10, 2.5 * scale)))
     box = font.getbbox(text, anchor="lt")
     width, height = int(box[2]) + 4, int(box[3]) + 4
-    left = int(np.clip(round(corner[0]), 0, max(0, bounds[1] - width)))
-    top = int(np.clip(round(corner[1]) - height, 0, max(0, bounds[0] - height)))
+    left = int(np.clip(round(corner[0]), 0, max(0, bounds[0] - width)))
+    top = int(np.clip(round(corner[1]) - height, 0, max(0, bounds[1] - height)))
     pen.rectangle((left, top, left + width - 1, top + height - 1), fill=color(number))
     pen.text((left + 2, top + 2), text, fill=(0, 0, 0), font=font, anchor="lt")
 
@@ -117,14 +118,15 @@ def draw_number(
 def draw_trails(pen: ImageDraw.ImageDraw, boxes: Boxes, time: int, scale: int, length: int) -> None:
     """A line through each object's last places, fainter the older."""
     width = max(1, round(scale / 2))
-    for k in np.flatnonzero(boxes.present[time]):
+    for k in np.flatnonzero(boxes.present[time]).tolist():
+        number = int(boxes.ids[time, k])
         for then in range(max(0, time - length), time):
-            same = boxes.ids[then : then + 2, k] == boxes.ids[time, k]
+            same = boxes.ids[then : then + 2, k] == number
             if not (same & boxes.present[then : then + 2, k]).all():
                 continue
             alpha = round(255 * (1 - (time - then) / (length + 1)))
             line = [tuple(xy) for xy in (boxes.xy[then : then + 2, k] * scale).tolist()]
-            pen.line(line, fill=(*color(boxes.ids[time, k]), alpha), width=width)
+            pen.line(line, fill=(*color(number), alpha), width=width)
 
 
 def border(frames: Frames, rgb: tuple[int, int, int], width: int = 2) -> Frames:

@@ -81,6 +81,23 @@ def test_a_trail_is_not_drawn_between_two_objects() -> None:
     np.testing.assert_array_equal(draw_boxes(black(2), other, trail=5), draw_boxes(black(2), other))
 
 
+def test_a_trail_follows_an_object_from_slot_to_slot() -> None:
+    xy = np.array([[[4.0, 15], [4, 5]], [[14, 5], [14, 15]]])
+    wh, here = np.full((2, 2, 2), 4.0), np.ones((2, 2), bool)
+    swapped = Boxes(xy, wh, np.array([[1, 2], [2, 1]]), here)
+    sorted_ = Boxes(np.stack([xy[0], xy[1, ::-1]]), wh, np.array([[1, 2], [1, 2]]), here)
+    np.testing.assert_array_equal(
+        draw_boxes(black(2), swapped, trail=1, numbers=False),
+        draw_boxes(black(2), sorted_, trail=1, numbers=False),
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_box_that_is_nowhere_is_not_drawn(bad: float) -> None:
+    assert not draw_boxes(black(), boxes([[bad, 9]], [[6, 6]], [1], [True])).any()
+    assert not draw_boxes(black(), boxes([[8, 9]], [[6, bad]], [1], [True])).any()
+
+
 def test_ids_have_colors_of_their_own_and_numbers() -> None:
     assert len({color(i) for i in range(1, 11)}) == 10
     one, two = (
@@ -91,7 +108,7 @@ def test_ids_have_colors_of_their_own_and_numbers() -> None:
     assert (one != two).any()
 
 
-@given(st.floats(-50, 80), st.floats(-50, 80), st.floats(0, 70), st.integers(1, 999))
+@given(st.floats(-50, 80), st.floats(-50, 80), st.floats(-5, 70), st.integers(0, 999))
 def test_a_box_may_lie_anywhere(x: float, y: float, size: float, number: int) -> None:
     drawn = draw_boxes(black(), boxes([[x, y]], [[size, size]], [number], [True]))
     assert drawn.shape == black().shape

@@ -14,6 +14,7 @@ from itertools import count
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float64, Int, UInt8
 from torch import Tensor
 
@@ -34,6 +35,11 @@ COLORS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0, 1))
 """Red, lime, blue, yellow, cyan, magenta."""
 DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 """Up, right, down, left: (row, column) of one step. The way back is two further on."""
+
+AT_ONCE = 1024
+"""Episodes simulated at once."""
+DRAWING = 24 * NUM_FRAMES * 3 * IMAGE_SIZE**2
+"""Bytes that drawing an episode takes."""
 
 DRAWS = {
     "edges": (2 * ROOMS * (ROOMS - 1),),
@@ -69,14 +75,19 @@ class Maze:
         memory: int = MEMORY,
     ) -> Iterator[Episodes]:
         """See `World`."""
-        canvas = NUM_FRAMES * IMAGE_SIZE**2 * 3 * 4
-        chunk = max(1, memory // (6 * canvas))
-        for start in count(0, chunk):
-            size = chunk if n is None else min(chunk, n - start)
+        step = max(1, memory // DRAWING)
+        for start in count(0, AT_ONCE):
+            size = AT_ONCE if n is None else min(AT_ONCE, n - start)
             if size <= 0:
                 return
-            truth, corridors = simulate(uniforms(seed, start, size, device))
-            yield Episodes(render(truth, corridors.grid), truth, corridors)
+            u = uniforms(seed, start, size, device)
+            grid = lead_on(kruskal(u["edges"], ROOMS, ROOMS), u["ends"])
+            cells = walk(grid, u["start"], u["turns"])
+            for i in range(0, size, step):
+                part = slice(i, i + step)
+                some = {name: numbers[part] for name, numbers in u.items()}
+                truth, corridors = describe(some, grid[part], cells[part])
+                yield Episodes(render(truth, grid[part]), truth, corridors)
 
 
 def uniforms(
@@ -94,11 +105,12 @@ def uniforms(
     }
 
 
-def simulate(u: dict[str, Tensor]) -> tuple[Truth, Corridors]:
-    """The mazes, and the agents' ways through them."""
-    grid = lead_on(kruskal(u["edges"], ROOMS, ROOMS), u["ends"])
-    cells = walk(grid, u["start"], u["turns"])
-
+def describe(
+    u: dict[str, Tensor],
+    grid: Int[Tensor, "episode row column"],
+    cells: Int[Tensor, "episode step agent 2"],
+) -> tuple[Truth, Corridors]:
+    """The record of agents on these ways, with the empty slots behind them."""
     n, device = len(grid), grid.device
     agent = torch.arange(MAX_AGENTS, device=device)
     number = MIN_AGENTS + (u["number"] * (MAX_AGENTS - MIN_AGENTS + 1)).long()
@@ -110,23 +122,21 @@ def simulate(u: dict[str, Tensor]) -> tuple[Truth, Corridors]:
     step = positions.diff(dim=1)
     velocities = torch.cat([step, step[:, -1:]], dim=1)
 
-    def slots(values: Tensor, time: int) -> Tensor:
-        """`values` where there is an agent, 0 in the other slots."""
-        spare = NUM_SLOTS - MAX_AGENTS
-        here = present.reshape(n, 1, MAX_AGENTS, *[1] * (values.ndim - 3))
-        values = torch.where(here, values, torch.zeros_like(values))
-        empty = values.new_zeros(n, values.shape[1], spare, *values.shape[3:])
-        values = torch.cat([values, empty], dim=2)
-        return values.expand(-1, time, *values.shape[2:])
+    def slots(values: Tensor, time: int = NUM_FRAMES) -> Tensor:
+        """Of each agent to of each slot in every frame, zero where the slot is empty."""
+        axes = [1] * (values.ndim - 3)
+        values = values * present.reshape(n, 1, MAX_AGENTS, *axes)
+        padded = F.pad(values, (0, 0) * len(axes) + (0, NUM_SLOTS - MAX_AGENTS))
+        return padded.expand(n, time, *padded.shape[2:])
 
-    ids = slots((agent + 1).expand(n, 1, -1), NUM_FRAMES)
+    ids = slots((agent + 1).expand(n, 1, -1))
     truth = Truth(
-        positions=slots(positions, NUM_FRAMES),
-        velocities=slots(velocities, NUM_FRAMES),
+        positions=slots(positions),
+        velocities=slots(velocities),
         sizes=RADIUS * (ids > 0).double(),
         layers=torch.zeros_like(ids),
         order=torch.arange(NUM_SLOTS, device=device).expand(ids.shape),
-        colors=slots(colors[:, None], NUM_FRAMES),
+        colors=slots(colors[:, None]),
         ids=ids,
         present=ids > 0,
     )
@@ -192,7 +202,7 @@ def walk(
     corridor = grid.view(n, 1, -1) == 1
     episode = torch.arange(n, device=device)[:, None]
 
-    padded = torch.nn.functional.pad(grid, (1, 1, 1, 1)) == 1
+    padded = F.pad(grid, (1, 1, 1, 1)) == 1
     ways = torch.stack(
         [padded[:, 1 + r : 1 + r + height, 1 + c : 1 + c + width] for r, c in DIRECTIONS], dim=-1
     ).view(n, -1, len(DIRECTIONS))

@@ -6,6 +6,7 @@ on it, so that lines and numbers stay fine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -15,6 +16,7 @@ from gswm.data.episode import Episodes
 
 Picture = UInt8[np.ndarray, "_height _width 3"]
 Frames = UInt8[np.ndarray, "_time _height _width 3"]
+Corners = tuple[int, int, int, int]
 
 IDS = (
     *((255, 140, 30), (60, 205, 125), (255, 110, 190), (80, 170, 255), (235, 205, 60)),
@@ -33,6 +35,7 @@ class Boxes:
     wh: Float[np.ndarray, "time object 2"]
     """Widths and heights, in the same pixels."""
     ids: Int[np.ndarray, "time object"]
+    """Each object's own, in whichever slot it is."""
     present: Bool[np.ndarray, "time object"]
     """Whether a box is drawn."""
 
@@ -67,20 +70,19 @@ def draw_boxes(
     frames: Frames, boxes: Boxes, scale: int = 1, trail: int = 0, numbers: bool = True
 ) -> Frames:
     """Boxes, on frames enlarged by `scale`, and the ways of the last `trail` frames."""
+    corners = [corners_by_id(boxes, time, scale) for time in range(len(frames))]
     out = []
     for time, frame in enumerate(frames):
-        image = Image.fromarray(frame)
+        image, bare = Image.fromarray(frame), Image.fromarray(frame)
         pen = ImageDraw.Draw(image, "RGBA")
-        if trail:
-            draw_trails(pen, boxes, time, scale, trail)
-        shown = boxes.present[time]
-        ids = boxes.ids[time, shown].tolist()
-        xy, wh = boxes.xy[time, shown] * scale, boxes.wh[time, shown] * scale
-        for number, center, sides in zip(ids, xy, wh, strict=True):
-            draw_box(pen, center, sides, color(number))
+        draw_trails(pen, corners[max(0, time - trail) : time + 1], trail, (scale + 1) // 2)
+        for box in corners[time].values():
+            image.paste(bare.crop(box), box)
+        for number, box in corners[time].items():
+            draw_box(pen, box, color(number))
         if numbers:
-            for number, corner in zip(ids, xy - wh / 2, strict=True):
-                draw_number(pen, corner, number, image.size, scale)
+            for number, box in corners[time].items():
+                draw_number(pen, box, number, image.size, scale)
         out.append(np.asarray(image))
     return np.stack(out)
 
@@ -90,43 +92,59 @@ def color(number: int) -> tuple[int, int, int]:
     return IDS[(number - 1) % len(IDS)]
 
 
-def draw_box(pen: ImageDraw.ImageDraw, center: np.ndarray, wh: np.ndarray, rgb: tuple) -> None:
+def corners_by_id(boxes: Boxes, time: int, scale: int) -> dict[int, Corners]:
+    """What a frame shows: left, top, right and bottom of boxes, in enlarged pixels."""
+    low = np.round((boxes.xy[time] - boxes.wh[time] / 2) * scale)
+    high = np.maximum(np.round((boxes.xy[time] + boxes.wh[time] / 2) * scale), low + 1)
+    shown = boxes.present[time] & np.isfinite(low).all(axis=-1) & np.isfinite(high).all(axis=-1)
+    sides = np.concatenate([low[shown], high[shown]], axis=-1).astype(int).tolist()
+    return dict(zip(boxes.ids[time, shown].tolist(), map(tuple, sides), strict=True))
+
+
+def draw_box(pen: ImageDraw.ImageDraw, box: Corners, rgb: tuple[int, int, int]) -> None:
     """A thin frame in `rgb`, with a dark rim so that it shows on white as on black."""
-    left, top = np.round(center - wh / 2).astype(int)
-    right, bottom = np.maximum(np.round(center + wh / 2).astype(int) - 1, (left, top))
-    line = 2 if wh.min() > 16 else 1
-    pen.rectangle((left - 1, top - 1, right + 1, bottom + 1), outline=(0, 0, 0, 150))
-    pen.rectangle((left, top, right, bottom), outline=rgb, width=line)
-    if wh.min() > 8:
-        inner = (left + line, top + line, right - line, bottom - line)
-        pen.rectangle(inner, outline=(0, 0, 0, 110))
+    left, top, right, bottom = box
+    smaller = min(right - left, bottom - top)
+    line = 2 if smaller > 16 else 1
+
+    def rectangle(inset: int, outline: tuple[int, ...], width: int = 1) -> None:
+        sides = (left + inset, top + inset, right - 1 - inset, bottom - 1 - inset)
+        pen.rectangle(sides, outline=outline, width=width)
+
+    rectangle(-1, (0, 0, 0, 150))
+    rectangle(0, rgb, line)
+    if smaller > 8:
+        rectangle(line, (0, 0, 0, 110))
 
 
 def draw_number(
-    pen: ImageDraw.ImageDraw, corner: np.ndarray, number: int, bounds: tuple[int, int], scale: int
+    pen: ImageDraw.ImageDraw, box: Corners, number: int, bounds: tuple[int, int], scale: int
 ) -> None:
     """An id on a small plate above a box, or inside the picture's edge."""
     text, font = str(number), ImageFont.load_default(min(14, max(10, 2.5 * scale)))
-    box = font.getbbox(text, anchor="lt")
-    width, height = int(box[2]) + 4, int(box[3]) + 4
-    left = int(np.clip(round(corner[0]), 0, max(0, bounds[0] - width)))
-    top = int(np.clip(round(corner[1]) - height, 0, max(0, bounds[1] - height)))
+    _, _, right, bottom = font.getbbox(text, anchor="lt")
+    width, height = int(right) + 4, int(bottom) + 4
+    left = max(0, min(box[0], bounds[0] - width))
+    top = max(0, min(box[1] - height, bounds[1] - height))
     pen.rectangle((left, top, left + width - 1, top + height - 1), fill=color(number))
     pen.text((left + 2, top + 2), text, fill=(0, 0, 0), font=font, anchor="lt")
 
 
-def draw_trails(pen: ImageDraw.ImageDraw, boxes: Boxes, time: int, scale: int, length: int) -> None:
-    """A line through each object's last places, fainter the older."""
-    width = max(1, round(scale / 2))
-    for k in np.flatnonzero(boxes.present[time]).tolist():
-        number = int(boxes.ids[time, k])
-        for then in range(max(0, time - length), time):
-            same = boxes.ids[then : then + 2, k] == number
-            if not (same & boxes.present[then : then + 2, k]).all():
-                continue
-            alpha = round(255 * (1 - (time - then) / (length + 1)))
-            line = [tuple(xy) for xy in (boxes.xy[then : then + 2, k] * scale).tolist()]
+def draw_trails(
+    pen: ImageDraw.ImageDraw, corners: Sequence[dict[int, Corners]], length: int, width: int
+) -> None:
+    """A line through the last places of each object of the last frame, fainter the older."""
+    for age, (then, after) in enumerate(pairwise(reversed(corners))):
+        alpha = round(255 * (1 - (age + 1) / (length + 1)))
+        for number in corners[-1].keys() & then.keys() & after.keys():
+            line = [middle(then[number]), middle(after[number])]
             pen.line(line, fill=(*color(number), alpha), width=width)
+
+
+def middle(box: Corners) -> tuple[float, float]:
+    """Where a box's object is."""
+    left, top, right, bottom = box
+    return (left + right) / 2, (top + bottom) / 2
 
 
 def border(frames: Frames, rgb: tuple[int, int, int], width: int = 2) -> Frames:

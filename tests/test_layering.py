@@ -9,7 +9,7 @@ ORDER = [
     *("errors", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
     *("data.randomstate", "data.physics", "data.balls"),
-    *("data.single_ball", "data.maze", "data.worlds"),
+    *("data.single_ball", "data.maze_drawing", "data.maze", "data.worlds"),
     *("data.pictures", "data.picture_files"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),

@@ -15,11 +15,11 @@ from itertools import count
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float64, Int, UInt8
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from gswm.data.episode import Corridors, Episodes, Truth
-from gswm.data.sprites import draw
+from gswm.data.maze_drawing import draw_mazes
 from gswm.data.world import MEMORY, Split, SplitName
 
 ROOMS = 3
@@ -38,7 +38,7 @@ DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 AT_ONCE = 1024
 """Episodes simulated at once."""
-DRAWING = 24 * NUM_FRAMES * 3 * IMAGE_SIZE**2
+DRAWING = 8 * NUM_FRAMES * 3 * IMAGE_SIZE**2
 """Bytes that drawing an episode takes."""
 
 DRAWS = {
@@ -87,7 +87,9 @@ class Maze:
                 part = slice(i, i + step)
                 some = {name: numbers[part] for name, numbers in u.items()}
                 truth, corridors = describe(some, grid[part], cells[part])
-                yield Episodes(render(truth, grid[part]), truth, corridors)
+                colors, present = (a[:, 0, :MAX_AGENTS] for a in (truth.colors, truth.present))
+                video = draw_mazes(grid[part], cells[part], colors, present, IMAGE_SIZE)
+                yield Episodes(video, truth, corridors)
 
 
 def uniforms(
@@ -236,19 +238,3 @@ def frames_of(
     middle = (steps[:, 1:] + steps[:, :-1]) / 2
     both = torch.stack([steps[:, :-1], middle], dim=2).flatten(1, 2)
     return torch.cat([both, steps[:, -1:]], dim=1)
-
-
-def render(
-    truth: Truth, grid: Int[Tensor, "episode row column"]
-) -> UInt8[Tensor, "episode time 3 height width"]:
-    """Black corridors between white blocks, and the agents in them."""
-    n, time = truth.ids.shape[:2]
-    cell = ((torch.arange(IMAGE_SIZE, device=grid.device) + 0.5) / CELL).long()
-    blocked = 1.0 - grid[:, cell][:, :, cell].float()
-    background = blocked[:, None, :, :, None].expand(-1, time, -1, -1, 3)
-    positions, sizes, colors = (
-        part[:, :, :MAX_AGENTS].flatten(0, 1)
-        for part in (truth.positions, truth.sizes, truth.colors)
-    )
-    frames = draw(positions, sizes, colors, IMAGE_SIZE, background.flatten(0, 1))
-    return frames.unflatten(0, (n, time))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mazelib.generate.Kruskal import Kruskal
 
 from gswm.data import maze
-from gswm.data.episode import concatenate
 from gswm.data.maze import Maze, choose, describe, kruskal, lead_on, uniforms, walk
+from gswm.records import concatenate
 
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 

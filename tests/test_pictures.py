@@ -188,6 +188,7 @@ def test_a_gif_of_many_colors_stays_close_to_them(tmp_path: Path) -> None:
             error = np.abs(np.asarray(image.convert("RGB")).astype(int) - frames[t])
             assert error.mean() < 6
             assert error.max() < 40
+            assert error[frames[t, :, :, 2] == 30].max() == 0  # thin, but more frequent than others
 
 
 def test_a_png_is_exact(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from gswm.data.pictures import Frames, Picture
 from gswm.errors import UserError
 
 Palette = UInt8[np.ndarray, "_color 3"]
+Codes = Int[np.ndarray, "..."]
+COLORS = 256
+EXACT = 96
 
 STILL, MOVING = (".png",), (".gif", ".mp4")
 
@@ -64,24 +67,34 @@ def save_gif(path: Path, frames: Frames, fps: int) -> None:
 
 def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "_time _height _width"]]:
     """At most 256 colors, and for each pixel the nearest of them."""
-    red, green, blue = np.moveaxis(frames.astype(np.int32), -1, 0)
-    codes = red << 16 | green << 8 | blue
     index = np.zeros(1 << 24, np.uint8)
-    index[codes] = 1
+    for frame in frames:
+        index[codes(frame)] = 1
     used = np.flatnonzero(index)
-    colors = np.stack([used >> 16, used >> 8, used], axis=-1).astype(np.uint8)
-    palette = colors if len(colors) <= 256 else few_colors(colors, codes)
-    index[used] = KDTree(palette).query(colors)[1]
-    return palette, index[codes]
+    palette = colors_of(used) if len(used) <= COLORS else few_colors(used, frames)
+    index[used] = KDTree(palette).query(colors_of(used))[1]
+    return palette, np.stack([index[codes(frame)] for frame in frames])
 
 
-def few_colors(colors: Palette, codes: Int[np.ndarray, "time height width"]) -> Palette:
-    """256 that stand for all, the rare ones of thin lines and numbers not forgotten."""
-    counts = np.bincount(codes.ravel())
-    weights = np.log2(1 + counts[counts > 0]).astype(int)
-    crowd = Image.fromarray(colors.repeat(weights, axis=0)[None])
-    few = crowd.quantize(256, method=Image.Quantize.MEDIANCUT, kmeans=2).getpalette()
-    return np.array(few, np.uint8).reshape(-1, 3)
+def few_colors(used: Codes, frames: Frames) -> Palette:
+    """256 that stand for all: the most frequent as they are, and means of similar others."""
+    some = np.stack([codes(frame) for frame in frames[:: 1 + len(frames) // 8]])
+    found, counts = np.unique(some, return_counts=True)
+    exact = found[np.argsort(-counts, kind="stable")[:EXACT]]
+    others = Image.fromarray(colors_of(np.setdiff1d(used, exact))[None])
+    means = others.quantize(COLORS - len(exact), method=Image.Quantize.MEDIANCUT, kmeans=2)
+    return np.concatenate([colors_of(exact), np.array(means.getpalette(), np.uint8).reshape(-1, 3)])
+
+
+def codes(frame: Picture) -> Codes:
+    """Each pixel's color as one number."""
+    red, green, blue = np.moveaxis(frame.astype(np.int32), -1, 0)
+    return red << 16 | green << 8 | blue
+
+
+def colors_of(codes: Codes) -> Palette:
+    """The colors that have these numbers."""
+    return np.stack([codes >> 16, codes >> 8, codes], axis=-1).astype(np.uint8)
 
 
 def save_mp4(path: Path, frames: Frames, fps: int) -> None:

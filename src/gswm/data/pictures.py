@@ -6,6 +6,7 @@ on it, so that lines and numbers stay fine.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -87,6 +88,12 @@ def draw_boxes(
     return np.stack(out)
 
 
+@cache
+def font_of(size: int | float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """The font that Pillow brings along."""
+    return ImageFont.load_default(size)
+
+
 def color(number: int) -> tuple[int, int, int]:
     """The color of an id."""
     return IDS[(number - 1) % len(IDS)]
@@ -121,7 +128,7 @@ def draw_number(
     pen: ImageDraw.ImageDraw, box: Corners, number: int, bounds: tuple[int, int], scale: int
 ) -> None:
     """An id on a small plate above a box, or inside the picture's edge."""
-    text, font = str(number), ImageFont.load_default(min(14, max(10, 2.5 * scale)))
+    text, font = str(number), font_of(min(14, max(10, 2.5 * scale)))
     _, _, right, bottom = font.getbbox(text, anchor="lt")
     width, height = int(right) + 4, int(bottom) + 4
     left = max(0, min(box[0], bounds[0] - width))
@@ -167,7 +174,7 @@ def sheet(
     """A contact sheet: one video a row, one frame a column."""
     height, width = (max(row.shape[axis] for row in rows) for axis in (1, 2))
     columns = max(len(row) for row in rows)
-    small, large = ImageFont.load_default(font_size), ImageFont.load_default(1.4 * font_size)
+    small, large = font_of(font_size), font_of(1.4 * font_size)
     left = max((int(small.getlength(text)) + 12 for text in row_labels), default=gap)
     head = round(2.2 * font_size) if title else 0
     top = head + (round(1.7 * font_size) if column_labels else gap)

@@ -9,7 +9,9 @@ ORDER = [
     *("errors", "parsing", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
-    *("data.randomstate", "data.physics", "data.balls", "data.worlds"),
+    *("data.randomstate", "data.physics", "data.balls"),
+    *("data.single_ball", "data.maze_drawing", "data.maze", "data.worlds"),
+    *("data.pictures", "data.picture_files"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
@@ -21,6 +23,7 @@ ORDER = [
     *("train.folder", "train.diagnostics", "train.display", "train.loop", "train.launch"),
     *("bench.data",),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
+    *("commands.demo",),
     *("cli", "__main__"),
 ]
 LONGEST = 300

@@ -22,12 +22,16 @@ class Command:
 
 
 COMMANDS = {
+    "demo": Command(
+        "gswm.commands.demo", "Demo", "Make episodes of every world, and pictures of them."
+    ),
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
     "data import": Command(
         "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
     ),
     "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
     "train": Command("gswm.commands.train", "Train", "Train a recipe."),
+    "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),
     "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
 }
 

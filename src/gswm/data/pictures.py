@@ -1,0 +1,224 @@
+"""Pictures of videos: boxes with ids, trails, contact sheets, and files of them.
+
+A video is uint8, (time, height, width, 3), red, green, blue. Enlarge it before anything is drawn
+on it, so that lines and numbers stay fine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+from PIL import Image, ImageDraw, ImageFont
+
+from gswm.data.episode import Episodes
+
+Picture = UInt8[np.ndarray, "_height _width 3"]
+Frames = UInt8[np.ndarray, "_time _height _width 3"]
+Corners = tuple[int, int, int, int]
+
+IDS = (
+    *((255, 140, 30), (60, 205, 125), (255, 110, 190), (80, 170, 255), (235, 205, 60)),
+    *((175, 125, 255), (0, 200, 195), (240, 85, 75), (160, 205, 60), (205, 155, 120)),
+)
+"""Colors of boxes, by id: none of them a color of the worlds' objects."""
+PAPER, INK, FAINT = (255, 255, 255), (40, 40, 48), (140, 140, 150)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The boxes of one video: of true objects, or of a model's."""
+
+    xy: Float[np.ndarray, "time object 2"]
+    """Centers, in pixels of the frames before they are enlarged."""
+    wh: Float[np.ndarray, "time object 2"]
+    """Widths and heights, in the same pixels."""
+    ids: Int[np.ndarray, "time object"]
+    """Each object's own, in whichever slot it is."""
+    present: Bool[np.ndarray, "time object"]
+    """Whether a box is drawn."""
+
+    def __getitem__(self, time: slice) -> "Boxes":
+        return Boxes(self.xy[time], self.wh[time], self.ids[time], self.present[time])
+
+
+def frames_of(episodes: Episodes, index: int) -> Frames:
+    """One episode's video."""
+    return episodes.video[index].permute(0, 2, 3, 1).cpu().numpy()
+
+
+def true_boxes(episodes: Episodes, index: int) -> Boxes | None:
+    """One episode's true boxes, where they are known."""
+    if (truth := episodes.truth) is None:
+        return None
+    sizes = 2 * truth.sizes[index].cpu().numpy()
+    return Boxes(
+        truth.positions[index].cpu().numpy(),
+        np.stack([sizes, sizes], axis=-1),
+        truth.ids[index].cpu().numpy(),
+        truth.present[index].cpu().numpy(),
+    )
+
+
+def enlarge(frames: Frames, scale: int) -> Frames:
+    """Every pixel as a square of scale × scale."""
+    return frames.repeat(scale, axis=1).repeat(scale, axis=2)
+
+
+def draw_boxes(
+    frames: Frames, boxes: Boxes, scale: int = 1, trail: int = 0, numbers: bool = True
+) -> Frames:
+    """Boxes, on frames enlarged by `scale`, and the ways of the last `trail` frames."""
+    corners = [corners_by_id(boxes, time, scale) for time in range(len(frames))]
+    out = []
+    for time, frame in enumerate(frames):
+        image, bare = Image.fromarray(frame), Image.fromarray(frame)
+        pen = ImageDraw.Draw(image, "RGBA")
+        draw_trails(pen, corners[max(0, time - trail) : time + 1], trail, (scale + 1) // 2)
+        for box in corners[time].values():
+            image.paste(bare.crop(box), box)
+        for number, box in corners[time].items():
+            draw_box(pen, box, color(number))
+        if numbers:
+            for number, box in corners[time].items():
+                draw_number(pen, box, number, image.size, scale)
+        out.append(np.asarray(image))
+    return np.stack(out)
+
+
+@cache
+def font_of(size: int | float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """The font that Pillow brings along."""
+    return ImageFont.load_default(size)
+
+
+def color(number: int) -> tuple[int, int, int]:
+    """The color of an id."""
+    return IDS[(number - 1) % len(IDS)]
+
+
+def corners_by_id(boxes: Boxes, time: int, scale: int) -> dict[int, Corners]:
+    """What a frame shows: left, top, right and bottom of boxes, in enlarged pixels."""
+    low = np.round((boxes.xy[time] - boxes.wh[time] / 2) * scale)
+    high = np.maximum(np.round((boxes.xy[time] + boxes.wh[time] / 2) * scale), low + 1)
+    shown = boxes.present[time] & np.isfinite(low).all(axis=-1) & np.isfinite(high).all(axis=-1)
+    sides = np.concatenate([low[shown], high[shown]], axis=-1).astype(int).tolist()
+    return dict(zip(boxes.ids[time, shown].tolist(), map(tuple, sides), strict=True))
+
+
+def draw_box(pen: ImageDraw.ImageDraw, box: Corners, rgb: tuple[int, int, int]) -> None:
+    """A thin frame in `rgb`, with a dark rim so that it shows on white as on black."""
+    left, top, right, bottom = box
+    smaller = min(right - left, bottom - top)
+    line = 2 if smaller > 16 else 1
+
+    def rectangle(inset: int, outline: tuple[int, ...], width: int = 1) -> None:
+        sides = (left + inset, top + inset, right - 1 - inset, bottom - 1 - inset)
+        pen.rectangle(sides, outline=outline, width=width)
+
+    rectangle(-1, (0, 0, 0, 150))
+    rectangle(0, rgb, line)
+    if smaller > 8:
+        rectangle(line, (0, 0, 0, 110))
+
+
+def draw_number(
+    pen: ImageDraw.ImageDraw, box: Corners, number: int, bounds: tuple[int, int], scale: int
+) -> None:
+    """An id on a small plate above a box, or inside the picture's edge."""
+    text, font = str(number), font_of(min(14, max(10, 2.5 * scale)))
+    _, _, right, bottom = font.getbbox(text, anchor="lt")
+    width, height = int(right) + 4, int(bottom) + 4
+    left = max(0, min(box[0], bounds[0] - width))
+    top = max(0, min(box[1] - height, bounds[1] - height))
+    pen.rectangle((left, top, left + width - 1, top + height - 1), fill=color(number))
+    pen.text((left + 2, top + 2), text, fill=(0, 0, 0), font=font, anchor="lt")
+
+
+def draw_trails(
+    pen: ImageDraw.ImageDraw, corners: Sequence[dict[int, Corners]], length: int, width: int
+) -> None:
+    """A line through the last places of each object of the last frame, fainter the older."""
+    for age, (then, after) in enumerate(pairwise(reversed(corners))):
+        alpha = round(255 * (1 - (age + 1) / (length + 1)))
+        for number in corners[-1].keys() & then.keys() & after.keys():
+            line = [middle(then[number]), middle(after[number])]
+            pen.line(line, fill=(*color(number), alpha), width=width)
+
+
+def middle(box: Corners) -> tuple[float, float]:
+    """Where a box's object is."""
+    left, top, right, bottom = box
+    return (left + right) / 2, (top + bottom) / 2
+
+
+def border(frames: Frames, rgb: tuple[int, int, int], width: int = 2) -> Frames:
+    """The frames with their edges painted: to tell the imagined from the given, say."""
+    out = np.array(frames)
+    for axis in (1, 2):
+        edge = out.swapaxes(1, axis)
+        edge[:, :width] = edge[:, -width:] = rgb
+    return out
+
+
+def sheet(
+    rows: Sequence[Frames],
+    row_labels: Sequence[str] = (),
+    column_labels: Sequence[str] = (),
+    title: str = "",
+    gap: int = 4,
+    font_size: int = 13,
+) -> Picture:
+    """A contact sheet: one video a row, one frame a column."""
+    height, width = (max(row.shape[axis] for row in rows) for axis in (1, 2))
+    columns = max(len(row) for row in rows)
+    small, large = font_of(font_size), font_of(1.4 * font_size)
+    left = max((int(small.getlength(text)) + 12 for text in row_labels), default=gap)
+    head = round(2.2 * font_size) if title else 0
+    top = head + (round(1.7 * font_size) if column_labels else gap)
+    size = (left + columns * (width + gap), top + len(rows) * (height + gap))
+    size = (max(size[0], gap + round(large.getlength(title)) + gap), size[1])
+
+    image = Image.new("RGB", size, PAPER)
+    pen = ImageDraw.Draw(image)
+    pen.text((left, gap + head / 2), title, fill=INK, font=large, anchor="lm")
+    for j, text in enumerate(column_labels):
+        x = left + j * (width + gap) + width / 2
+        pen.text((x, top - 5), text, fill=FAINT, font=small, anchor="ms")
+    for i, text in enumerate(row_labels):
+        y = top + i * (height + gap) + height / 2
+        pen.text((left - 8, y), text, fill=INK, font=small, anchor="rm")
+    for i, row in enumerate(rows):
+        for j, frame in enumerate(row):
+            image.paste(
+                Image.fromarray(frame), (left + j * (width + gap), top + i * (height + gap))
+            )
+    return np.asarray(image)
+
+
+def side_by_side(
+    videos: Sequence[Frames], labels: Sequence[str] = (), columns: int = 4, gap: int = 6
+) -> Frames:
+    """Videos of one size as one video, in rows of `columns`; a shorter one stays at its end."""
+    time = max(len(video) for video in videos)
+    rows = [range(i, min(i + columns, len(videos))) for i in range(0, len(videos), columns)]
+    out = []
+    for t in range(time):
+        now = [video[min(t, len(video) - 1)] for video in videos]
+        parts = [
+            sheet(
+                [np.stack([now[i] for i in row])],
+                (),
+                [labels[i] for i in row] if labels else (),
+                gap=gap,
+            )
+            for row in rows
+        ]
+        width = max(part.shape[1] for part in parts)
+        fill = [np.full((p.shape[0], width - p.shape[1], 3), PAPER, np.uint8) for p in parts]
+        out.append(
+            np.concatenate([np.concatenate(pair, 1) for pair in zip(parts, fill, strict=True)])
+        )
+    return np.stack(out)

@@ -1,0 +1,133 @@
+"""`gswm eval`."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from tyro.conf import Positional, arg
+
+import gswm
+from gswm.data import hdf5, worlds
+from gswm.data.episode import Episodes
+from gswm.data.world import SplitName
+from gswm.errors import UserError
+from gswm.eval.baselines import Baseline, Rule
+from gswm.eval.evaluate import Result, evaluate
+from gswm.eval.protocols import protocol, usual
+from gswm.weights import load, read_header
+from gswm.world_model import WorldModel
+
+MEMORY = 1 << 28
+CHUNK = 16
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Settings of `gswm eval`."""
+
+    model: Annotated[Positional[str | None], arg(metavar="WEIGHTS")] = None
+    """A file of weights (.safetensors)."""
+    world: str | None = None
+    """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
+    split: SplitName | None = None
+    """The protocol's if not given."""
+    protocol: str | None = None
+    """gswm-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the paper's for this world
+    if not given."""
+    baseline: Rule | None = None
+    """Measure a rule instead of a model."""
+    episodes: int | None = None
+    """The first so many of the split; all if not given."""
+    device: str = "cpu"
+    """Where the model runs: cpu, cuda, mps."""
+    json: Path | None = None
+    """Write everything that was measured to this file."""
+
+    def run(self) -> None:
+        """Measure, and say what was measured."""
+        if (self.model is None) == (self.baseline is None):
+            raise UserError("name a file of weights, or --baseline, to measure; one of the two")
+        if self.episodes is not None and self.episodes < 1:
+            raise UserError(f"--episodes must be at least 1, not {self.episodes}")
+        model, about = self.subject()
+        world = self.world or about.get("world")
+        if world is None:
+            raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
+        rules = protocol(self.protocol) if self.protocol else usual(world)
+        split = self.split or rules.split
+        found = episodes_of(world, split, self.episodes)
+        result = evaluate(model, found, rules, device=self.device)
+        data = {"world": world, "split": split}
+        stamp = {"gswm": gswm.__version__, "device": torch.device(self.device).type}
+        report = {"model": about, "data": data, **stamp, **result.to_json()}
+        if self.json is not None:
+            write(self.json, report)
+        print(table(result, world, split))
+
+    def subject(self) -> tuple[WorldModel | Baseline, dict[str, Any]]:
+        """What is measured, and what is known of it."""
+        if self.model is not None:
+            return resolve(self.model, self.device)
+        collide = getattr(worlds.WORLDS.get(world_of(self.world)), "collide", True)
+        assert self.baseline is not None
+        return Baseline(self.baseline, collide), {"baseline": self.baseline}
+
+
+def resolve(name: str, device: str) -> tuple[WorldModel, dict[str, Any]]:
+    """A trained model by what the user calls it, on `device`, and what is known of it."""
+    path = Path(name)
+    if path.suffix != ".safetensors":
+        raise UserError(f"'{name}' is no model: name a file of weights, *.safetensors")
+    header = read_header(path)
+    recipe = header["recipe"]
+    about = {"file": path.name, "recipe": recipe.name, "world": recipe.data.world}
+    return load(path, device), {**about, "about": header["about"]}
+
+
+def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:
+    """The first `n` episodes of a split, or all of it, some at a time."""
+    if not is_file(world):
+        source = worlds.world(world)
+        chosen = source.splits[split]
+        yield from source.episodes(chosen.seed, n or chosen.episodes, memory=MEMORY)
+        return
+    with hdf5.open_file(world) as file:
+        which = file.of_split(split)[:n].tolist()
+        for start in range(0, len(which), CHUNK):
+            yield file.read(which[start : start + CHUNK])
+
+
+def is_file(world: str) -> bool:
+    """Whether a world is a file, and not a name."""
+    return Path(world).suffix in (".hdf5", ".h5")
+
+
+def world_of(world: str | None) -> str | None:
+    """The name of the world that is in a file, where it says so."""
+    if world is None or not is_file(world):
+        return world
+    with hdf5.open_file(world) as file:
+        return str(file.attributes.get("world", ""))
+
+
+def write(path: Path, report: dict[str, Any]) -> None:
+    """The file, whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
+        os.replace(part, path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def table(result: Result, world: str, split: str) -> str:
+    """Scores, one a line."""
+    head = f"{world}, {split}: {result.episodes} episodes by {result.protocol.name}"
+    return "\n".join([head, *(f"  {k:18} {v:.4f}" for k, v in result.scores.items())])

@@ -1,0 +1,86 @@
+"""Predictors that know the truth about the given frames, and no more than a rule about the rest.
+
+    center     everything in the middle of the frame
+    stay       everything where it was last
+    straight   everything on its way, through walls
+    walls      the simulator of the balls, without collisions
+    simulator  the simulator of the balls, collisions and all where the world has them
+
+They say what a score is worth: a model that has learned how balls move is better than `straight`,
+one that has learned walls is better than `walls`, and `simulator` has no error at all.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from gswm.data.episode import Episodes, Truth
+from gswm.data.physics import simulate
+from gswm.errors import UserError
+from gswm.eval.boxes import NOBODY
+from gswm.records import map_tensors
+from gswm.world_model import Track
+
+Rule = Literal["center", "stay", "straight", "walls", "simulator"]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A rule, in the place of a model."""
+
+    rule: Rule
+    collide: bool = True
+    """Whether objects of one layer collide in this world."""
+
+    def imagine(self, episodes: Episodes, given: int, steps: int) -> Track:
+        """How each episode goes on after its first `given` frames: one future."""
+        truth, side = known(episodes), episodes.video.shape[-1]
+        past = map_tensors(lambda values: values[:, :given], truth)
+        now = map_tensors(lambda values: values[:, given - 1], truth)
+        ahead = map_tensors(lambda v: v[:, None].expand(-1, steps, *v.shape[1:]), now)
+        moved = track_of(ahead, self.positions(now, steps, side), side)
+        future = map_tensors(lambda values: values[:, None], moved)
+        return Track(**(vars(future) | {"past": track_of(past, past.positions, side)}))
+
+    def positions(
+        self, now: Truth, steps: int, side: int
+    ) -> Float64[Tensor, "episode {steps} object 2"]:
+        """Where everything is in each of the coming frames, from the truth about one frame."""
+        x, v = now.positions, now.velocities
+        if self.rule in ("walls", "simulator"):
+            collide = self.collide and self.rule == "simulator"
+            radii = torch.where(now.present, now.sizes, 0)
+            path, _ = simulate(x, v, radii, now.layers, steps + 1, float(side), collide)
+            return path[:, 1:]
+        ahead = torch.arange(1, steps + 1, dtype=x.dtype, device=x.device)[:, None, None]
+        match self.rule:
+            case "center":
+                return torch.full_like(x, side / 2)[:, None] + 0 * ahead
+            case "stay":
+                return x[:, None] + 0 * ahead
+            case "straight":
+                return x[:, None] + ahead * v[:, None]
+
+
+def known(episodes: Episodes) -> Truth:
+    """The truth about `episodes`."""
+    if episodes.truth is None:
+        raise UserError("nothing is known about the objects of these videos: it cannot be measured")
+    return episodes.truth
+
+
+def track_of(truth: Truth, positions: Tensor, side: int) -> Track:
+    """The objects of `truth`, at `positions`, as a model would give them."""
+    size = (2 * truth.sizes / side).float()
+    return Track(
+        xy=(2 * positions / side - 1).float(),
+        hw=torch.stack([size, size], dim=-1),
+        depth=truth.order.float(),
+        pres=truth.present.float(),
+        id=torch.where(truth.present, truth.ids, NOBODY),
+        reconstruction=None,
+        background=None,
+    )

@@ -1,0 +1,194 @@
+"""Evaluation: any model, on any episodes whose truth is known, by a named protocol.
+
+The same model, episodes and protocol give the same result, digit for digit, on one machine:
+samples are drawn by generators that are seeded for each batch, and batches are always cut alike.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from gswm.data.episode import Episodes
+from gswm.errors import UserError
+from gswm.eval.baselines import Baseline, known
+from gswm.eval.boxes import Boxes
+from gswm.eval.corridor import corridor
+from gswm.eval.counts import counts
+from gswm.eval.distance import center_errors
+from gswm.eval.futures import futures
+from gswm.eval.pixels import pixels
+from gswm.eval.protocols import Protocol as Rules
+from gswm.eval.tracking import tracked
+from gswm.records import concatenate, map_tensors
+from gswm.world_model import Track, WorldModel, as_float
+
+ROWS = 320
+"""Videos that are imagined at once: futures of all episodes of a batch."""
+MOST = 16
+"""Episodes at once."""
+
+
+VALIDATED = ("center_error", "strict_error", "objects", "true_objects", "count_right")
+
+
+class Measured(Protocol):
+    """A record of what was measured, episodes first: records of many batches are joined."""
+
+    def scores(self) -> dict[str, float]:
+        """Numbers about all episodes."""
+        ...
+
+    def curves(self) -> dict[str, list[float]]:
+        """Numbers for every step."""
+        ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a model scored, and all that one must know to compare it."""
+
+    protocol: Rules
+    episodes: int
+    seed: int
+    scores: dict[str, float]
+    curves: dict[str, list[float]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; None for what is no number."""
+        return finite(asdict(self))
+
+
+def evaluate(
+    model: WorldModel | Baseline,
+    episodes: Iterable[Episodes],
+    rules: Rules,
+    *,
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+) -> Result:
+    """Measure `model`, whose weights are on `device`, on all `episodes`, a batch at a time."""
+    parts: list[dict[str, Measured]] = []
+    number = 0
+    for batch in batches(episodes, max(1, min(MOST, ROWS // rules.futures))):
+        generator = torch.Generator(device).manual_seed(seed + number)
+        batch = cut(batch, rules)
+        on_device = replace(batch, video=batch.video.to(device))
+        parts.append(measure(model, on_device, rules, generator))
+        number += len(batch)
+    if not parts:
+        raise UserError("there are no episodes to evaluate on")
+    joined = [concatenate([part[name] for part in parts]) for name in parts[0]]
+    scores = {k: v for measured in joined for k, v in measured.scores().items()}
+    curves = {k: v for measured in joined for k, v in measured.curves().items()}
+    return Result(rules, number, seed, scores, curves)
+
+
+def measure(
+    model: WorldModel | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
+) -> dict[str, Measured]:
+    """All that the protocol asks, of one batch."""
+    measured: dict[str, Measured] = {}
+    given, side = rules.given, episodes.video.shape[-1]
+    track = imagine(model, episodes, rules, generator)
+    number = track.pres.shape[1]
+    if episodes.truth is not None:
+        true = Boxes.of_truth(known(episodes), side)
+        spread = true.each(number)
+        predicted = whole(track)
+        if "center" in rules.metrics:
+            measured["center"] = center_errors(predicted.frames(given), spread.frames(given))
+        measured["counts"] = counts(predicted, spread)
+        if "corridor" in rules.metrics:
+            if episodes.corridors is None:
+                raise UserError(f"{rules.name} is about mazes: these episodes have no corridors")
+            grid = episodes.corridors.grid.cpu().repeat_interleave(number, dim=0)
+            measured["corridor"] = corridor(predicted, spread, grid, given)
+        if "futures" in rules.metrics:
+            measured["futures"] = futures(predicted, spread, given, number)
+        if "tracking" in rules.metrics and not isinstance(model, Baseline):
+            measured["tracking"] = tracked(Boxes.of_track(model.infer(episodes.video)), true)
+    elif rules.metrics != ("pixels",):
+        known(episodes)
+    if "pixels" in rules.metrics and track.reconstruction is not None:
+        measured["pixels"] = pixels(
+            track.reconstruction[:, 0], as_float(episodes.video[:, given:])
+        )
+    return measured
+
+
+def imagine(
+    model: WorldModel | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
+) -> Track:
+    """What comes after the given frames."""
+    if isinstance(model, Baseline):
+        return model.imagine(episodes, rules.given, rules.steps)
+    return model.imagine(
+        episodes.video[:, : rules.given],
+        rules.given,
+        rules.steps,
+        futures=rules.futures,
+        sample=rules.sample,
+        generator=generator if rules.sample else None,
+        render="pixels" in rules.metrics,
+    )
+
+
+def whole(track: Track) -> Boxes:
+    """Given and imagined frames, a row for each future of each episode."""
+    future = Boxes.of_track(replace(track, past=None))
+    if track.past is None:
+        raise UserError("the model does not say what it saw in the given frames: `past` is None")
+    return Boxes.of_track(track.past).each(future.id.shape[1]).then(future.flat())
+
+
+def validate(
+    model: WorldModel, episodes: Episodes, given: int, steps: int = 10
+) -> dict[str, float]:
+    """How a model does while it is trained: center errors and object counts, by means.
+
+    `episodes` are on the model's device, and stay there; only places come to the CPU.
+    """
+    rules = Rules("validation", given, steps, ("center",))
+    episodes = cut(episodes, rules)
+    track = imagine(model, episodes, rules, torch.Generator())
+    true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
+    predicted = whole(track)
+    errors = center_errors(predicted.frames(given), true.frames(given)).scores()
+    number = counts(predicted.frames(given), true.frames(given)).scores()
+    return {name: (errors | number)[name] for name in VALIDATED}
+
+
+def batches(chunks: Iterable[Episodes], size: int) -> Iterator[Episodes]:
+    """The same episodes, `size` at a time, the last fewer."""
+    rest: Episodes | None = None
+    for chunk in chunks:
+        joined = chunk if rest is None else concatenate([rest, chunk])
+        full = len(joined) - len(joined) % size
+        for start in range(0, full, size):
+            yield joined[start : start + size]
+        rest = joined[full:] if full < len(joined) else None
+    if rest is not None:
+        yield rest
+
+
+def cut(episodes: Episodes, rules: Rules) -> Episodes:
+    """The frames that the protocol looks at."""
+    there = episodes.video.shape[1]
+    if there < rules.frames:
+        raise UserError(
+            f"{rules.name} needs episodes of {rules.frames} frames; these have {there}"
+        )
+    truth = map_tensors(lambda values: values[:, : rules.frames], episodes.truth)
+    return replace(episodes, video=episodes.video[:, : rules.frames], truth=truth)
+
+
+def finite(value: Any) -> Any:
+    """The same, with None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

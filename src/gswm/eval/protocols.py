@@ -1,0 +1,59 @@
+"""Protocols: what is given, what is asked, and what is measured, by name.
+
+A number means little without them; a result carries all of its protocol.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gswm.data.world import SplitName
+from gswm.errors import UserError
+
+Metric = Literal["center", "tracking", "corridor", "futures", "pixels"]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One way to measure."""
+
+    name: str
+    given: int
+    """Frames that the model sees; it finds its objects in the first."""
+    steps: int
+    """Frames that it then imagines."""
+    metrics: tuple[Metric, ...]
+    sample: bool = False
+    """Imagine by samples, or by means."""
+    futures: int = 1
+    split: SplitName = "test"
+    """The split that the protocol's authors report."""
+
+    @property
+    def frames(self) -> int:
+        """Of an episode, all that is looked at. Tracking sees, and finds objects in, all of them."""
+        return self.given + self.steps
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol("gswm-10-90", 10, 90, ("center", "tracking")),
+        Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
+        Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
+        Protocol("slotformer-6-44", 6, 44, ("pixels",), split="val"),
+        Protocol("ocvp-5-25", 5, 25, ("pixels",)),
+    )
+}
+USUAL = {"single-ball": "gswm-5-4", "maze": "gswm-maze-5", "obj3d": "slotformer-6-44"}
+
+
+def protocol(name: str) -> Protocol:
+    """The protocol of that name."""
+    if name not in PROTOCOLS:
+        raise UserError(f"there is no protocol '{name}'; there are {', '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]
+
+
+def usual(world: str) -> Protocol:
+    """The paper's protocol for a world."""
+    return PROTOCOLS[USUAL.get(world, "gswm-10-90")]

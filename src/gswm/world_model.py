@@ -4,7 +4,7 @@ Evaluation, pictures and the studio see these records only, whichever model made
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -17,6 +17,7 @@ AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
 Discover = Literal["always", "first"]
 
 
+@runtime_checkable
 class State(Protocol):
     """All that a model carries from one frame to the next, for every video of a batch.
 
@@ -114,6 +115,7 @@ class Loss:
         return Loss(torch.stack(list(means.values())).sum(), means, metrics)
 
 
+@runtime_checkable
 class Stage(Protocol):
     """Which form of the loss a training step has; within a stage every step has the same form."""
 
@@ -123,6 +125,7 @@ class Stage(Protocol):
         ...
 
 
+@runtime_checkable
 class WorldModel(Protocol):
     """A model of video as objects."""
 

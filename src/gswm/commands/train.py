@@ -31,7 +31,9 @@ class Train:
         names = ", ".join(RECIPES)
         usage = f"gswm train RECIPE [--setting value ...], or --resume RUN; recipes: {names}"
         if not args or args[0] in ("-h", "--help"):
-            print(f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings.")
+            print(
+                f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings."
+            )
             raise SystemExit(0)
         out = None
         if args[0] == "--resume":

@@ -177,7 +177,9 @@ def tally(
     values: Float64[Tensor, "row time object slot"], who: Int[Tensor, "row time slot"], number: int
 ) -> Float64[Tensor, "row object id"]:
     """Values of an object and a slot, summed over time for each object and each id."""
-    at = rearrange(who[:, :, None].expand_as(values), "row time object slot -> row object (time slot)")
+    at = rearrange(
+        who[:, :, None].expand_as(values), "row time object slot -> row object (time slot)"
+    )
     summed = values.new_zeros(len(values), values.shape[2], number + 1)
     summed.scatter_add_(2, at, rearrange(values, "row time object slot -> row object (time slot)"))
     return summed[..., :number]

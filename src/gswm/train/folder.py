@@ -11,6 +11,7 @@ events.out...       the metrics again, for TensorBoard
 """
 
 import json
+import math
 import os
 import platform
 import subprocess
@@ -75,8 +76,9 @@ class RunFolder:
         starts = read_json(file) if file.is_file() else []
         write_json(file, [*starts, environment(device, ranks)])
 
-    def write_metrics(self, line: dict[str, Any]) -> None:
-        """Add a line of metrics."""
+    def write_metrics(self, line: dict[str, float]) -> None:
+        """Add a line of metrics; what is no number is null."""
+        line = {k: v if math.isfinite(v) else None for k, v in line.items()}
         with self.metrics.open("a") as file:
             file.write(json.dumps(line) + "\n")
 

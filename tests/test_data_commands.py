@@ -33,7 +33,8 @@ def test_a_made_file_holds_the_first_episodes_of_the_split(name: str, tmp_path: 
     assert expected.truth is not None
     torch.testing.assert_close(made.truth.positions, expected.truth.positions)
     assert torch.equal(made.truth.ids, expected.truth.ids)
-    assert torch.equal(made.truth.order, expected.truth.order)
+    seen = expected.truth.present
+    assert torch.equal(made.truth.order[seen], expected.truth.order[seen])
     torch.testing.assert_close(made.truth.colors, expected.truth.colors)
     torch.testing.assert_close(made.truth.velocities, expected.truth.velocities)
     if expected.corridors is not None:
@@ -71,7 +72,8 @@ def test_the_default_file_is_named_after_world_and_split(
         ),
         (["data", "show", "maze", "--out", "x.jpg"], "must end in .png or .gif or .mp4"),
         (["data", "show", "maze", "--out", "x.gif", "--scale", "0"], "--scale"),
-        (["demo", "--out", "old.hdf5"], "cannot write"),
+        (["demo", "--out", "old.hdf5"], "it is a file; name a folder"),
+        (["demo", "--out", "new", "--scale", "0"], "--scale is 0"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(
@@ -176,7 +178,8 @@ def test_show_draws_a_video_of_which_nothing_is_known(tmp_path: Path) -> None:
 def test_the_demo_shows_every_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "EPISODES", 2)
+    monkeypatch.setattr(demo, "EPISODES", 1)
+    monkeypatch.setattr(demo, "FRAMES", 20)
     assert main(["demo", "--out", str(tmp_path / "demo"), "--scale", "1"]) == 0
     said = capsys.readouterr().out
     expected = sorted(f"{name}.{kind}" for name in WORLDS for kind in ("gif", "png"))
@@ -184,4 +187,4 @@ def test_the_demo_shows_every_world(
     assert all(str(tmp_path / "demo" / name) in said for name in expected)
     for name, each in WORLDS.items():
         with Image.open(tmp_path / "demo" / f"{name}.gif") as image:
-            assert getattr(image, "n_frames", 1) == each.num_frames
+            assert getattr(image, "n_frames", 1) == min(20, each.num_frames)

@@ -153,12 +153,17 @@ def nth(world: World, seed: int, index: int) -> Episodes:
 
 
 def drawn(
-    episodes: Episodes, index: int, scale: int, boxes: bool = True, trail: int = 8
+    episodes: Episodes,
+    index: int,
+    scale: int,
+    boxes: bool = True,
+    trail: int = 8,
+    length: int | None = None,
 ) -> pictures.Frames:
-    """One episode's video, enlarged, with its true boxes."""
-    video = pictures.enlarge(pictures.frames_of(episodes, index), scale)
+    """The first frames of one episode, or all, enlarged, with their true boxes."""
+    video = pictures.enlarge(pictures.frames_of(episodes, index)[:length], scale)
     true = pictures.true_boxes(episodes, index) if boxes else None
-    return video if true is None else pictures.draw_boxes(video, true, scale, trail)
+    return video if true is None else pictures.draw_boxes(video, true[:length], scale, trail)
 
 
 def wrapped(video: pictures.Frames, most: int, title: str) -> pictures.Picture:

@@ -8,9 +8,11 @@ from gswm.data import picture_files, pictures
 from gswm.data.episode import Episodes
 from gswm.data.world import World
 from gswm.data.worlds import WORLDS
+from gswm.errors import UserError
 
 EPISODES = 4
 SHEET_COLUMNS = 9
+FRAMES = 50
 FPS = 10
 
 
@@ -25,6 +27,9 @@ class Demo:
 
     def run(self) -> None:
         """Make the first test episodes of every world, and show them."""
+        if self.scale < 1:
+            raise UserError(f"--scale is {self.scale}; it must be at least 1")
+        picture_files.make_folder(self.out)
         for name, world in WORLDS.items():
             episodes = next(world.episodes(world.splits["test"].seed, EPISODES))
             sheet, moving = self.out / f"{name}.png", self.out / f"{name}.gif"
@@ -33,7 +38,7 @@ class Demo:
 
     def show(self, world: World, episodes: Episodes, sheet: Path, moving: Path) -> None:
         """A contact sheet of the beginning, and the episodes side by side."""
-        videos = [drawn(episodes, i, self.scale) for i in range(len(episodes))]
+        videos = [drawn(episodes, i, self.scale, length=FRAMES) for i in range(len(episodes))]
         labels = [f"episode {i}" for i in range(len(videos))]
         every = 2 if world.num_frames > 2 * SHEET_COLUMNS else 1
         times = range(0, every * SHEET_COLUMNS, every)

@@ -1,6 +1,7 @@
 """Pictures and moving pictures as files: PNG, GIF and MP4."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from gswm.errors import UserError
 
 Palette = UInt8[np.ndarray, "_color 3"]
 Codes = Int[np.ndarray, "..."]
-COLORS = 256
-EXACT = 96
 
 STILL, MOVING = (".png",), (".gif", ".mp4")
+COLORS = 256
+EXACT = 96
+"""Of them, those that are kept as they are, the most frequent."""
 
 
 def save_picture(path: Path, picture: Picture) -> None:
@@ -39,11 +41,21 @@ def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
         raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
 
 
-def write(path: Path, to) -> None:
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that it is in, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise UserError(f"cannot write to '{path}': it is a file; name a folder") from error
+    except OSError as error:
+        raise UserError(f"cannot make the folder '{path}': {error.strerror or error}") from error
+
+
+def write(path: Path, to: Callable[[Path], None]) -> None:
     """Make the file whole under another name, then give it its own."""
+    make_folder(path.parent)
     part = path.with_name(f".{path.name}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         to(part)
         os.replace(part, path)
     except OSError as error:
@@ -56,7 +68,8 @@ def write(path: Path, to) -> None:
 def save_gif(path: Path, frames: Frames, fps: int) -> None:
     """Endlessly repeated, with one palette for all frames: exact where 256 colors suffice."""
     palette, indices = to_palette(frames)
-    images = [Image.fromarray(frame, mode="P") for frame in indices]
+    size = (frames.shape[2], frames.shape[1])
+    images = [Image.frombytes("P", size, frame.tobytes()) for frame in indices]
     for image in images:
         image.putpalette(palette.tobytes())
     duration = max(20, 10 * round(100 / fps))  # in ms; the format counts in hundredths of a second

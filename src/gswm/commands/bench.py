@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,7 +38,7 @@ class Data:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("there is no CUDA device here; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
-        console = Console()
+        console = Console(width=None if sys.stdout.isatty() else 120)
         console.print(worlds_table(figures["worlds"]))
         for way, rate in figures["windows_per_second"].items():
             console.print(f"{way:<16} {rate:>12,.0f} windows of 20 frames a second")
@@ -49,7 +50,7 @@ class Data:
 def worlds_table(rows: list[dict]) -> Table:
     """One line a world."""
     table = Table(title="Episodes, simulated and drawn")
-    table.add_column("world")
+    table.add_column("world", no_wrap=True)
     for name in ("episodes", "s", "episodes/s", "start s", "physics s", "drawing s"):
         table.add_column(name, justify="right")
     for name in ("host GiB", "GPU GiB", "authors/s", "ratio"):

@@ -124,7 +124,7 @@ def exchange(
     nx, ny = apart[:, pair, episode] / distance
     first, second = pairs.first[pair], pairs.second[pair]
     for i in range(int(turn.max()) + 1):
-        now = turn == i
+        now = (turn == i).nonzero()[:, 0]
         a, b, e, x, y = first[now], second[now], episode[now], nx[now], ny[now]
         vx, vy = v
         gain = (x * vx[b, e] + y * vy[b, e]) - (x * vx[a, e] + y * vy[a, e])

@@ -4,7 +4,7 @@ Evaluation, pictures and the studio see these records only, whichever model made
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -123,6 +123,7 @@ class Stage(Protocol):
         ...
 
 
+@runtime_checkable
 class WorldModel(Protocol):
     """A model of video as objects."""
 

@@ -71,7 +71,8 @@ def test_slots_may_change_as_long_as_ids_stay(seed: int) -> None:
         index = order if v.dim() == 3 else order[..., None].expand(*order.shape, v.shape[3])
         return v.gather(2, index)
 
-    one, other = center_errors(predicted, true), center_errors(map_tensors(shuffled, predicted), true)
+    one = center_errors(predicted, true)
+    other = center_errors(map_tensors(shuffled, predicted), true)
     torch.testing.assert_close(one.paper, other.paper, equal_nan=True)
     torch.testing.assert_close(one.strict, other.strict)
 

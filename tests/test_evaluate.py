@@ -1,6 +1,7 @@
 """The evaluator: any model, the same numbers each time, and clear words where it cannot."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 import gswm
 from gswm.cli import main
+from gswm.commands.evaluate import resolve
 from gswm.data.balls import INTERACTION
 from gswm.data.episode import Episodes
 from gswm.errors import UserError
@@ -36,7 +38,7 @@ class Puppet(WorldModel):
     def imagine(self, video: Tensor, given: int, steps: int, **settings: Any) -> Track:
         episodes = self.of(video)
         track = self.rule.imagine(episodes, given, steps)
-        frames = as_float(episodes.video[:, None, given : given + steps])
+        frames = as_float(episodes.video[:, given : given + steps])[:, None]
         return replace(track, reconstruction=frames if settings["render"] else None)
 
     def infer(self, video: Tensor, **_: Any) -> Track:
@@ -82,11 +84,13 @@ def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(1, 6))
 def test_batches_are_cut_alike_however_episodes_come(sizes: list[int], size: int) -> None:
-    video = torch.arange(sum(sizes), dtype=torch.uint8).reshape(-1, 1, 1, 1, 1).expand(-1, 1, 3, 1, 1)
+    video = (
+        torch.arange(sum(sizes), dtype=torch.uint8).reshape(-1, 1, 1, 1, 1).expand(-1, 1, 3, 1, 1)
+    )
     chunks = [Episodes(part) for part in video.split(sizes)]
     cut = [batch.video[:, 0, 0, 0, 0].tolist() for batch in batches(chunks, size)]
     assert [len(batch) for batch in cut[:-1]] == [size] * (len(cut) - 1)
-    assert sum(cut, []) == list(range(sum(sizes)))
+    assert [number for batch in cut for number in batch] == list(range(sum(sizes)))
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +116,13 @@ def test_the_same_weights_give_the_same_file_twice(weights: Path, tmp_path: Path
     assert sorted(tmp_path.iterdir()) == [one, other]
 
 
+def test_a_run_is_measured_by_its_best_weights(weights: Path, tmp_path: Path) -> None:
+    shutil.copy(weights, tmp_path / "last.safetensors")
+    assert resolve(str(tmp_path), torch.device("cpu"))[1]["file"] == "last.safetensors"
+    shutil.copy(weights, tmp_path / "best.safetensors")
+    assert resolve(str(tmp_path), torch.device("cpu"))[1]["file"] == "best.safetensors"
+
+
 def test_a_rule_is_measured_by_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +141,9 @@ def test_a_rule_is_measured_by_the_command(
         ([], "--baseline"),
         (["two-layer.pt"], "safetensors"),
         (["none.safetensors"], "there is no file"),
+        (["."], "has no weights yet"),
         (["--baseline", "stay"], "--world"),
+        (["--baseline", "walls", "--world", "maze"], "bouncing balls"),
         (["--baseline", "stay", "--world", "nowhere"], "no world 'nowhere'"),
         (["--baseline", "stay", "--world", "maze", "--protocol", "x"], "no protocol 'x'"),
         (["--baseline", "stay", "--world", "single-ball", "--protocol", "gswm-10-90"], "frames"),

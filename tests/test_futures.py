@@ -1,5 +1,7 @@
 """Futures of the single ball, made by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -68,7 +70,7 @@ def test_a_ball_that_was_not_found_goes_nowhere() -> None:
 
 def test_episodes_that_begin_apart_have_one_known_future_each() -> None:
     true = ball()
-    moved = Boxes(true.xy + torch.tensor([[0.0], [0.1]])[..., None, None], *list(vars(true).values())[1:])
+    moved = replace(true, xy=true.xy + torch.tensor([[0.0], [0.1]])[..., None, None])
     measured = futures(moved, moved, GIVEN, 1)
     assert measured.modes().shape[1] == 1
     assert concatenate([measured, measured]).scores()["min_ade_1"] == pytest.approx(0)

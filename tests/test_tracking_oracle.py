@@ -37,8 +37,9 @@ def random_tracks(seed: int, rows: int = 3, time: int = 12) -> tuple[Boxes, Boxe
     found = there & (rng.random(there.shape) > rng.choice([0, 0.3]))
     named = ids + 10 * (rng.random(there.shape) < 0.1).cumsum(1)
     false = rng.uniform(0, 1, (rows, time, extra, 2))
-    guess, size = np.concatenate([guess, false], 2), np.concatenate(
-        [hw * rng.uniform(0.8, 1.2, hw.shape), np.full_like(false, 0.3)], 2
+    guess, size = (
+        np.concatenate([guess, false], 2),
+        np.concatenate([hw * rng.uniform(0.8, 1.2, hw.shape), np.full_like(false, 0.3)], 2),
     )
     found = np.concatenate([found, rng.random((rows, time, extra)) < 0.5], 2)
     named = np.concatenate([named, np.broadcast_to(100 + np.arange(extra), false.shape[:3])], 2)
@@ -71,9 +72,7 @@ def theirs(predicted: Boxes, true: Boxes) -> dict[str, float]:
                 np.array([names.index(i) for i in ids[s].tolist()], int)
                 for ids, s in zip(predicted.id[row].numpy(), seen, strict=True)
             ],
-            "similarity_scores": [
-                m[h][:, s] for m, h, s in zip(iou, here, seen, strict=True)
-            ],
+            "similarity_scores": [m[h][:, s] for m, h, s in zip(iou, here, seen, strict=True)],
         }
         for name, metric in metrics.items():
             rows[name][str(row)] = metric.eval_sequence(data)

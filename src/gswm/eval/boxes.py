@@ -78,9 +78,7 @@ def distances(
     return torch.hypot(apart[..., 0], apart[..., 1])
 
 
-def overlaps(
-    one: Boxes, other: Boxes
-) -> Float64[Tensor, "*row time left right"]:
+def overlaps(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
     """Intersection over union of each with each; 0 where either is not there."""
     low = torch.maximum(*(corner(one, other, -1)))
     high = torch.minimum(*(corner(one, other, 1)))

@@ -115,9 +115,7 @@ def measure(
     elif rules.metrics != ("pixels",):
         known(episodes)
     if "pixels" in rules.metrics and track.reconstruction is not None:
-        measured["pixels"] = pixels(
-            track.reconstruction[:, 0], as_float(episodes.video[:, given:])
-        )
+        measured["pixels"] = pixels(track.reconstruction[:, 0], as_float(episodes.video[:, given:]))
     return measured
 
 
@@ -182,9 +180,7 @@ def cut(episodes: Episodes, rules: Rules) -> Episodes:
     """The frames that the protocol looks at."""
     there = episodes.video.shape[1]
     if there < rules.frames:
-        raise UserError(
-            f"{rules.name} needs episodes of {rules.frames} frames; these have {there}"
-        )
+        raise UserError(f"{rules.name} needs episodes of {rules.frames} frames; these have {there}")
     truth = map_tensors(lambda values: values[:, : rules.frames], episodes.truth)
     return replace(episodes, video=episodes.video[:, : rules.frames], truth=truth)
 

@@ -142,6 +142,7 @@ def test_a_rule_is_measured_by_the_command(
         (["two-layer.pt"], "safetensors"),
         (["none.safetensors"], "there is no file"),
         (["."], "has no weights yet"),
+        (["x.safetensors", "--device", "abacus"], "no device 'abacus'"),
         (["--baseline", "stay"], "--world"),
         (["--baseline", "walls", "--world", "maze"], "bouncing balls"),
         (["--baseline", "stay", "--world", "nowhere"], "no world 'nowhere'"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "parsing", "settings", "shapes", "records"),
+    *("errors", "devices", "parsing", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
     *("data.randomstate", "data.physics", "data.balls"),

@@ -15,11 +15,11 @@ from gswm.data import hdf5, worlds
 from gswm.data.balls import Balls
 from gswm.data.episode import Episodes
 from gswm.data.world import SplitName
+from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import protocol, usual
-from gswm.train.launch import find_device
 from gswm.weights import load, read_header
 from gswm.world_model import WorldModel
 

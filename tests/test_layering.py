@@ -6,7 +6,7 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "parsing", "settings", "shapes", "records"),
+    *("errors", "devices", "parsing", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
     *("data.randomstate", "data.physics", "data.balls"),
@@ -18,6 +18,9 @@ ORDER = [
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     *("model.schedule", "model.gswm"),
+    *("eval.boxes", "eval.matching", "eval.distance", "eval.counts", "eval.tracking"),
+    *("eval.corridor", "eval.futures", "eval.pixels", "eval.baselines"),
+    *("eval.protocols", "eval.evaluate"),
     *("recipes", "weights"),
     *("eval.matching", "eval.boxes", "eval.distance", "eval.counts", "eval.tracking"),
     *("eval.corridor", "eval.futures", "eval.pixels", "eval.baselines", "eval.protocols"),
@@ -26,7 +29,7 @@ ORDER = [
     *("train.folder", "train.diagnostics", "train.display", "train.loop", "train.launch"),
     *("bench.data",),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
-    *("commands.demo",),
+    *("commands.demo", "commands.evaluate"),
     *("cli", "__main__"),
 ]
 LONGEST = 300
@@ -60,6 +63,14 @@ def test_imports_go_down() -> None:
     for name, file in FILES.items():
         for other in imported(file):
             assert rank.get(other, -1) < rank[name], f"{name} imports {other}"
+
+
+def test_evaluation_knows_no_model() -> None:
+    known = {"errors", "records", "world_model"}
+    for name, file in FILES.items():
+        if name.startswith("eval."):
+            others = {o for o in imported(file) if not o.startswith(("data.", "eval."))}
+            assert others <= known, f"{name} imports {others - known}"
 
 
 def test_no_file_holds_two_ideas() -> None:

@@ -12,8 +12,10 @@ from tyro.conf import Positional, arg
 
 import gswm
 from gswm.data import hdf5, worlds
+from gswm.data.balls import Balls
 from gswm.data.episode import Episodes
 from gswm.data.world import SplitName
+from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
@@ -29,8 +31,8 @@ CHUNK = 16
 class Evaluate:
     """Settings of `gswm eval`."""
 
-    model: Annotated[Positional[str | None], arg(metavar="WEIGHTS")] = None
-    """A file of weights (.safetensors)."""
+    model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS")] = None
+    """A run's folder, of which the best weights are taken, or a file of weights."""
     world: str | None = None
     """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
     split: SplitName | None = None
@@ -42,50 +44,59 @@ class Evaluate:
     """Measure a rule instead of a model."""
     episodes: int | None = None
     """The first so many of the split; all if not given."""
-    device: str = "cpu"
-    """Where the model runs: cpu, cuda, mps."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
     json: Path | None = None
     """Write everything that was measured to this file."""
 
     def run(self) -> None:
         """Measure, and say what was measured."""
         if (self.model is None) == (self.baseline is None):
-            raise UserError("name a file of weights, or --baseline, to measure; one of the two")
+            raise UserError("name a model, or --baseline, to measure: one of the two")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
-        model, about = self.subject()
-        world = self.world or about.get("world")
-        if world is None:
-            raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
+        device = find_device(self.device)
+        if self.model is not None:
+            model, about = resolve(self.model, device)
+        else:
+            model, about = rule(self.baseline, self.world)
+        world = self.world or about["world"]
         rules = protocol(self.protocol) if self.protocol else usual(world)
         split = self.split or rules.split
-        found = episodes_of(world, split, self.episodes)
-        result = evaluate(model, found, rules, device=self.device)
+        result = evaluate(model, episodes_of(world, split, self.episodes), rules, device=device)
         data = {"world": world, "split": split}
-        stamp = {"gswm": gswm.__version__, "device": torch.device(self.device).type}
-        report = {"model": about, "data": data, **stamp, **result.to_json()}
+        stamp = {"gswm": gswm.__version__, "device": device.type}
         if self.json is not None:
-            write(self.json, report)
+            write(self.json, {"model": about, "data": data, **stamp, **result.to_json()})
         print(table(result, world, split))
 
-    def subject(self) -> tuple[WorldModel | Baseline, dict[str, Any]]:
-        """What is measured, and what is known of it."""
-        if self.model is not None:
-            return resolve(self.model, self.device)
-        collide = getattr(worlds.WORLDS.get(world_of(self.world)), "collide", True)
-        assert self.baseline is not None
-        return Baseline(self.baseline, collide), {"baseline": self.baseline}
 
-
-def resolve(name: str, device: str) -> tuple[WorldModel, dict[str, Any]]:
+def resolve(name: str, device: torch.device) -> tuple[WorldModel, dict[str, Any]]:
     """A trained model by what the user calls it, on `device`, and what is known of it."""
     path = Path(name)
+    if path.is_dir():
+        kept = [path / f"{which}.safetensors" for which in ("best", "last")]
+        found = [file for file in kept if file.is_file()]
+        if not found:
+            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
+        path = found[0]
     if path.suffix != ".safetensors":
-        raise UserError(f"'{name}' is no model: name a file of weights, *.safetensors")
+        raise UserError(f"'{name}' is no model: name a run's folder, or weights, *.safetensors")
     header = read_header(path)
     recipe = header["recipe"]
     about = {"file": path.name, "recipe": recipe.name, "world": recipe.data.world}
     return load(path, device), {**about, "about": header["about"]}
+
+
+def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
+    """A rule as it is in a world."""
+    if name is None or world is None:
+        raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
+    there = worlds.WORLDS.get(world_of(world))
+    if name in ("walls", "simulator") and not isinstance(there, Balls | None):
+        raise UserError(f"'{name}' is about bouncing balls; {there.name} has other rules")
+    collide = there.collide if isinstance(there, Balls) else True
+    return Baseline(name, collide), {"baseline": name}
 
 
 def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:
@@ -106,9 +117,9 @@ def is_file(world: str) -> bool:
     return Path(world).suffix in (".hdf5", ".h5")
 
 
-def world_of(world: str | None) -> str | None:
-    """The name of the world that is in a file, where it says so."""
-    if world is None or not is_file(world):
+def world_of(world: str) -> str:
+    """The name of a world, or of the one that is in a file, where it says so."""
+    if not is_file(world):
         return world
     with hdf5.open_file(world) as file:
         return str(file.attributes.get("world", ""))

@@ -10,7 +10,7 @@ They say what a score is worth: a model that has learned how balls move is bette
 one that has learned walls is better than `walls`, and `simulator` has no error at all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -39,30 +39,30 @@ class Baseline:
         """How each episode goes on after its first `given` frames: one future."""
         truth, side = known(episodes), episodes.video.shape[-1]
         past = map_tensors(lambda values: values[:, :given], truth)
-        now = map_tensors(lambda values: values[:, given - 1], truth)
-        ahead = map_tensors(lambda v: v[:, None].expand(-1, steps, *v.shape[1:]), now)
+        now = map_tensors(lambda values: values[:, given - 1 : given], truth)
+        ahead = map_tensors(lambda values: values.expand(-1, steps, *values.shape[2:]), now)
         moved = track_of(ahead, self.positions(now, steps, side), side)
         future = map_tensors(lambda values: values[:, None], moved)
-        return Track(**(vars(future) | {"past": track_of(past, past.positions, side)}))
+        return replace(future, past=track_of(past, past.positions, side))
 
     def positions(
         self, now: Truth, steps: int, side: int
     ) -> Float64[Tensor, "episode {steps} object 2"]:
         """Where everything is in each of the coming frames, from the truth about one frame."""
         x, v = now.positions, now.velocities
-        if self.rule in ("walls", "simulator"):
-            collide = self.collide and self.rule == "simulator"
-            radii = torch.where(now.present, now.sizes, 0)
-            path, _ = simulate(x, v, radii, now.layers, steps + 1, float(side), collide)
-            return path[:, 1:]
         ahead = torch.arange(1, steps + 1, dtype=x.dtype, device=x.device)[:, None, None]
         match self.rule:
             case "center":
-                return torch.full_like(x, side / 2)[:, None] + 0 * ahead
+                return torch.full_like(x, side / 2).expand(-1, steps, -1, -1)
             case "stay":
-                return x[:, None] + 0 * ahead
+                return x.expand(-1, steps, -1, -1)
             case "straight":
-                return x[:, None] + ahead * v[:, None]
+                return x + ahead * v
+        collide = self.collide and self.rule == "simulator"
+        radii = torch.where(now.present, now.sizes, 0)[:, 0]
+        start = x[:, 0], v[:, 0], radii, now.layers[:, 0]
+        path, _ = simulate(*start, steps + 1, float(side), collide)
+        return path[:, 1:]
 
 
 def known(episodes: Episodes) -> Truth:

@@ -53,7 +53,7 @@ class Corridor:
 
     def share(self) -> Float64[Tensor, " step"]:
         """Of all agents of all rows."""
-        return self.inside.sum(dim=0) / self.agents.sum().clamp_min(1)
+        return self.inside.sum(dim=0).double() / self.agents.sum().clamp_min(1)
 
 
 def corridor(

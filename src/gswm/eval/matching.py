@@ -13,6 +13,8 @@ def best_pairs(
 ) -> Bool[Tensor, "*row left right"]:
     """The pairs, one to one, of the largest total gain; a pair without gain is not made."""
     worth = gain > 0
+    if not worth.any():
+        return worth
     pairs = worth.reshape(-1, *gain.shape[-2:]).clone()
     values = gain.reshape(pairs.shape).clamp_min(0).numpy()
     contested = (pairs.sum(dim=1) > 1).any(dim=1) | (pairs.sum(dim=2) > 1).any(dim=1)

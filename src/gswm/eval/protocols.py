@@ -30,7 +30,7 @@ class Protocol:
 
     @property
     def frames(self) -> int:
-        """Of an episode, all that is looked at. Tracking sees, and finds objects in, all of them."""
+        """All that is looked at of an episode; tracking sees, and finds objects in, each."""
         return self.given + self.steps
 
 

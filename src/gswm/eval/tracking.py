@@ -157,7 +157,7 @@ def hota(
         sizes = lengths - count, frames[:, :, None], seen[:, None]
         parts = [(count * count / size.clamp_min(1)).sum(dim=(1, 2)) for size in sizes]
         association.append(torch.stack(parts, dim=-1))
-    return tuple(torch.stack(each, dim=1) for each in (matches, overlap, association))
+    return torch.stack(matches, 1), torch.stack(overlap, 1), torch.stack(association, 1)
 
 
 def renumber(boxes: Boxes) -> tuple[Int[Tensor, "row time slot"], int]:
@@ -177,9 +177,7 @@ def tally(
     values: Float64[Tensor, "row time object slot"], who: Int[Tensor, "row time slot"], number: int
 ) -> Float64[Tensor, "row object id"]:
     """Values of an object and a slot, summed over time for each object and each id."""
-    at = rearrange(
-        who[:, :, None].expand_as(values), "row time object slot -> row object (time slot)"
-    )
-    summed = values.new_zeros(len(values), values.shape[2], number + 1)
-    summed.scatter_add_(2, at, rearrange(values, "row time object slot -> row object (time slot)"))
+    ids = who[:, :, None].expand_as(values)
+    at, flat = (rearrange(x, "row time k slot -> row k (time slot)") for x in (ids, values))
+    summed = values.new_zeros(*flat.shape[:2], number + 1).scatter_add_(2, at, flat)
     return summed[..., :number]

@@ -1,0 +1,66 @@
+"""Agents in corridors, followed by identity."""
+
+from itertools import islice
+
+import pytest
+import torch
+
+from gswm.data.worlds import world
+from gswm.eval.boxes import Boxes
+from gswm.eval.corridor import corridor, in_corridor
+
+GRID = torch.tensor([[[1, 1, 1], [1, 0, 0], [1, 0, 1]]])
+
+
+def at(cells: list[list[tuple[float, float]]], ids: list[list[int]] | None = None) -> Boxes:
+    """Objects in the middle of (row, column) of 3 × 3 cells, a list for each frame."""
+    xy = (torch.tensor([cells], dtype=torch.float64).flip(-1) + 0.5) / 3
+    id = torch.tensor([ids]) if ids else torch.arange(xy.shape[2]).expand(xy.shape[:3])
+    return Boxes(xy, torch.full_like(xy, 0.1), id, torch.ones_like(id, dtype=torch.bool))
+
+
+def test_rows_are_y_and_columns_are_x() -> None:
+    places = at([[(0, 0), (0, 2), (2, 0), (1, 2), (2, 2), (-1, 0), (0, 3)]])
+    expected = [True, True, True, False, True, False, False]
+    assert in_corridor(places.xy, GRID)[0, 0].tolist() == expected
+
+
+def test_who_leaves_does_not_come_back() -> None:
+    true = at([[(0, 0), (0, 2)]] * 4)
+    walk = at([[(0, 0), (0, 2)], [(0, 1), (0, 2)], [(1, 1), (0, 2)], [(0, 1), (0, 2)]])
+    measured = corridor(walk, true, GRID, given=1)
+    assert measured.inside.tolist() == [[2, 1, 1]]
+    assert measured.release.tolist() == [[2, 2, 1, 1]]
+    assert measured.scores()["in_corridor"] == pytest.approx(4 / 6)
+    assert measured.scores()["in_corridor_3"] == pytest.approx(1 / 2)
+
+
+def test_identity_is_followed_where_the_release_follows_slots() -> None:
+    true = at([[(0, 0), (2, 0)]] * 3)
+    cells, ids = [[(0, 0), (1, 1)], [(1, 1), (0, 1)], [(1, 1), (0, 2)]], [[4, 5], [5, 4], [5, 4]]
+    measured = corridor(at(cells, ids), true, GRID, given=1)
+    assert measured.inside.tolist() == [[1, 1]]
+    assert measured.release.tolist() == [[1, 0, 0]]
+
+
+def test_an_agent_that_was_not_found_is_not_in_the_corridor() -> None:
+    true = at([[(0, 0), (2, 0)]] * 2)
+    measured = corridor(at([[(0, 0)]] * 2), true, GRID, given=1)
+    assert measured.share().tolist() == [0.5]
+
+
+def test_objects_that_are_no_agents_count_for_the_release_alone() -> None:
+    true = at([[(0, 0)]] * 2)
+    measured = corridor(at([[(0, 0), (0, 2)]] * 2), true, GRID, given=1)
+    assert measured.inside.tolist() == [[1]]
+    assert measured.release.tolist() == [[2, 2]]
+
+
+def test_true_agents_stay_in_the_corridor_and_keep_their_pace() -> None:
+    episodes = next(islice(world("maze").episodes(2, 4), 1))
+    assert episodes.truth is not None
+    assert episodes.corridors is not None
+    true = Boxes.of_truth(episodes.truth, 64)
+    scores = corridor(true, true, episodes.corridors.grid, given=5).scores()
+    assert scores["in_corridor"] == scores["in_corridor_94"] == scores["pace"] == 1
+    assert scores["release_count"] == scores["agents"]

@@ -1,0 +1,191 @@
+"""The evaluator: any model, the same numbers each time, and clear words where it cannot."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import gswm
+from gswm.cli import main
+from gswm.commands.evaluate import resolve
+from gswm.data.balls import INTERACTION
+from gswm.data.episode import Episodes
+from gswm.errors import UserError
+from gswm.eval.baselines import Baseline, Rule
+from gswm.eval.evaluate import Result, batches, evaluate, validate
+from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, usual
+from gswm.world_model import Track, WorldModel, as_float
+
+SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
+
+
+class Puppet(WorldModel):
+    """A model that does as a rule does. Each video's first pixel tells which episode it is."""
+
+    def __init__(self, episodes: Episodes, rule: Rule) -> None:
+        self.episodes, self.rule = episodes, Baseline(rule)
+
+    def of(self, video: Tensor) -> Episodes:
+        return self.episodes[video[:, 0, 0, 0, 0].long()]
+
+    def imagine(self, video: Tensor, given: int, steps: int, **settings: Any) -> Track:
+        episodes = self.of(video)
+        track = self.rule.imagine(episodes, given, steps)
+        frames = as_float(episodes.video[:, given : given + steps])[:, None]
+        return replace(track, reconstruction=frames if settings["render"] else None)
+
+    def infer(self, video: Tensor, **_: Any) -> Track:
+        past = self.rule.imagine(self.of(video), video.shape[1], 1).past
+        assert past is not None
+        return past
+
+
+def marked(n: int, frames: int) -> Episodes:
+    """Interacting balls."""
+    episodes = next(replace(INTERACTION, num_frames=frames).episodes(3, n))
+    episodes.video[:, 0, 0, 0, 0] = torch.arange(n)
+    return episodes
+
+
+def test_who_knows_everything_scores_everything() -> None:
+    episodes = marked(4, 20)
+    scores = evaluate(Puppet(episodes, "simulator"), [episodes], SHORT).scores
+    assert scores["center_error"] == pytest.approx(0, abs=1e-5)
+    assert scores["strict_error"] == pytest.approx(0, abs=1e-5)
+    for name in ("mota", "idf1", "hota", "count_right", "ssim"):
+        assert scores[name] == pytest.approx(1, abs=1e-5), name
+    assert scores["psnr"] == pytest.approx(100)
+
+
+def test_validation_is_the_evaluation_of_ten_steps() -> None:
+    episodes = marked(5, 30)
+    model = Puppet(episodes, "straight")
+    light = validate(model, episodes, given=10)
+    full = evaluate(model, [episodes], Protocol("x", 10, 20, ("center",))).scores
+    assert light["center_error"] == pytest.approx(full["center_error"])
+    assert light["strict_error"] == pytest.approx(full["strict_error"])
+    assert light["objects"] == light["true_objects"] == 3
+
+
+def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None:
+    episodes = marked(2, 20)
+    assert episodes.truth is not None
+    blind = replace(episodes.truth, present=torch.zeros_like(episodes.truth.present))
+    scores = validate(Puppet(replace(episodes, truth=blind), "stay"), episodes, given=10)
+    assert scores == {"strict_error": 10, "objects": 0, "true_objects": 3, "count_right": 0}
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(1, 6))
+def test_batches_are_cut_alike_however_episodes_come(sizes: list[int], size: int) -> None:
+    video = (
+        torch.arange(sum(sizes), dtype=torch.uint8).reshape(-1, 1, 1, 1, 1).expand(-1, 1, 3, 1, 1)
+    )
+    chunks = [Episodes(part) for part in video.split(sizes)]
+    cut = [batch.video[:, 0, 0, 0, 0].tolist() for batch in batches(chunks, size)]
+    assert [len(batch) for batch in cut[:-1]] == [size] * (len(cut) - 1)
+    assert [number for batch in cut for number in batch] == list(range(sum(sizes)))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "ball.safetensors"
+    torch.manual_seed(0)
+    recipe = gswm.recipe("single-ball")
+    gswm.save(path, gswm.build(recipe), recipe)
+    return path
+
+
+def test_the_same_weights_give_the_same_file_twice(weights: Path, tmp_path: Path) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    for out in (one, other):
+        assert main(["eval", str(weights), "--episodes", "4", "--json", str(out)]) == 0
+    assert one.read_bytes() == other.read_bytes()
+    report = json.loads(one.read_text())
+    assert report["protocol"]["name"] == "gswm-5-4"
+    assert report["data"] == {"world": "single-ball", "split": "test"}
+    assert report["model"]["recipe"] == "single-ball"
+    assert report["episodes"] == 4
+    assert 0 <= report["scores"]["coverage"] <= 1
+    assert sorted(tmp_path.iterdir()) == [one, other]
+
+
+def test_a_run_is_measured_by_its_best_weights(weights: Path, tmp_path: Path) -> None:
+    shutil.copy(weights, tmp_path / "last.safetensors")
+    assert resolve(str(tmp_path), torch.device("cpu"))[1]["file"] == "last.safetensors"
+    shutil.copy(weights, tmp_path / "best.safetensors")
+    assert resolve(str(tmp_path), torch.device("cpu"))[1]["file"] == "best.safetensors"
+
+
+def test_a_rule_is_measured_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / "stay.json"
+    args = ["eval", "--baseline", "stay", "--world", "occlusion", "--episodes", "3"]
+    assert main([*args, "--json", str(out)]) == 0
+    report = json.loads(out.read_text())
+    assert len(report["curves"]["center_error"]) == 90
+    assert report["model"] == {"baseline": "stay"}
+    assert f"{report['scores']['center_error']:.4f}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "--baseline"),
+        (["two-layer.pt"], "safetensors"),
+        (["none.safetensors"], "there is no file"),
+        (["."], "has no weights yet"),
+        (["x.safetensors", "--device", "abacus"], "no device 'abacus'"),
+        (["--baseline", "stay"], "--world"),
+        (["--baseline", "walls", "--world", "maze"], "bouncing balls"),
+        (["--baseline", "stay", "--world", "nowhere"], "no world 'nowhere'"),
+        (["--baseline", "stay", "--world", "maze", "--protocol", "x"], "no protocol 'x'"),
+        (["--baseline", "stay", "--world", "single-ball", "--protocol", "gswm-10-90"], "frames"),
+        (["--baseline", "stay", "--world", "occlusion", "--episodes", "0"], "at least 1"),
+        (["--baseline", "stay", "--world", "occlusion", "--protocol", "gswm-maze-5"], "mazes"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", *args]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
+def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
+    episodes = Episodes(marked(2, 20).video)
+    with pytest.raises(UserError, match="nothing is known"):
+        evaluate(Puppet(marked(2, 20), "stay"), [episodes], SHORT)
+    only = Protocol("pixels", 10, 10, ("pixels",))
+    scores = evaluate(Puppet(marked(2, 20), "stay"), [episodes], only).scores
+    assert set(scores) == {"psnr", "ssim"}
+
+
+def test_a_result_without_numbers_is_still_json() -> None:
+    result = Result(SHORT, 1, 0, {"a": float("nan")}, {"b": [1.0, float("inf")]}).to_json()
+    assert result["scores"] == {"a": None}
+    assert json.loads(json.dumps(result, allow_nan=False))["curves"]["b"] == [1.0, None]
+
+
+def test_protocols_go_by_their_own_names() -> None:
+    assert all(protocol(name).name == name for name in PROTOCOLS)
+    assert usual("two-layer").name == "gswm-10-90"
+    assert usual("maze").frames == 99
+
+
+def test_a_maze_is_measured_by_its_corridors(tmp_path: Path) -> None:
+    out = tmp_path / "stay.json"
+    args = ["eval", "--baseline", "stay", "--world", "maze", "--episodes", "2"]
+    assert main([*args, "--json", str(out)]) == 0
+    scores = json.loads(out.read_text())["scores"]
+    assert scores["in_corridor"] == 1
+    assert scores["pace"] == 0

@@ -22,7 +22,7 @@ ORDER = [
     *("eval.corridor", "eval.futures", "eval.pixels", "eval.baselines"),
     *("eval.protocols", "eval.evaluate"),
     *("recipes", "weights"),
-    *("eval.matching", "eval.boxes", "eval.distance", "eval.counts", "eval.tracking"),
+    *("eval.boxes", "eval.matching", "eval.distance", "eval.counts", "eval.tracking"),
     *("eval.corridor", "eval.futures", "eval.pixels", "eval.baselines", "eval.protocols"),
     *("eval.evaluate",),
     *("train.distributed", "train.checkpoint", "train.fast", "train.step"),

@@ -1,6 +1,7 @@
 """Physics of a batch against one episode, one ball and one pair at a time."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -8,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gswm.data.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE, Balls
-from gswm.data.physics import simulate
+from gswm.data.physics import fused, simulate
+
+
+def exact(a: float, b: float, c: float) -> float:
+    """The sum a · b + c of fractions, rounded once."""
+    return float(Fraction(a) * Fraction(b) + Fraction(c))
 
 
 def naive(positions, velocities, radii, layers, frames: int, side: float, collide: bool):
@@ -32,9 +38,10 @@ def naive(positions, velocities, radii, layers, frames: int, side: float, collid
                     dx, dy = trial[i][0] - trial[j][0], trial[i][1] - trial[j][1]
                     square = dx * dx + dy * dy
                     if square < (radii[i] + radii[j]) ** 2:
-                        nx, ny = dx / math.sqrt(square), dy / math.sqrt(square)
-                        vi = nx * v[i][0] + ny * v[i][1]
-                        vj = nx * v[j][0] + ny * v[j][1]
+                        distance = math.sqrt(exact(dy, dy, dx * dx))
+                        nx, ny = dx / distance, dy / distance
+                        vi = exact(ny, v[i][1], nx * v[i][0])
+                        vj = exact(ny, v[j][1], nx * v[j][0])
                         v[i] = [v[i][0] + nx * (vj - vi), v[i][1] + ny * (vj - vi)]
                         v[j] = [v[j][0] + nx * (vi - vj), v[j][1] + ny * (vi - vj)]
             for i in range(len(x)):
@@ -54,6 +61,15 @@ def assert_same(positions, velocities, radii, layers, frames, side, collide) -> 
         assert where[e].tolist() == [x for x, _ in path]
         assert how_fast[e].tolist() == [v for _, v in path]
     return int((how_fast[:, 1:] != how_fast[:, :-1]).any(-1).sum())
+
+
+def test_a_fused_product_is_rounded_once() -> None:
+    generator = torch.Generator().manual_seed(0)
+    a, b, c = torch.randn(3, 2000, generator=generator, dtype=torch.float64)
+    c = torch.where(torch.arange(2000) % 2 == 0, c, -a * b * (1 + 1e-15 * c))  # cancels almost all
+    want = [exact(*abc) for abc in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
+    assert fused(a, b, c).tolist() == want
+    assert (a * b + c).tolist() != want
 
 
 @pytest.mark.parametrize("balls", [INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE])

@@ -36,6 +36,7 @@ VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_r
 
 
 @runtime_checkable
+@runtime_checkable
 class Measured(Protocol):
     """A record of what was measured, episodes first: records of many batches are joined."""
 

@@ -78,9 +78,9 @@ class RunFolder:
 
     def write_metrics(self, line: dict[str, float]) -> None:
         """Add a line of metrics; what is no number is null."""
-        line = {k: v if math.isfinite(v) else None for k, v in line.items()}
+        numbers = {k: v if math.isfinite(v) else None for k, v in line.items()}
         with self.metrics.open("a") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(numbers) + "\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics; one that was cut off is left out."""

@@ -16,7 +16,7 @@ a GPU waits for here. The same code runs on a CPU, where a test compares it with
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,14 +25,8 @@ from gswm.records import concatenate, map_tensors, tensors
 from gswm.world_model import Loss
 
 LossFunction = Callable[[], Loss]
-
-
-class Backward(Protocol):
-    """Evaluates a loss, and leaves the gradients of all parameters."""
-
-    def __call__(self, loss: LossFunction) -> Loss:
-        """The loss."""
-        ...
+Backward = Callable[[LossFunction], Loss]
+"""Evaluates a loss, and leaves the gradients of all parameters."""
 
 
 def plain(loss: LossFunction) -> Loss:

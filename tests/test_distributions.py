@@ -74,9 +74,7 @@ def test_zero_noise_gives_the_mean_and_the_probability() -> None:
 
 
 def test_noise_has_its_law_and_is_the_generators() -> None:
-    normal, logistic = (
-        draw((100_000,), generator(3)) for draw in (normal_noise, logistic_noise)
-    )
+    normal, logistic = (draw((100_000,), generator(3)) for draw in (normal_noise, logistic_noise))
     assert abs(float(normal.mean())) < 0.01
     assert float(normal.std()) == pytest.approx(1, abs=0.01)
     assert abs(float(logistic.mean())) < 0.02
@@ -88,9 +86,10 @@ def test_noise_has_its_law_and_is_the_generators() -> None:
 def test_gradients_pass_through_a_draw() -> None:
     params = torch.randn(2, 6, requires_grad=True)
     logit = torch.randn(2, 1, requires_grad=True)
-    drawn = Gaussian.of(params).draw(torch.ones(2, 3)).sum() + Bernoulli(logit).draw(
-        torch.ones(2, 1)
-    ).sum()
+    drawn = (
+        Gaussian.of(params).draw(torch.ones(2, 3)).sum()
+        + Bernoulli(logit).draw(torch.ones(2, 1)).sum()
+    )
     drawn.backward()
     assert params.grad is not None and (params.grad != 0).all()
     assert logit.grad is not None and (logit.grad != 0).all()

@@ -105,7 +105,9 @@ def test_a_slot_that_was_empty_costs_nothing() -> None:
         torch.testing.assert_close(term, want[name])
 
 
-def test_discovery_pays_for_presence_and_state_in_every_cell_and_for_attributes_by_presence() -> None:
+def test_discovery_pays_for_presence_and_state_in_every_cell_and_for_attributes_by_presence() -> (
+    None
+):
     cfg = DiscoveryConfig(pres_prior=1e-10)
     keep = torch.tensor([[True, False, True], [True, True, False]])
     found = DiscoveryEvidence(
@@ -150,9 +152,7 @@ def test_the_loss_is_the_mean_of_its_videos() -> None:
     noise = model.noise(2, stage, generator())
     step = torch.tensor(10**6)
     both = model.loss(frames, noise, step, stage)
-    each = [
-        model.loss(frames[b : b + 1], noise.rows(slice(b, b + 1)), step, stage) for b in (0, 1)
-    ]
+    each = [model.loss(frames[b : b + 1], noise.rows(slice(b, b + 1)), step, stage) for b in (0, 1)]
     for name, term in both.terms.items():
         mean = (each[0].terms[name] + each[1].terms[name]) / 2
         torch.testing.assert_close(term, mean, rtol=1e-4, atol=1e-3)
@@ -171,5 +171,3 @@ def test_slots_that_are_never_filled_cost_nothing() -> None:
     assert float(got[0].metrics["objects"]) == float(got[1].metrics["objects"])
     for name, term in got[0].terms.items():
         torch.testing.assert_close(term, got[1].terms[name], rtol=1e-4, atol=1e-2)
-
-

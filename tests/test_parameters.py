@@ -140,11 +140,7 @@ def test_a_world_without_background_has_no_context_no_aoe_and_3_channels() -> No
         (
             "maze",
             8_320_587,
-            2 * ONTO_ONE_PIXEL
-            + ON_ONE_PIXEL
-            + NORMS_OF_DISC
-            - 82_944
-            - UNUSED_BY_THE_RELEASE,
+            2 * ONTO_ONE_PIXEL + ON_ONE_PIXEL + NORMS_OF_DISC - 82_944 - UNUSED_BY_THE_RELEASE,
         ),
         (
             # The release's whole background enters through the encoder; ours too.

@@ -176,9 +176,7 @@ def test_without_z_state_the_attributes_latents_come_from_h() -> None:
             z_pres = ((params[:1] + eps.pres[b, k]) / CFG.tau).sigmoid()
             o = naive_move(prev, mean + std * eps.att[b, k], ones, z_pres, b, k)
             torch.testing.assert_close(got.o.cat()[b, k], o, atol=1e-4, rtol=1e-3)
-            torch.testing.assert_close(
-                evidence.pres.logit[b, k], params[:1], atol=1e-4, rtol=1e-3
-            )
+            torch.testing.assert_close(evidence.pres.logit[b, k], params[:1], atol=1e-4, rtol=1e-3)
             p_mean, p_std = gaussian(latent.mlp_att_prior(h_prior))
             o = naive_move(prev, p_mean + p_std * eps.att[b, k], ones, torch.ones(1), b, k)
             torch.testing.assert_close(imagined.o.cat()[b, k], o, atol=1e-4, rtol=1e-3)
@@ -208,9 +206,7 @@ def test_objects_have_no_order(kind: str) -> None:
     seen = net.situation.survey(mu_bg)[:, 0]
     order = [2, 0, 1]
     got, _ = net.infer(prev, seen, frame, eps)
-    other, _ = net.infer(
-        slots(prev, order), seen, frame, map_tensors(lambda x: x[:, order], eps)
-    )
+    other, _ = net.infer(slots(prev, order), seen, frame, map_tensors(lambda x: x[:, order], eps))
     torch.testing.assert_close(other.flat(), got.flat()[:, order], atol=1e-5, rtol=1e-4)
     assert torch.equal(other.id, got.id[:, order])
 

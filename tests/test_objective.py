@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from gswm.distributions import Bernoulli, Gaussian
+from gswm.model.context import Contexts
 from gswm.model.discovery import DiscoveryConfig, DiscoveryEvidence
 from gswm.model.objective import (
     context_terms,
@@ -17,7 +18,6 @@ from gswm.model.objective import (
     likelihood_terms,
     propagation_terms,
 )
-from gswm.model.context import Contexts
 from gswm.model.propagation import PropagationEvidence
 from gswm.records import map_tensors
 
@@ -105,9 +105,7 @@ def test_a_slot_that_was_empty_costs_nothing() -> None:
         torch.testing.assert_close(term, want[name])
 
 
-def test_discovery_pays_for_presence_and_state_in_every_cell_and_for_attributes_by_presence() -> (
-    None
-):
+def test_discovery_pays_for_presence_and_state_in_every_cell_and_for_the_rest_by_presence() -> None:
     cfg = DiscoveryConfig(pres_prior=1e-10)
     keep = torch.tensor([[True, False, True], [True, True, False]])
     found = DiscoveryEvidence(

@@ -67,7 +67,7 @@ def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError("disk full")
 
     monkeypatch.setattr("gswm.weights.save_file", fail)
-    with pytest.raises(UserError, match="cannot write .*disk full"):
+    with pytest.raises(UserError, match=r"cannot write .*disk full"):
         save(tmp_path / "deep" / "er" / "w", model, maze)
     assert (tmp_path / "deep" / "er" / "w").read_bytes() == before
     assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["w"]

@@ -19,6 +19,7 @@ from torch import Tensor
 from gswm.shapes import Points
 
 Glimpses = Float[Tensor, "batch object channel h w"]
+Canvases = Float[Tensor, "batch object channel height width"]
 SMALLEST = 0.02
 """A box is drawn at least this large: sizes are sums of steps, and nothing keeps them positive."""
 
@@ -37,7 +38,7 @@ def crop(
     return einsum(strips, columns, "b k c i x, b k j x -> b k c i j")
 
 
-def paste(glimpses: Glimpses, xy: Points, hw: Points, size: int) -> Glimpses:
+def paste(glimpses: Glimpses, xy: Points, hw: Points, size: int) -> Canvases:
     """ST⁻¹: each glimpse in its box, on an empty canvas of its own."""
     height, width = glimpses.shape[-2:]
     at = centers(size, xy)

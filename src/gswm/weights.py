@@ -68,5 +68,6 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> GSWM:
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
-        raise UserError(f"{path} does not fit this version of gswm: {error}") from error
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} does not fit this version of gswm: {reason}") from error
     return model.to(device).eval()

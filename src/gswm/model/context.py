@@ -47,7 +47,7 @@ class Context(nn.Module):
     def __init__(self, sizes: Sizes, image_size: int) -> None:
         super().__init__()
         z, hidden, e = sizes.context, sizes.hidden, sizes.encoding
-        channels = [3, 64, 128, 256, 512] + [512] * (image_size // 64 - 1)
+        channels = [3, 64, 128, 256, 512] + [512] * (image_size.bit_length() - 7)
         self.conv = Encoder(image_size, channels, e, first_kernel=7)
         self.deconv = FrameDecoder(z, image_size)
         self.rnn_prior = nn.LSTMCell(z, hidden)

@@ -204,6 +204,7 @@ class GSWM(nn.Module):
 
         The given frames are inferred once, by means; `sample` is about what comes after them.
         """
+        video = check_video(video, self.cfg.image_size)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
         past = self.infer(video[:, :given], discover="first")

@@ -31,7 +31,7 @@ from gswm.networks import MLP, Encoder, per_object
 from gswm.objects import Attributes, Latents, LSTMState, Objects, Sizes
 from gswm.shapes import Frame, Scalars
 
-Hidden = Float[Tensor, "batch object hidden"]
+Hidden = Float[Tensor, "*batch object hidden"]
 Encoding = Float[Tensor, "batch object e"]
 Seen = Float[Tensor, " batch *seen"]
 

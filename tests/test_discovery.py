@@ -1,0 +1,250 @@
+"""Discovery against A.3, one cell at a time."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import SIZES, generator, objects, slots, video
+from torch import Tensor
+
+from gswm.model.discovery import Discovery, DiscoveryConfig, DiscoveryNoise
+from gswm.objects import NOBODY, LSTMState
+from gswm.records import map_tensors
+
+SEEDS = st.integers(0, 2**32 - 1)
+GRID = 4
+CELLS = GRID**2
+CFG = DiscoveryConfig(grid=GRID, cond_sigma=0.2, tau=0.7)
+KEEP = torch.tensor([True, True])
+
+
+def discovery(cfg: DiscoveryConfig = CFG, *, background: bool = False) -> Discovery:
+    torch.manual_seed(0)
+    return Discovery(cfg, SIZES, 64, background=background)
+
+
+def noise(seed: int = 5) -> DiscoveryNoise:
+    g = generator(seed)
+    return DiscoveryNoise(
+        *(torch.randn(2, CELLS, n, generator=g) for n in (SIZES.state, SIZES.z_att, 1))
+    )
+
+
+def e_img(seed: int = 6) -> Tensor:
+    return torch.randn(2, CELLS, SIZES.encoding, generator=generator(seed))
+
+
+def h_0() -> tuple[LSTMState, LSTMState]:
+    g = generator(7)
+    h = [torch.randn(2, CELLS, SIZES.hidden, generator=g) for _ in range(4)]
+    return LSTMState(*h[:2]), LSTMState(*h[2:])
+
+
+def cell_center(i: int, j: int) -> list[float]:
+    """c of row i and column j, both from 0: x by the column, y by the row."""
+    return [2 * (j + 0.5) / GRID - 1, 2 * (i + 0.5) / GRID - 1]
+
+
+def naive_cond(net: Discovery, b: int, i: int, j: int, propagated) -> Tensor:
+    """e_cond of a cell: a Gaussian of the distance, times presence, times what MLP_cond says."""
+    total = torch.zeros(SIZES.encoding)
+    x, y = cell_center(i, j)
+    for k in range(propagated.id.shape[1]):
+        px, py = propagated.o.xy[b, k].tolist()
+        sigma = net.cfg.cond_sigma
+        near = math.exp(-((px - x) ** 2 + (py - y) ** 2) / (2 * sigma**2))
+        near /= 2 * math.pi * sigma**2
+        said = net.mlp_cond(torch.cat([propagated.o.cat()[b, k], propagated.z_state[b, k]]))
+        total = total + near * propagated.o.pres[b, k] * said
+    return total
+
+
+@torch.no_grad()
+def test_discovery_follows_the_paper() -> None:
+    net, known, eps, image, start = discovery(), objects(), noise(), e_img(), h_0()
+    got, evidence = net.infer(known, image, KEEP, eps, start)
+    att = SIZES.z_att
+    for b in range(2):
+        for i in range(GRID):
+            for j in range(GRID):
+                cell = i * GRID + j
+                e_cond = naive_cond(net, b, i, j, known)
+                params = net.mlp_disc(torch.cat([image[b, cell], e_cond]))
+                z_pres = ((params[:1] + eps.pres[b, cell]) / CFG.tau).sigmoid()
+                mean, std = params[1 : 1 + 2 * att].chunk(2)
+                z = mean + (F.softplus(std) + 1e-4) * eps.att[b, cell]
+                s_mean, s_std = params[1 + 2 * att :].chunk(2)
+                z_state = s_mean + (F.softplus(s_std) + 1e-4) * eps.state[b, cell]
+                hw = z[1:3].sigmoid()
+                xy = torch.tensor(cell_center(i, j)) + 2 * torch.tanh(z[3:5]) / GRID
+
+                close = {"atol": 1e-4, "rtol": 1e-3}
+                torch.testing.assert_close(evidence.weight[b, cell], z_pres, **close)
+                torch.testing.assert_close(evidence.pres.logit[b, cell], params[:1], **close)
+                torch.testing.assert_close(evidence.q_att.mean[b, cell], mean, **close)
+                torch.testing.assert_close(evidence.q_state.mean[b, cell], s_mean, **close)
+                torch.testing.assert_close(got.o.depth[b, cell], z[:1], **close)
+                torch.testing.assert_close(got.o.hw[b, cell], hw, **close)
+                torch.testing.assert_close(got.o.xy[b, cell], xy, **close)
+                torch.testing.assert_close(got.o.what[b, cell], z[5:], **close)
+                torch.testing.assert_close(got.z_state[b, cell], z_state, **close)
+    assert torch.equal(got.h_prior.h, start[0].h)
+    assert torch.equal(got.h_post.c, start[1].c)
+    assert (got.id == NOBODY).all()
+
+
+def iou(a: list[float], b: list[float]) -> float:
+    """Of two boxes (x, y, h, w)."""
+    shared = 1.0
+    for at, size in ((0, 3), (1, 2)):
+        low = max(a[at] - a[size], b[at] - b[size])
+        shared *= max(0.0, min(a[at] + a[size], b[at] + b[size]) - low)
+    return shared / (4 * a[2] * a[3] + 4 * b[2] * b[3] - shared)
+
+
+def naive_accept(
+    known: list[list[float]],
+    known_pres: list[float],
+    cells: list[list[float]],
+    pres: list[float],
+    i: int,
+) -> bool:
+    """Whether cell i is new: on no object that is there, and on no cell that is more so."""
+    for box, there in zip(known, known_pres, strict=True):
+        if there > 0.5 and iou(cells[i], box) > 0.8:
+            return False
+    for j, box in enumerate(cells):
+        ahead = pres[j] > pres[i] or (pres[j] == pres[i] and j < i)
+        if ahead and pres[j] > 0.5 and iou(cells[i], box) > 0.8:
+            return False
+    return True
+
+
+@given(SEEDS)
+def test_rejection_follows_its_rule(seed: int) -> None:
+    """Boxes near few places, so that many overlap; presences on few values, so that some tie."""
+    g, net = generator(seed), discovery()
+    places = torch.rand(2, 3, 2, generator=g)
+    index = torch.randint(0, 3, (2, 10), generator=g)
+    at = places.gather(1, index[..., None].expand(-1, -1, 2))
+    xy = at + 0.02 * torch.randn(2, 10, 2, generator=g)
+    hw = torch.full((2, 10, 2), 0.3)
+    pres = torch.randint(0, 5, (2, 10, 1), generator=g) / 4
+    o = replace(
+        objects().o,
+        xy=xy[:, :3] + 0.01,
+        hw=hw[:, :3],
+        pres=torch.randint(0, 3, (2, 3, 1), generator=g) / 2,
+    )
+    got = net.accept(o, xy, hw, pres)
+    for b in range(2):
+        known = torch.cat([o.xy[b], o.hw[b]], dim=-1).tolist()
+        cells = torch.cat([xy[b], hw[b]], dim=-1).tolist()
+        there = (o.pres[b, :, 0].tolist(), pres[b, :, 0].tolist())
+        for i in range(10):
+            assert bool(got[b, i]) == naive_accept(known, there[0], cells, there[1], i)
+
+
+@torch.no_grad()
+def test_what_is_rejected_is_not_there_and_nothing_else_of_it_changes() -> None:
+    net, eps = discovery(), noise()
+    nobody = replace(objects(), o=replace(objects().o, pres=torch.zeros(2, 3, 1)))
+    found, _ = net.infer(nobody, e_img(), KEEP, eps, h_0())
+    o = found.o
+    on_top = replace(
+        nobody, o=replace(nobody.o, xy=o.xy[:, :3], hw=o.hw[:, :3], pres=torch.ones(2, 3, 1))
+    )
+    silent = discovery()
+    for layer in (net.mlp_cond[-1], silent.mlp_cond[-1]):
+        layer.weight.zero_()
+        layer.bias.zero_()
+    again, evidence = net.infer(on_top, e_img(), KEEP, eps, h_0())
+    free, _ = silent.infer(nobody, e_img(), KEEP, eps, h_0())
+    assert again.o.pres[:, :3].abs().max() == 0
+    assert evidence.weight[:, :3].min() > 0
+    torch.testing.assert_close(again.o.cat()[..., 1:], free.o.cat()[..., 1:])
+
+
+@torch.no_grad()
+def test_cells_can_be_left_to_overlap() -> None:
+    net = discovery(replace(CFG, rivals=False))
+    xy, hw, pres = torch.zeros(1, 4, 2), torch.full((1, 4, 2), 0.3), torch.ones(1, 4, 1)
+    far = replace(objects(1).o, xy=torch.full((1, 3, 2), 5.0))
+    assert net.accept(far, xy, hw, pres).sum() == 4
+    assert discovery().accept(far, xy, hw, pres)[0, :, 0].tolist() == [1, 0, 0, 0]
+
+
+@torch.no_grad()
+def test_absent_objects_leave_no_trace_in_e_cond() -> None:
+    net, known = discovery(), objects(2, 5)
+    pres = known.o.pres.clone()
+    pres[:, 3:] = 0
+    known = replace(known, o=replace(known.o, pres=pres))
+    center = torch.rand(7, 2, generator=generator())
+    few = net.condition(slots(known, slice(0, 3)), center)
+    torch.testing.assert_close(net.condition(known, center), few)
+    order = [4, 2, 0, 1, 3]
+    torch.testing.assert_close(
+        net.condition(slots(known, order), center), few, atol=1e-5, rtol=1e-4
+    )
+
+
+@torch.no_grad()
+def test_no_objects_are_found_where_discovery_is_left_out() -> None:
+    net = discovery()
+    keep = torch.tensor([True, False])
+    got, evidence = net.infer(objects(), e_img(), keep, noise(), h_0())
+    assert got.o.pres[1].abs().max() == 0
+    assert evidence.weight[1].abs().max() == 0
+    assert got.o.pres[0].max() > 0
+
+
+@torch.no_grad()
+def test_batch_elements_do_not_meet() -> None:
+    net, args = discovery(), (objects(), e_img(), KEEP, noise(), h_0()[0], h_0()[1])
+    both, _ = net.infer(*args[:4], args[4:])
+    known, image, keep, eps, *start = (
+        map_tensors(lambda x: x[1:], a) if not isinstance(a, Tensor) else a[1:] for a in args
+    )
+    alone, _ = net.infer(known, image, keep, eps, tuple(start))
+    torch.testing.assert_close(alone.flat(), both.flat()[1:], atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("grid", "size"), [(4, 64), (8, 64), (1, 64), (16, 128), (4, 128)])
+def test_every_cell_has_an_encoding_in_its_place(grid: int, size: int) -> None:
+    """A bright spot in a cell changes that cell's encoding more than that of any far from it."""
+    torch.manual_seed(0)
+    net = Discovery(DiscoveryConfig(grid=grid), SIZES, size, background=False)
+    frame = torch.zeros(1, 1, 3, size, size)
+    row, column = grid - 1, grid // 2
+    cell = size // grid
+    spot = frame.clone()
+    middle = slice(cell // 4, cell - cell // 4)
+    area = spot[..., row * cell :, column * cell : (column + 1) * cell]
+    area[..., middle, middle] = 1
+    a, b = net.look(frame, frame), net.look(spot, frame)
+    assert a.shape == (1, 1, grid**2, SIZES.encoding)
+    change = (a - b)[0, 0].norm(dim=-1).reshape(grid, grid)
+    at = int(change.argmax())
+    assert max(abs(at // grid - row), abs(at % grid - column)) <= 1
+
+
+@torch.no_grad()
+def test_the_difference_from_the_background_is_seen() -> None:
+    net, frames, mu_bg = discovery(background=True), video(1, 2), video(1, 2, seed=1)
+    got = net.look(frames, mu_bg)
+    for t in range(2):
+        x = torch.cat([frames[:, t], frames[:, t] - mu_bg[:, t]], dim=1)
+        want = net.conv_disc(x)[0].flatten(1).T
+        torch.testing.assert_close(got[0, t], want, atol=1e-4, rtol=1e-3)
+
+
+def test_the_prior_is_tight_on_sizes_alone() -> None:
+    p = discovery().prior_att(torch.tensor(-1.5))
+    assert p.mean.tolist() == [0, -1.5, -1.5, 0, 0, *[0] * SIZES.what]
+    torch.testing.assert_close(p.std, torch.tensor([1, 0.1, 0.1, 1, 1, *[1] * SIZES.what]))

@@ -1,0 +1,166 @@
+"""Every recipe against the table of the paper's experiments, and as a model."""
+
+import pytest
+import torch
+from tiny import build as build_tiny
+from tiny import config, loss, video
+
+import gswm
+from gswm.errors import UserError
+from gswm.model.gswm import GSWM
+from gswm.recipes import RECIPES, recipe
+
+BALLS = {
+    "grid": 4, "slots": 10, "what": 64, "hw_mean": -1.5, "proposal": (0.0, 0.2), "hw": 0.1,
+    "xy": 0.2, "std": 0.2, "background": False, "aux": True, "longest": 20, "multimodal": True,
+    "situation": "attend", "given": 10,
+}  # fmt: skip
+SINGLE = BALLS | {"slots": 3, "proposal": (0.2, 0.4), "longest": 9, "given": 5}
+MAZE = BALLS | {
+    "grid": 8, "slots": 16, "what": 16, "hw_mean": -1.75, "proposal": (0.1, 0.3), "hw": 0.2,
+    "xy": 0.5, "std": 1.0, "background": True, "aux": False, "longest": 10, "given": 5,
+}  # fmt: skip
+TABLE = {
+    "interaction": BALLS,
+    "occlusion": BALLS,
+    "two-layer": BALLS,
+    "two-layer-dense": BALLS | {"grid": 8, "slots": 24, "hw_mean": -1.75},
+    "single-ball": SINGLE,
+    "single-ball-d": SINGLE | {"multimodal": False},
+    "maze": MAZE,
+    "maze-no-mu": MAZE | {"multimodal": False},
+    "maze-no-aoe": MAZE | {"situation": "whole"},
+    "maze-no-sa": MAZE | {"situation": "off"},
+    "obj3d": BALLS
+    | {
+        "hw_mean": -1.75, "proposal": (0.1, 0.3), "hw": 0.3, "xy": 0.6, "std": 0.1,
+        "background": True,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_has_the_experiments_settings(name: str) -> None:
+    r = recipe(name)
+    m, end = r.model, torch.tensor(10**9)
+    assert r.name == name
+    assert TABLE[name] == {
+        "grid": m.discovery.grid,
+        "slots": m.num_objects,
+        "what": m.sizes.what,
+        "hw_mean": float(m.schedule.hw_prior_mean.at(end)),
+        "proposal": m.propagation.proposal_range,
+        "hw": m.propagation.update.hw,
+        "xy": m.propagation.update.xy,
+        "std": round(float(m.schedule.likelihood_std.at(end)), 6),
+        "background": m.background,
+        "aux": m.aux_pres,
+        "longest": m.schedule.stage(10**9).length,
+        "multimodal": m.propagation.multimodal,
+        "situation": m.propagation.situation,
+        "given": r.data.given,
+    }
+    assert (m.discovery.hw_std, m.discovery.pres_prior, m.discovery.dropout) == (0.1, 1e-10, 0.5)
+    assert (m.discovery.rejection, m.discovery.cond_sigma) == (0.8, 0.1)
+    assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
+    assert m.propagation.situation_size == 0.25
+    assert (r.train.batch, r.train.clip) == (16, 1.0)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_training_ends_in_the_last_stage_and_after_all_annealing(name: str) -> None:
+    r = recipe(name)
+    schedule = r.model.schedule
+    assert schedule.lengths[0][0] == 0
+    assert [start for start, _ in schedule.lengths] == sorted({s for s, _ in schedule.lengths})
+    assert schedule.lengths[-1][0] < r.train.steps
+    for anneal in (schedule.likelihood_std, schedule.hw_prior_mean):
+        assert anneal.from_step < anneal.to_step < r.train.steps
+
+
+def test_the_maze_begins_with_its_background_alone() -> None:
+    schedule = recipe("maze").model.schedule
+    assert schedule.stage(499).background_only
+    assert not schedule.stage(500).background_only
+    assert float(schedule.likelihood_std.at(torch.tensor(0))) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_parameter_learns_in_every_recipe(name: str) -> None:
+    """In one step of three frames."""
+    model = build_tiny(config(name))
+    loss(model, video()).total.backward()
+    still = [n for n, p in model.named_parameters() if p.grad is None or not (p.grad != 0).any()]
+    assert still == []
+
+
+@pytest.mark.parametrize("name", ["two-layer", "maze"])
+def test_a_recipe_builds_its_model(name: str) -> None:
+    model = gswm.build(name)
+    assert isinstance(model, GSWM)
+    assert model.cfg == recipe(name).model
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UserError, match="there is no recipe 'balls'; there are interaction, "):
+        gswm.build("balls")
+
+
+def keys(name: str, **changes: object) -> dict[str, torch.Size]:
+    model = GSWM(config(name, **changes))
+    return {key: value.shape for key, value in model.state_dict().items()}
+
+
+WIDTHS = {
+    "sizes with z_state": {
+        "discovery.mlp_cond.0.weight",
+        *(f"discovery.mlp_disc.4.{part}" for part in ("weight", "bias")),
+        *(
+            f"propagation.rnn_{which}.{net}.0.weight"
+            for which in ("prior", "post")
+            for net in (
+                "interaction.mlp_self", "interaction.mlp_rel", "interaction.mlp_weight", "mlp_os"
+            )
+        ),
+    },
+    "sizes with e_ctx": {f"propagation.rnn_{which}.mlp_os.0.weight" for which in ("prior", "post")},
+}  # fmt: skip
+
+
+def test_without_mu_z_state_and_its_networks_go() -> None:
+    full, without = keys("maze"), keys("maze-no-mu")
+    gone = {key for key in full if key not in without}
+    new = {key for key in without if key not in full}
+    assert {key.split(".")[2] for key in gone} == {"mlp_state_prior", "mlp_state_post", "mlp_att"}
+    assert {key.split(".")[2] for key in new} == {"mlp_att_prior", "mlp_att_post"}
+    assert {k for k in full if k in without and full[k] != without[k]} == WIDTHS[
+        "sizes with z_state"
+    ]
+
+
+def test_without_aoe_only_the_encoder_changes() -> None:
+    """16 pixels end in one, by a linear layer; 64 end in 4 × 4, by a convolution."""
+    full, without = keys("maze"), keys("maze-no-aoe")
+    different = {k for k in full | without if full.get(k) != without.get(k)}
+    assert different
+    assert all(key.startswith("propagation.situation.conv_ctx_att.") for key in different)
+
+
+def test_without_sa_the_encoder_goes_and_so_does_its_place_in_the_rnns() -> None:
+    full, without = keys("maze"), keys("maze-no-sa")
+    assert set(without) < set(full)
+    gone = set(full) - set(without)
+    assert all(key.startswith("propagation.situation.conv_ctx_att.") for key in gone)
+    assert {k for k in without if full[k] != without[k]} == WIDTHS["sizes with e_ctx"]
+
+
+def test_without_a_background_the_context_and_all_that_sees_it_go() -> None:
+    full, without = keys("maze", aux_pres=True), keys("maze", aux_pres=True, background=False)
+    assert set(without) < set(full)
+    gone = set(full) - set(without)
+    assert {key.split(".")[0] for key in gone} == {"context", "propagation"}
+    assert {k for k in gone if k.startswith("propagation")} == {
+        k for k in full if k.startswith("propagation.situation")
+    }
+    changed = {k for k in without if full[k] != without[k]}
+    assert changed == WIDTHS["sizes with e_ctx"] | {"discovery.conv_disc.0.weight"}

@@ -1,0 +1,105 @@
+"""Weights in a file: what was saved is what is loaded, or one line says why not."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny import SIZES, generator, video
+
+import gswm
+from gswm.errors import UserError
+from gswm.model.gswm import GSWM
+from gswm.recipes import Recipe, recipe
+from gswm.settings import to_dict
+from gswm.weights import FORMAT, load, read_header, save
+
+
+def small() -> tuple[Recipe, GSWM]:
+    maze = recipe("maze")
+    maze = replace(maze, model=replace(maze.model, sizes=SIZES, num_objects=2))
+    torch.manual_seed(0)
+    return maze, gswm.build(maze)
+
+
+def test_a_loaded_model_infers_and_imagines_the_same(tmp_path: Path) -> None:
+    maze, model = small()
+    save(tmp_path / "w.safetensors", model, maze, about={"steps": 3})
+    again = gswm.load(tmp_path / "w.safetensors")
+    assert again.cfg == model.cfg
+    assert not again.training
+    frames = video(1, 2)
+    a, b = (m.imagine(frames, 2, 2, futures=2, generator=generator()) for m in (model, again))
+    assert torch.equal(a.reconstruction, b.reconstruction)
+    header = read_header(tmp_path / "w.safetensors")
+    assert header == {"recipe": maze, "about": {"steps": 3}}
+
+
+def test_a_state_made_before_saving_goes_on_after_loading(tmp_path: Path) -> None:
+    maze, model = small()
+    state = model.infer(video(1, 2)).state_at(-1)
+    save(tmp_path / "w.safetensors", model, maze)
+    future = load(tmp_path / "w.safetensors").imagine_from(state, 2, sample=False)
+    want = model.imagine_from(state, 2, sample=False)
+    assert torch.equal(future.reconstruction, want.reconstruction)
+
+
+def test_half_precision_is_half_as_large_and_nearly_the_same(tmp_path: Path) -> None:
+    maze, model = small()
+    save(tmp_path / "whole", model, maze)
+    save(tmp_path / "half", model, maze, half=True)
+    assert (tmp_path / "half").stat().st_size < 0.55 * (tmp_path / "whole").stat().st_size
+    half = load(tmp_path / "half").state_dict()
+    for key, tensor in model.state_dict().items():
+        assert half[key].dtype == torch.float32
+        torch.testing.assert_close(half[key], tensor, atol=1e-3, rtol=1e-3)
+
+
+def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maze, model = small()
+    save(tmp_path / "deep" / "er" / "w", model, maze)
+    before = (tmp_path / "deep" / "er" / "w").read_bytes()
+
+    def fail(tensors, path, header):
+        Path(path).write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("gswm.weights.save_file", fail)
+    with pytest.raises(UserError, match=r"cannot write .*disk full"):
+        save(tmp_path / "deep" / "er" / "w", model, maze)
+    assert (tmp_path / "deep" / "er" / "w").read_bytes() == before
+    assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["w"]
+
+
+def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no file"):
+        load(tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(UserError, match="is no safetensors file, or is damaged"):
+        load(tmp_path / "text")
+    save_file({"a": torch.zeros(1)}, tmp_path / "other")
+    with pytest.raises(UserError, match="holds no weights of gswm"):
+        load(tmp_path / "other")
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    maze, model = small()
+    path = tmp_path / "w"
+    save(path, model, maze)
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(UserError, match="damaged"):
+        load(path)
+
+
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
+    maze, model = small()
+    save(tmp_path / "w", model, maze)
+    tensors = load_file(tmp_path / "w")
+    header = {"format": FORMAT, "recipe": json.dumps(to_dict(maze)), "about": "{}"}
+    tensors.pop("context.h_0")
+    save_file(tensors, tmp_path / "lacks", header)
+    with pytest.raises(UserError, match="does not fit this version of gswm") as error:
+        load(tmp_path / "lacks")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,81 @@
+"""Small models and random objects for the tests; all widths differ, so none fits by accident."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from gswm.model.gswm import GSWM, GSWMConfig
+from gswm.objects import Attributes, LSTMState, Objects, Sizes
+from gswm.recipes import RECIPES
+
+SIZES = Sizes(what=5, state=7, hidden=6, encoding=4, context=3)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def config(recipe: str = "interaction", **changes: object) -> GSWMConfig:
+    """A recipe's settings at small sizes."""
+    model = RECIPES[recipe]().model
+    return replace(model, **({"sizes": SIZES, "num_objects": 3} | changes))
+
+
+def build(cfg: GSWMConfig, seed: int = 0) -> GSWM:
+    """A model with a trunk of two layers, which is most of the work of a full one."""
+    torch.manual_seed(seed)
+    model = GSWM(cfg)
+    trunk, out = model.discovery.conv_disc, model.discovery.conv_disc[-1]
+    small = nn.Conv2d(trunk[0].in_channels, 8, 8, stride=8)
+    last = nn.Conv2d(8, out.out_channels, 3, stride=out.stride, padding=1)
+    model.discovery.conv_disc = nn.Sequential(small, nn.CELU(), last)
+    return model
+
+
+def video(batch: int = 2, time: int = 3, size: int = 64, seed: int = 0) -> Tensor:
+    return torch.rand(batch, time, 3, size, size, generator=generator(seed))
+
+
+def attributes(batch: int = 2, slots: int = 3, seed: int = 0, sizes: Sizes = SIZES) -> Attributes:
+    g = generator(seed)
+
+    def rand(n: int, low: float = 0, high: float = 1) -> Tensor:
+        return low + (high - low) * torch.rand(batch, slots, n, generator=g)
+
+    return Attributes(
+        pres=rand(1),
+        depth=rand(1, -3, 3),
+        hw=rand(2, 0.2, 0.5),
+        xy=rand(2, -1, 1),
+        what=rand(sizes.what, -1, 1),
+    )
+
+
+def objects(batch: int = 2, slots: int = 3, seed: int = 0, sizes: Sizes = SIZES) -> Objects:
+    g = generator(seed + 1)
+
+    def randn(n: int) -> Tensor:
+        return torch.randn(batch, slots, n, generator=g)
+
+    h, state = sizes.hidden, sizes.state
+    return Objects(
+        attributes(batch, slots, seed, sizes),
+        randn(state),
+        LSTMState(randn(h), randn(h)),
+        LSTMState(randn(h), randn(h)),
+        torch.arange(slots).expand(batch, slots),
+        torch.full((batch,), slots),
+    )
+
+
+def slots(record: Objects, which: object) -> Objects:
+    """Some slots of each video, in that order."""
+    return record.with_flat(record.flat()[:, which], record.id[:, which])
+
+
+def loss(model: GSWM, frames: Tensor, seed: int = 0, step: int = 10_000_000):
+    """The loss of `frames`, at a step after all that is special about the first ones."""
+    stage = replace(model.stage(step), length=frames.shape[1])
+    noise = model.noise(len(frames), stage, generator(seed))
+    return model.loss(frames, noise, torch.tensor(step), stage)

@@ -33,7 +33,7 @@ def pair(u: Tensor, k: int, j: int) -> Tensor:
 def test_interaction_follows_the_paper() -> None:
     net = interaction()
     u, xy, pres = inputs(0, slots=5)
-    got = net(u, xy, torch.ones_like(pres))
+    got = net(u, torch.ones_like(pres))
     for b in range(2):
         for k in range(5):
             pairs = torch.stack([pair(u[b], k, j) for j in range(5) if j != k])
@@ -49,7 +49,7 @@ def test_an_object_is_heard_by_its_presence(seed: int) -> None:
     net = interaction()
     u, xy, pres = inputs(seed, slots=4)
     pres = pres * torch.tensor([1.0, 0.05, 0.0, 0.3])[:, None]
-    got = net(u, xy, pres)
+    got = net(u, pres)
     for b in range(2):
         for k in range(4):
             others = [j for j in range(4) if j != k]
@@ -68,8 +68,8 @@ def test_objects_have_no_order(seed: int, slots: int) -> None:
     net = interaction()
     u, xy, pres = inputs(seed, slots)
     order = torch.randperm(slots, generator=generator(seed))
-    got = net(u[:, order], xy[:, order], pres[:, order])
-    torch.testing.assert_close(net(u, xy, pres)[:, order], got, atol=1e-5, rtol=1e-4)
+    got = net(u[:, order], pres[:, order])
+    torch.testing.assert_close(net(u, pres)[:, order], got, atol=1e-5, rtol=1e-4)
 
 
 @torch.no_grad()
@@ -80,8 +80,8 @@ def test_absent_objects_are_not_heard(seed: int, there: int, empty: int, large: 
     u, xy, pres = inputs(seed, there + empty)
     u[:, there:] *= large
     pres[:, there:] = 0
-    got = net(u, xy, pres)[:, :there]
-    want = net(u[:, :there], xy[:, :there], pres[:, :there])
+    got = net(u, pres)[:, :there]
+    want = net(u[:, :there], pres[:, :there])
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
 
 
@@ -89,10 +89,10 @@ def test_absent_objects_are_not_heard(seed: int, there: int, empty: int, large: 
 def test_who_is_alone_hears_only_itself() -> None:
     net = interaction()
     u, xy, pres = inputs(0, slots=1)
-    torch.testing.assert_close(net(u, xy, pres), net.mlp_self(u))
+    torch.testing.assert_close(net(u, pres), net.mlp_self(u))
     u, xy, pres = inputs(0, slots=3)
     pres[:, 1:] = 0
-    torch.testing.assert_close(net(u, xy, pres)[:, 0], net.mlp_self(u[:, 0]))
+    torch.testing.assert_close(net(u, pres)[:, 0], net.mlp_self(u[:, 0]))
 
 
 @torch.no_grad()
@@ -103,8 +103,8 @@ def test_an_almost_empty_slot_hardly_disturbs_a_real_neighbor(seed: int) -> None
     u, xy, pres = inputs(seed, slots=3)
     tiny = 1e-7
     pres[:, :2], pres[:, 2] = 1, tiny
-    got = net(u, xy, pres)[:, 0]
-    want = net(u[:, :2], xy[:, :2], pres[:, :2])[:, 0]
+    got = net(u, pres)[:, 0]
+    want = net(u[:, :2], pres[:, :2])[:, 0]
     for b in range(2):
         real, empty = pair(u[b], 0, 1), pair(u[b], 0, 2)
         gap = net.mlp_weight(empty) - net.mlp_weight(real)
@@ -120,7 +120,7 @@ def test_an_almost_empty_slot_is_hardly_heard_by_who_is_alone(seed: int) -> None
     net = interaction()
     u, xy, pres = inputs(seed, slots=2)
     pres[:, 0], pres[:, 1] = 1, 1e-7
-    torch.testing.assert_close(net(u, xy, pres)[:, 0], net.mlp_self(u[:, 0]), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(net(u, pres)[:, 0], net.mlp_self(u[:, 0]), atol=1e-5, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -133,23 +133,23 @@ def test_only_offsets_reach_a_neighbor() -> None:
     u, _, pres = inputs(0, slots=3)
     moved = u.clone()
     moved[..., 4:6] += torch.tensor([0.5, -0.25])
-    got = net(moved, moved[..., 4:6], pres)
-    torch.testing.assert_close(got, net(u, u[..., 4:6], pres), atol=1e-5, rtol=1e-4)
+    got = net(moved, pres)
+    torch.testing.assert_close(got, net(u, pres), atol=1e-5, rtol=1e-4)
 
 
 @torch.no_grad()
 def test_batch_elements_do_not_meet() -> None:
     net = interaction()
     u, xy, pres = inputs(0, slots=3)
-    alone = net(u[1:], xy[1:], pres[1:])
-    torch.testing.assert_close(alone, net(u, xy, pres)[1:], atol=1e-6, rtol=1e-5)
+    alone = net(u[1:], pres[1:])
+    torch.testing.assert_close(alone, net(u, pres)[1:], atol=1e-6, rtol=1e-5)
 
 
 def test_gradients_are_finite_where_nobody_is() -> None:
     net = interaction()
     u, xy, pres = inputs(0, slots=3)
     pres = torch.zeros_like(pres).requires_grad_()
-    net(u, xy, pres).sum().backward()
+    net(u, pres).sum().backward()
     assert pres.grad is not None
     assert torch.isfinite(pres.grad).all()
     assert all(torch.isfinite(p.grad).all() for p in net.parameters() if p.grad is not None)

@@ -58,7 +58,7 @@ def naive_rnn(net: Propagation, which: str, prev: Objects, mu_bg: Tensor, b: int
     ]
     own = [torch.cat([own[j], prev.z_state[b, j]]) for j in range(len(own))]
     u = torch.stack([torch.cat([own[j], state.h[b, j]]) for j in range(len(own))])
-    e_rel = rnn.interaction(u[None], o.xy[b][None], o.pres[b][None])[0, k]
+    e_rel = rnn.interaction(u[None], o.pres[b][None])[0, k]
     at = [-1 + (2 * i + 1) / 16 for i in range(16)]
     (x, y), (h, w) = o.xy[b, k].tolist(), o.hw[b, k].tolist()
     s_ctx = net.cfg.situation_size

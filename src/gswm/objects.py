@@ -129,14 +129,16 @@ def select(propagated: Objects, discovered: Objects) -> Objects:
     """
     num_slots = propagated.id.shape[1]
     pres = torch.cat([propagated.o.pres, discovered.o.pres], dim=1)[..., 0]
-    best = pres.topk(num_slots, dim=1).indices
-    chosen = torch.zeros_like(pres, dtype=torch.bool).scatter(1, best, True)
-    stays, comes = chosen[:, :num_slots], chosen[:, num_slots:]
+    candidate = torch.arange(pres.shape[1], device=pres.device)
+    before = (pres[:, None] == pres[..., None]) & (candidate < candidate[:, None])
+    rank = ((pres[:, None] > pres[..., None]) | before).sum(dim=-1)
+    stays, comes = (rank < num_slots).tensor_split([num_slots], dim=1)
 
-    newcomers = comes.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
-    turn = ((~stays).cumsum(dim=1) - 1).clamp(0, newcomers.shape[1] - 1)
-    slots = torch.arange(num_slots, device=pres.device)
-    source = torch.where(stays, slots, num_slots + newcomers.gather(1, turn))
+    # The n-th newcomer takes the n-th slot that is free.
+    free, turn = (~stays).cumsum(dim=1), comes.cumsum(dim=1)
+    takes = (free[..., None] == turn[:, None]) & comes[:, None]
+    newcomer = num_slots + (takes * candidate[: takes.shape[-1]]).sum(dim=-1)
+    source = torch.where(stays, candidate[:num_slots], newcomer)
 
     # Presence never grows again, so who is less than half there now will never be an object.
     real = comes & (discovered.o.pres[..., 0] > 0.5)

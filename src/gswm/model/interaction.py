@@ -17,13 +17,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.networks import MLP
-from gswm.shapes import Points, Scalars
+from gswm.shapes import Scalars
 
 EPS = 1e-30
 XY = slice(4, 6)
 """Where xy stands in u, which begins with all attributes."""
-
-Pairs = Float[Tensor, "batch hearer speaker hidden"]
 
 
 class Interaction(nn.Module):
@@ -34,38 +32,53 @@ class Interaction(nn.Module):
         self.mlp_self = MLP(num_u, [num_e, num_e], num_e)
         self.mlp_rel = MLP(2 * num_u, [num_e, num_e], num_e)
         self.mlp_weight = MLP(2 * num_u, [num_e, num_e], 1)
+        self.is_xy: Tensor
+        is_xy = torch.zeros(num_u)
+        is_xy[XY] = 1
+        self.register_buffer("is_xy", is_xy, persistent=False)
 
     def forward(
-        self, u: Float[Tensor, "batch object u"], xy: Points, pres: Scalars
+        self, u: Float[Tensor, "batch object u"], pres: Scalars
     ) -> Float[Tensor, "batch object e"]:
         """Objects that are not there (`pres` = 0) are not heard, and nobody hears itself."""
-        to_weight, to_rel = linear_layers(self.mlp_weight)[-1], linear_layers(self.mlp_rel)[-1]
-        logit = to_weight(hidden(self.mlp_weight, u, xy))[..., 0].float()
+        _, self_2, self_3 = linear_layers(self.mlp_self)
+        _, rel_2, rel_3 = linear_layers(self.mlp_rel)
+        _, weight_2, weight_3 = linear_layers(self.mlp_weight)
+        of_self, rel_k, rel_j, weight_k, weight_j = self.first_layers(u)
+        e_self = self_3(F.celu(self_2(F.celu(of_self))))
+        weight = F.celu(weight_2(F.celu(weight_k[:, :, None] + weight_j[:, None])))
+        rel = F.celu(rel_2(F.celu(rel_k[:, :, None] + rel_j[:, None])))
 
         # Paper: a softmax over j≠k. Here j counts by its presence, and who has no company hears
         # nothing, so that an empty slot neither speaks nor keeps a real neighbor from being heard.
+        logit = weight_3(weight)[..., 0].float() + pres.mT.clamp_min(EPS).log()
         oneself = torch.eye(u.shape[1], dtype=torch.bool, device=u.device)
-        logit = (logit + pres.mT.clamp_min(EPS).log()).masked_fill(oneself, -1e9)
         company = (pres.sum(dim=1, keepdim=True) - pres).clamp(0, 1)
-        w = logit.softmax(dim=-1) * company
+        w = logit.masked_fill(oneself, -1e9).softmax(dim=-1) * company
 
         # The last layer is linear, so it comes after the sum over j: K times and not K².
-        said = einsum(w, hidden(self.mlp_rel, u, xy).float(), "b k j, b k j e -> b k e")
-        e_rel = F.linear(said, to_rel.weight) + w.sum(dim=-1, keepdim=True) * to_rel.bias
-        return self.mlp_self(u) + e_rel
+        said = einsum(w, rel.float(), "b k j, b k j e -> b k e")
+        return e_self + F.linear(said, rel_3.weight) + w.sum(dim=-1, keepdim=True) * rel_3.bias
 
+    def first_layers(
+        self, u: Float[Tensor, "batch object u"]
+    ) -> tuple[Float[Tensor, "batch object e"], ...]:
+        """The first layers of MLP_self, MLP_rel and MLP_weight.
 
-def hidden(mlp: MLP, u: Float[Tensor, "batch object u"], xy: Points) -> Pairs:
-    """The last hidden layer of an MLP of (u_k, u_j), for every pair.
-
-    The first layer is linear in the pair, so it is a part of k plus a part of j, K of each.
-    """
-    first, second, _ = linear_layers(mlp)
-    of_k, of_j = first.weight.chunk(2, dim=1)
-    offset = F.linear(xy, of_j[:, XY])
-    part_k = F.linear(u, of_k, first.bias) + offset
-    part_j = F.linear(u, of_j) - 2 * offset
-    return F.celu(second(F.celu(part_k[:, :, None] + part_j[:, None])))
+        They are linear, so for a pair they are a part of k plus a part of j: K of each and not
+        K², and all in one product. The offset xy_k - xy_j in place of xy_j changes the weights:
+        those of xy_j go to xy_k as well, and change their sign for j.
+        """
+        of_self, *pairs = (
+            linear_layers(m)[0] for m in (self.mlp_self, self.mlp_rel, self.mlp_weight)
+        )
+        weights: list[Tensor] = [of_self.weight]
+        biases: list[Tensor] = [of_self.bias]
+        for layer in pairs:
+            of_k, of_j = layer.weight.chunk(2, dim=1)
+            weights += [of_k + of_j * self.is_xy, of_j * (1 - 2 * self.is_xy)]
+            biases += [layer.bias, torch.zeros_like(layer.bias)]
+        return F.linear(u, torch.cat(weights), torch.cat(biases)).chunk(5, dim=-1)
 
 
 def linear_layers(mlp: MLP) -> list[nn.Linear]:

@@ -115,7 +115,7 @@ class ObjectStateRNN(nn.Module):
     def forward(self, prev: Objects, e_ctx: Encoding, state: LSTMState) -> LSTMState:
         """h_t, from what was at t-1."""
         own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
-        e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.xy, prev.o.pres)
+        e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.pres)
         x = self.mlp_os(torch.cat([own, e_ctx, e_rel], dim=-1))
 
         hc = self.rnn_os(x.flatten(0, 1), (state.h.flatten(0, 1), state.c.flatten(0, 1)))

@@ -11,7 +11,7 @@ from gswm.data.hdf5 import read
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
 from gswm.data.worlds import world
-from gswm.errors import UserError
+from gswm.devices import find_device
 from gswm.eval.evaluate import validate
 from gswm.recipes import Recipe
 from gswm.records import concatenate
@@ -45,15 +45,6 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
         return run
     finally:
         distributed.stop()
-
-
-def find_device(name: str) -> torch.device:
-    """A device by its name; `auto` is a GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise UserError("there is no GPU that torch can use: take --device cpu")
-    return torch.device(name)
 
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:

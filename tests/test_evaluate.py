@@ -15,8 +15,9 @@ from torch import Tensor
 import gswm
 from gswm.cli import main
 from gswm.commands.evaluate import resolve
-from gswm.data.balls import INTERACTION
+from gswm.data.balls import INTERACTION, OCCLUSION
 from gswm.data.episode import Episodes
+from gswm.data.hdf5 import Writer
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, batches, evaluate, validate
@@ -133,6 +134,20 @@ def test_a_rule_is_measured_by_the_command(
     assert len(report["curves"]["center_error"]) == 90
     assert report["model"] == {"baseline": "stay"}
     assert f"{report['scores']['center_error']:.4f}" in capsys.readouterr().out
+
+
+def test_a_file_is_measured_as_its_world_is(tmp_path: Path) -> None:
+    chunks = list(OCCLUSION.episodes(OCCLUSION.splits["test"].seed, 3))
+    with Writer(file := tmp_path / "test.hdf5", "balls", attributes={"world": "occlusion"}) as new:
+        for chunk in chunks:
+            new.append(chunk)
+    scores = []
+    for world in ("occlusion", str(file)):
+        args = ["eval", "--baseline", "simulator", "--world", world, "--episodes", "2"]
+        assert main([*args, "--json", str(tmp_path / "out.json")]) == 0
+        scores.append(json.loads((tmp_path / "out.json").read_text())["scores"])
+    assert scores[0] == scores[1]
+    assert scores[0]["center_error"] == pytest.approx(0, abs=1e-4)
 
 
 @pytest.mark.parametrize(

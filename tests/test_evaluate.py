@@ -83,6 +83,22 @@ def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None
     assert scores == {"strict_error": 10, "objects": 0, "true_objects": 3, "count_right": 0}
 
 
+class Gambler(Puppet):
+    """A model whose objects are anywhere."""
+
+    def imagine(self, video: Tensor, given: int, steps: int, **settings: Any) -> Track:
+        track = super().imagine(video, given, steps, **settings)
+        return replace(track, xy=torch.rand(track.xy.shape, generator=settings["generator"]))
+
+
+def test_samples_depend_on_the_seed_alone() -> None:
+    episodes, rules = marked(20, 6), Protocol("x", 2, 4, ("center",), sample=True)
+    model = Gambler(episodes, "stay")
+    together = evaluate(model, [episodes], rules).to_json()
+    assert together == evaluate(model, [episodes[:7], episodes[7:]], rules).to_json()
+    assert together["scores"] != evaluate(model, [episodes], rules, seed=1).to_json()["scores"]
+
+
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(1, 6))
 def test_batches_are_cut_alike_however_episodes_come(sizes: list[int], size: int) -> None:
     video = (

@@ -120,3 +120,17 @@ def test_an_episode_in_which_nothing_is_found_is_left_out_and_counted() -> None:
     assert scores["center_error"] == pytest.approx(10 * 0.1 * math.sqrt(2))
     assert scores["center_unmatched"] == 1
     assert scores["strict_error"] == pytest.approx((10 * 0.1 * math.sqrt(2) + 10) / 2)
+
+
+def test_who_is_gone_is_left_out_by_one_error_and_charged_by_the_other() -> None:
+    places = torch.tensor([[0.2, 0.2], [0.8, 0.8]]).expand(1, 4, 2, 2)
+    stays, true_leaves = (
+        torch.ones(1, 4, 2, dtype=torch.bool),
+        torch.ones(1, 4, 2, dtype=torch.bool),
+    )
+    stays[0, 2, 1] = False
+    true_leaves[0, 3, 1] = False
+    errors = center_errors(boxes(places + 0.03, stays), boxes(places, true_leaves))
+    off = 0.03 * math.sqrt(2)
+    assert errors.paper[0].tolist() == pytest.approx([off] * 4)
+    assert errors.strict[0].tolist() == pytest.approx([off, off, (off + 1) / 2, off + 1])

@@ -49,6 +49,13 @@ def test_an_agent_that_was_not_found_is_not_in_the_corridor() -> None:
     assert measured.share().tolist() == [0.5]
 
 
+def test_what_is_more_than_a_cell_away_is_another_object() -> None:
+    true = at([[(0, 0)]] * 2)
+    near, far = (corridor(at([[(0, c)]] * 2), true, GRID, given=1) for c in (0.9, 1.1))
+    assert near.share().tolist() == [1]
+    assert far.share().tolist() == [0]
+
+
 def test_objects_that_are_no_agents_count_for_the_release_alone() -> None:
     true = at([[(0, 0)]] * 2)
     measured = corridor(at([[(0, 0), (0, 2)]] * 2), true, GRID, given=1)

@@ -15,8 +15,9 @@ from torch import Tensor
 import gswm
 from gswm.cli import main
 from gswm.commands.evaluate import resolve
-from gswm.data.balls import INTERACTION
+from gswm.data.balls import INTERACTION, OCCLUSION
 from gswm.data.episode import Episodes
+from gswm.data.hdf5 import Writer
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, batches, evaluate, validate
@@ -82,6 +83,22 @@ def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None
     assert scores == {"strict_error": 10, "objects": 0, "true_objects": 3, "count_right": 0}
 
 
+class Gambler(Puppet):
+    """A model whose objects are anywhere."""
+
+    def imagine(self, video: Tensor, given: int, steps: int, **settings: Any) -> Track:
+        track = super().imagine(video, given, steps, **settings)
+        return replace(track, xy=torch.rand(track.xy.shape, generator=settings["generator"]))
+
+
+def test_samples_depend_on_the_seed_alone() -> None:
+    episodes, rules = marked(20, 6), Protocol("x", 2, 4, ("center",), sample=True)
+    model = Gambler(episodes, "stay")
+    together = evaluate(model, [episodes], rules).to_json()
+    assert together == evaluate(model, [episodes[:7], episodes[7:]], rules).to_json()
+    assert together["scores"] != evaluate(model, [episodes], rules, seed=1).to_json()["scores"]
+
+
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(1, 6))
 def test_batches_are_cut_alike_however_episodes_come(sizes: list[int], size: int) -> None:
     video = (
@@ -133,6 +150,20 @@ def test_a_rule_is_measured_by_the_command(
     assert len(report["curves"]["center_error"]) == 90
     assert report["model"] == {"baseline": "stay"}
     assert f"{report['scores']['center_error']:.4f}" in capsys.readouterr().out
+
+
+def test_a_file_is_measured_as_its_world_is(tmp_path: Path) -> None:
+    chunks = list(OCCLUSION.episodes(OCCLUSION.splits["test"].seed, 3))
+    with Writer(file := tmp_path / "test.hdf5", "balls", attributes={"world": "occlusion"}) as new:
+        for chunk in chunks:
+            new.append(chunk)
+    scores = []
+    for world in ("occlusion", str(file)):
+        args = ["eval", "--baseline", "simulator", "--world", world, "--episodes", "2"]
+        assert main([*args, "--json", str(tmp_path / "out.json")]) == 0
+        scores.append(json.loads((tmp_path / "out.json").read_text())["scores"])
+    assert scores[0] == scores[1]
+    assert scores[0]["center_error"] == pytest.approx(0, abs=1e-4)
 
 
 @pytest.mark.parametrize(

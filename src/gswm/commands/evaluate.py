@@ -61,7 +61,7 @@ class Evaluate:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
-        rules = protocol(self.protocol) if self.protocol else usual(world)
+        rules = protocol(self.protocol) if self.protocol else usual(world_of(world))
         split = self.split or rules.split
         result = evaluate(model, episodes_of(world, split, self.episodes), rules, device=device)
         data = {"world": world, "split": split}
@@ -118,11 +118,11 @@ def is_file(world: str) -> bool:
 
 
 def world_of(world: str) -> str:
-    """The name of a world, or of the one that is in a file, where it says so."""
+    """The name of a world, or of the one that is in a file; its layout where it does not say."""
     if not is_file(world):
         return world
     with hdf5.open_file(world) as file:
-        return str(file.attributes.get("world", ""))
+        return str(file.attributes.get("world", file.layout))
 
 
 def write(path: Path, report: dict[str, Any]) -> None:

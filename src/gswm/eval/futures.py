@@ -2,7 +2,8 @@
 
 Each true object is followed in every sampled future, from the predicted object nearest to it in
 the last given frame on. Where all episodes begin alike, every distinct true future is a mode of
-each of them (the single ball has two); elsewhere the only one known is the one that happened.
+each of them (the single ball has two); elsewhere the only one known is the one that happened,
+and of these scores there is min_ade_k alone.
 
     share_m      the samples that end nearest to mode m, modes from left to right
     on_mode      the samples that end within 3 pixels (of 64) of some mode
@@ -56,10 +57,12 @@ class Futures:
         nearest, which = ends.min(dim=-1)
         near = (ends <= NEAR) & found
         modes, samples = ends.shape[2], ends.shape[1]
-        shares = [((which == m) & found[..., 0]).double().mean().item() for m in range(modes)]
         best = {k: ade[:, :k].amin(dim=1).mean().item() for k in BEST_OF if k <= samples}
+        if modes == 1:
+            return {f"min_ade_{k}": value for k, value in best.items()}
+        shares = [((which == m) & found[..., 0]).double().mean().item() for m in range(modes)]
         return {
-            **({f"share_{m}": share for m, share in enumerate(shares)} if modes > 1 else {}),
+            **{f"share_{m}": share for m, share in enumerate(shares)},
             "modes": float(modes),
             "on_mode": near.any(dim=-1).double().mean().item(),
             "coverage": near.any(dim=1).double().mean().item(),

@@ -59,7 +59,7 @@ class Tracked:
             "false_alarms": alarms,
             "switches": switches,
         }
-        return {name: value.item() for name, value in (clear | self.hota()).items()}
+        return {name: float(value) for name, value in (clear | self.hota()).items()}
 
     def hota(self) -> dict[str, Tensor]:
         """HOTA and its parts: means over α."""

@@ -141,7 +141,9 @@ class WorldModel(Protocol):
         """What training lowers, on a batch of videos of the stage's length."""
         ...
 
-    def infer(self, video: AnyVideo, *, discover: Discover = "always") -> Track:
+    def infer(
+        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
+    ) -> Track:
         """The objects of each video, by the means of the posterior."""
         ...
 

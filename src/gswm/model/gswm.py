@@ -177,7 +177,9 @@ class GSWM(nn.Module):
     # -- use
 
     @torch.no_grad()
-    def infer(self, video: AnyVideo, *, discover: Discover = "always") -> Track:
+    def infer(
+        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
+    ) -> Track:
         """The objects of each video, by the means of the posterior."""
         video = check_video(video, self.cfg.image_size).to(self.device)
         batch, time = video.shape[:2]
@@ -186,7 +188,7 @@ class GSWM(nn.Module):
         noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
         contexts = self.context.infer(self.context.start(batch), noise.context, video)
         objects, _ = self.track(video, contexts, noise)
-        return self.as_track(objects, contexts, render=True)
+        return self.as_track(objects, contexts, render=render)
 
     @torch.no_grad()
     def imagine(
@@ -207,7 +209,7 @@ class GSWM(nn.Module):
         video = check_video(video, self.cfg.image_size)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        past = self.infer(video[:, :given], discover="first")
+        past = self.infer(video[:, :given], discover="first", render=render)
         future = self.imagine_from(
             past.state_at(-1),
             steps,

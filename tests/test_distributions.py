@@ -91,5 +91,7 @@ def test_gradients_pass_through_a_draw() -> None:
         + Bernoulli(logit).draw(torch.ones(2, 1)).sum()
     )
     drawn.backward()
-    assert params.grad is not None and (params.grad != 0).all()
-    assert logit.grad is not None and (logit.grad != 0).all()
+    assert params.grad is not None
+    assert (params.grad != 0).all()
+    assert logit.grad is not None
+    assert (logit.grad != 0).all()

@@ -14,7 +14,7 @@ from torch import Tensor
 from gswm.errors import UserError
 from gswm.model.discovery import DiscoveryConfig
 from gswm.model.gswm import GSWM
-from gswm.objects import Sizes
+from gswm.objects import Sizes, select
 from gswm.world_model import Track, check_video
 
 NAMES = ("xy", "hw", "depth", "pres", "id", "reconstruction", "background")
@@ -118,6 +118,51 @@ def test_objects_have_no_order_in_imagination() -> None:
     b = model.imagine_from(replace(scene, objects=objects), 4, sample=False)
     torch.testing.assert_close(a.reconstruction, b.reconstruction, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(a.xy[..., order, :], b.xy, atol=1e-5, rtol=1e-4)
+
+
+# -- the factorization of §3.1, one line a factor
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("recipe", ["interaction", "maze", "maze-no-aoe"])
+def test_a_video_is_inferred_frame_by_frame(recipe: str) -> None:
+    """Objects that propagate see the background of the frame before, cells that of their own."""
+    model, frames = lively(recipe), video(2, 4)
+    noise = model.noise_shape.none(2, 4, torch.ones(4, dtype=torch.bool), 4)
+    mu_bg = model.context.infer(model.context.start(2), noise.context, frames).mu_bg
+    cells = model.cfg.discovery.grid**2
+    h_0 = tuple(getattr(model.propagation, f"rnn_{w}").start(2, cells) for w in ("prior", "post"))
+    track, objects = model.infer(frames), model.empty(2)
+    for t in range(4):
+        now = noise.frame(t)
+        if t > 0:
+            seen = model.propagation.situation.survey(mu_bg[:, t - 1 : t])[:, 0]
+            objects, _ = model.propagation.infer(objects, seen, frames[:, t], now.propagation)
+        here, every = slice(t, t + 1), torch.ones(2, 1, dtype=torch.bool)
+        e_img = model.discovery.look(frames[:, here], mu_bg[:, here], every, 2)[:, 0]
+        found, _ = model.discovery.infer(objects, e_img, now.keep, now.discovery, h_0)
+        objects = select(objects, found)
+        got = track.state_at(t).objects
+        torch.testing.assert_close(got.flat(), objects.flat(), atol=1e-6, rtol=1e-5)
+        mu = model.renderer(objects.o).over(mu_bg[:, t])
+        torch.testing.assert_close(track.reconstruction[:, t], mu, atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("recipe", ["interaction", "maze", "maze-no-aoe"])
+def test_a_future_is_imagined_frame_by_frame(recipe: str) -> None:
+    model, frames = lively(recipe), video(2, 2)
+    past = model.infer(frames, discover="first")
+    state = past.state_at(-1)
+    noise = model.noise_shape.none(2, 3, torch.zeros(3, dtype=torch.bool), 0)
+    mu_bg = model.context.imagine(state.context, noise.context).mu_bg
+    before = torch.cat([past.background[:, -1:], mu_bg], dim=1)
+    future, objects = model.imagine_from(state, 3, sample=False), state.objects
+    for t in range(3):
+        seen = model.propagation.situation.survey(before[:, t : t + 1])[:, 0]
+        objects = model.propagation.imagine(objects, seen, noise.frame(t).propagation)
+        got = future.state_at(t).objects
+        torch.testing.assert_close(got.flat(), objects.flat(), atol=1e-6, rtol=1e-5)
 
 
 # -- what imagination promises

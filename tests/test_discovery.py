@@ -227,7 +227,8 @@ def test_every_cell_has_an_encoding_in_its_place(grid: int, size: int) -> None:
     middle = slice(cell // 4, cell - cell // 4)
     area = spot[..., row * cell :, column * cell : (column + 1) * cell]
     area[..., middle, middle] = 1
-    a, b = net.look(frame, frame), net.look(spot, frame)
+    keep = torch.ones(1, 1, dtype=torch.bool)
+    a, b = (net.look(x, frame, keep, 1) for x in (frame, spot))
     assert a.shape == (1, 1, grid**2, SIZES.encoding)
     change = (a - b)[0, 0].norm(dim=-1).reshape(grid, grid)
     at = int(change.argmax())
@@ -237,11 +238,21 @@ def test_every_cell_has_an_encoding_in_its_place(grid: int, size: int) -> None:
 @torch.no_grad()
 def test_the_difference_from_the_background_is_seen() -> None:
     net, frames, mu_bg = discovery(background=True), video(1, 2), video(1, 2, seed=1)
-    got = net.look(frames, mu_bg)
+    got = net.look(frames, mu_bg, torch.ones(1, 2, dtype=torch.bool), 2)
     for t in range(2):
         x = torch.cat([frames[:, t], frames[:, t] - mu_bg[:, t]], dim=1)
         want = net.conv_disc(x)[0].flatten(1).T
         torch.testing.assert_close(got[0, t], want, atol=1e-4, rtol=1e-3)
+
+
+@torch.no_grad()
+def test_only_frames_with_discovery_are_looked_at() -> None:
+    """And each encoding is its own frame's."""
+    net, frames = discovery(), video(2, 3)
+    keep = torch.tensor([[True, False, True], [True, False, False]])
+    got = net.look(frames, frames, keep, 3)
+    every = net.look(frames, frames, torch.ones(2, 3, dtype=torch.bool), 6)
+    torch.testing.assert_close(got, every * keep[:, :, None, None], atol=1e-4, rtol=1e-3)
 
 
 def test_the_prior_is_tight_on_sizes_alone() -> None:

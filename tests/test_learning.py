@@ -18,7 +18,7 @@ from gswm.networks import group_norm
 from gswm.objects import Sizes
 from gswm.recipes import recipe
 
-STEPS, BATCH, LR = 550, 4, 1e-3
+STEPS, BATCH, LR = 750, 4, 1e-3
 FRAMES, RADIUS = 9, 7.0
 
 
@@ -38,9 +38,7 @@ def balls(num: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
 def small_model() -> GSWM:
     torch.manual_seed(0)
     e = 32
-    schedule = Schedule(
-        lengths=((0, 2), (300, 4), (450, FRAMES)), likelihood_std=Anneal(0.2, 0.4, 200, 300)
-    )
+    schedule = Schedule(lengths=((0, 2), (300, 4), (500, FRAMES)), likelihood_std=Anneal(0.2, 0.2))
     sizes = Sizes(what=8, state=16, hidden=e, encoding=e)
     model = GSWM(replace(recipe("single-ball").model, sizes=sizes, schedule=schedule))
     layers: list[nn.Module] = []

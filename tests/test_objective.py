@@ -164,7 +164,7 @@ def test_slots_that_are_never_filled_cost_nothing() -> None:
         model = build(config("interaction", num_objects=num_objects))
         stage = replace(model.stage(0), length=3)
         keep = torch.tensor([True, False, False])
-        noise = model.noise_shape.none(2, 3, keep)
+        noise = model.noise_shape.none(2, 3, keep, 1)
         got.append(model.loss(video(), noise, torch.tensor(0), stage))
     assert float(got[0].metrics["objects"]) == float(got[1].metrics["objects"])
     for name, term in got[0].terms.items():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import generator
 
-from gswm.model.noise import frames_to_discover_in
+from gswm.model.noise import frames_kept, frames_to_discover_in
 from gswm.model.schedule import Anneal, Schedule
 
 
@@ -39,7 +39,9 @@ def test_the_curriculum_lengthens_videos_at_its_steps(step: int) -> None:
 def test_discovery_keeps_the_first_frame_and_its_share_of_the_others(
     batch: int, time: int, dropout: float
 ) -> None:
-    keep = frames_to_discover_in(batch, time, dropout, generator(time))
+    kept = frames_kept(batch, time, dropout)
+    keep = frames_to_discover_in(time, kept, generator(time))
+    assert keep.sum(dim=1).tolist() == list(kept)
     assert keep[:, 0].all()
     for row in range(batch):
         exact = (time - 1) * (1 - dropout)
@@ -47,6 +49,6 @@ def test_discovery_keeps_the_first_frame_and_its_share_of_the_others(
 
 
 def test_discovery_is_dropped_in_every_frame_alike() -> None:
-    keep = frames_to_discover_in(4000, 5, 0.5, generator())
+    keep = frames_to_discover_in(5, frames_kept(4000, 5, 0.5), generator())
     share = keep[:, 1:].float().mean(dim=0)
     torch.testing.assert_close(share, torch.full((4,), 0.5), atol=0.04, rtol=0)

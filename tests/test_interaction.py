@@ -17,11 +17,11 @@ def interaction() -> Interaction:
     return Interaction(NUM_U, 4)
 
 
-def inputs(seed: int, slots: int, batch: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """u, the xy in it, and presences."""
+def inputs(seed: int, slots: int, batch: int = 2) -> tuple[Tensor, Tensor]:
+    """u, with xy at its place in it, and presences."""
     g = generator(seed)
     u = torch.randn(batch, slots, NUM_U, generator=g)
-    return u, u[..., 4:6], torch.rand(batch, slots, 1, generator=g)
+    return u, torch.rand(batch, slots, 1, generator=g)
 
 
 def pair(u: Tensor, k: int, j: int) -> Tensor:
@@ -32,7 +32,7 @@ def pair(u: Tensor, k: int, j: int) -> Tensor:
 @torch.no_grad()
 def test_interaction_follows_the_paper() -> None:
     net = interaction()
-    u, xy, pres = inputs(0, slots=5)
+    u, pres = inputs(0, slots=5)
     got = net(u, torch.ones_like(pres))
     for b in range(2):
         for k in range(5):
@@ -47,7 +47,7 @@ def test_interaction_follows_the_paper() -> None:
 def test_an_object_is_heard_by_its_presence(seed: int) -> None:
     """w_kj = pres_j exp(a_kj) / Σ pres exp(a), times how much company there is, at most 1."""
     net = interaction()
-    u, xy, pres = inputs(seed, slots=4)
+    u, pres = inputs(seed, slots=4)
     pres = pres * torch.tensor([1.0, 0.05, 0.0, 0.3])[:, None]
     got = net(u, pres)
     for b in range(2):
@@ -66,7 +66,7 @@ def test_an_object_is_heard_by_its_presence(seed: int) -> None:
 @given(SEEDS, st.integers(1, 5))
 def test_objects_have_no_order(seed: int, slots: int) -> None:
     net = interaction()
-    u, xy, pres = inputs(seed, slots)
+    u, pres = inputs(seed, slots)
     order = torch.randperm(slots, generator=generator(seed))
     got = net(u[:, order], pres[:, order])
     torch.testing.assert_close(net(u, pres)[:, order], got, atol=1e-5, rtol=1e-4)
@@ -77,7 +77,7 @@ def test_objects_have_no_order(seed: int, slots: int) -> None:
 def test_absent_objects_are_not_heard(seed: int, there: int, empty: int, large: float) -> None:
     """However many there are, and whatever the networks would say of them."""
     net = interaction()
-    u, xy, pres = inputs(seed, there + empty)
+    u, pres = inputs(seed, there + empty)
     u[:, there:] *= large
     pres[:, there:] = 0
     got = net(u, pres)[:, :there]
@@ -88,9 +88,9 @@ def test_absent_objects_are_not_heard(seed: int, there: int, empty: int, large: 
 @torch.no_grad()
 def test_who_is_alone_hears_only_itself() -> None:
     net = interaction()
-    u, xy, pres = inputs(0, slots=1)
+    u, pres = inputs(0, slots=1)
     torch.testing.assert_close(net(u, pres), net.mlp_self(u))
-    u, xy, pres = inputs(0, slots=3)
+    u, pres = inputs(0, slots=3)
     pres[:, 1:] = 0
     torch.testing.assert_close(net(u, pres)[:, 0], net.mlp_self(u[:, 0]))
 
@@ -100,7 +100,7 @@ def test_who_is_alone_hears_only_itself() -> None:
 def test_an_almost_empty_slot_hardly_disturbs_a_real_neighbor(seed: int) -> None:
     """By no more than its share of the softmax: its presence, times e to the gap in logits."""
     net = interaction()
-    u, xy, pres = inputs(seed, slots=3)
+    u, pres = inputs(seed, slots=3)
     tiny = 1e-7
     pres[:, :2], pres[:, 2] = 1, tiny
     got = net(u, pres)[:, 0]
@@ -118,7 +118,7 @@ def test_an_almost_empty_slot_hardly_disturbs_a_real_neighbor(seed: int) -> None
 def test_an_almost_empty_slot_is_hardly_heard_by_who_is_alone(seed: int) -> None:
     """A softmax over one would give it all the weight."""
     net = interaction()
-    u, xy, pres = inputs(seed, slots=2)
+    u, pres = inputs(seed, slots=2)
     pres[:, 0], pres[:, 1] = 1, 1e-7
     torch.testing.assert_close(net(u, pres)[:, 0], net.mlp_self(u[:, 0]), atol=1e-5, rtol=1e-5)
 
@@ -130,7 +130,7 @@ def test_only_offsets_reach_a_neighbor() -> None:
     net.mlp_rel[0].weight[:, 4:6] = 0  # the hearer's own place
     net.mlp_weight[0].weight[:, 4:6] = 0
     net.mlp_self[0].weight[:, 4:6] = 0
-    u, _, pres = inputs(0, slots=3)
+    u, pres = inputs(0, slots=3)
     moved = u.clone()
     moved[..., 4:6] += torch.tensor([0.5, -0.25])
     got = net(moved, pres)
@@ -140,14 +140,14 @@ def test_only_offsets_reach_a_neighbor() -> None:
 @torch.no_grad()
 def test_batch_elements_do_not_meet() -> None:
     net = interaction()
-    u, xy, pres = inputs(0, slots=3)
+    u, pres = inputs(0, slots=3)
     alone = net(u[1:], pres[1:])
     torch.testing.assert_close(alone, net(u, pres)[1:], atol=1e-6, rtol=1e-5)
 
 
 def test_gradients_are_finite_where_nobody_is() -> None:
     net = interaction()
-    u, xy, pres = inputs(0, slots=3)
+    u, pres = inputs(0, slots=3)
     pres = torch.zeros_like(pres).requires_grad_()
     net(u, pres).sum().backward()
     assert pres.grad is not None

@@ -82,6 +82,14 @@ def test_of_many_that_are_wholly_there_k_are_kept_and_none_twice() -> None:
     assert len(set(got.id[0].tolist())) == 3
 
 
+def test_of_equals_who_is_already_there_stays() -> None:
+    old, new = known([1.0, 0.5, 1.0], [0, 1, 2], born=3), found([1.0, 1.0])
+    got = select(old, new)
+    assert got.id.tolist() == [[0, 3, 2]]
+    assert torch.equal(got.flat()[:, [0, 2]], old.flat()[:, [0, 2]])
+    assert torch.equal(got.flat()[0, 1], new.flat()[0, 0])
+
+
 def test_nothing_found_changes_nothing_that_is_there() -> None:
     old = known([0.9, 0.0, 1.0, 0.0], [0, NOBODY, 4, NOBODY], born=5)
     got = select(old, found([0.0] * 3))

@@ -1,7 +1,9 @@
 """It learns: a falling ball that turns left or right, found and followed without a label.
 
 Everything is as in the recipe "single-ball" but for sizes, a trunk of four convolutions, a short
-curriculum, and balls that start where they please, so that those of the test are new.
+curriculum, and balls that are slower and start where they please, so that those of the test are
+new. Late in training the likelihood is loosened, as in mazes: a second object on the same ball
+then costs more than it explains, and goes.
 """
 
 import math
@@ -18,7 +20,7 @@ from gswm.networks import group_norm
 from gswm.objects import Sizes
 from gswm.recipes import recipe
 
-STEPS, BATCH, LR = 750, 4, 1e-3
+STEPS, BATCH, LR = 850, 4, 1e-3
 FRAMES, RADIUS = 9, 7.0
 
 
@@ -27,8 +29,8 @@ def balls(num: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
     time = torch.arange(FRAMES, dtype=torch.float64)
     start = 20 + 8 * torch.rand(num, 1, generator=g, dtype=torch.float64)
     side = 2 * torch.randint(0, 2, (num, 1), generator=g) - 1
-    x = start + 3 * side * (time - 4).clamp_min(0)
-    y = (RADIUS + 6.25 * time).expand_as(x)
+    x = start + 2 * side * (time - 4).clamp_min(0)
+    y = (16 + 4 * time).expand_as(x)
     at = torch.stack([x, y], dim=-1)
     sizes = torch.full((FRAMES, 1), RADIUS, dtype=torch.float64)
     red = torch.tensor([1, 0, 0], dtype=torch.float64).expand(FRAMES, 1, 3)
@@ -38,7 +40,9 @@ def balls(num: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
 def small_model() -> GSWM:
     torch.manual_seed(0)
     e = 32
-    schedule = Schedule(lengths=((0, 2), (300, 4), (500, FRAMES)), likelihood_std=Anneal(0.2, 0.2))
+    schedule = Schedule(
+        lengths=((0, 2), (250, 4), (350, FRAMES)), likelihood_std=Anneal(0.2, 0.5, 600, 700)
+    )
     sizes = Sizes(what=8, state=16, hidden=e, encoding=e)
     model = GSWM(replace(recipe("single-ball").model, sizes=sizes, schedule=schedule))
     layers: list[nn.Module] = []
@@ -67,10 +71,9 @@ def train(model: GSWM, videos: Tensor, g: torch.Generator) -> None:
 
 
 def test_a_ball_is_found_and_followed() -> None:
-    """Of balls never seen: one object in every frame, within 2 pixels, and a fifth of the error.
+    """Of balls never seen: one object in every frame, within 2 pixels, and a tenth of the error.
 
-    Found in the first frame and followed from there, as imagination has it. A second object where
-    the first already is goes away later in training than this.
+    The error is measured against that of an empty picture.
     """
     g = generator()
     videos, _ = balls(16, g)
@@ -78,7 +81,7 @@ def test_a_ball_is_found_and_followed() -> None:
     model = small_model()
     train(model, videos, g)
 
-    track = model.infer(unseen, discover="first")
+    track = model.infer(unseen)
     there = track.pres > 0.5
     assert (there.sum(dim=-1) == 1).all(), there.sum(dim=-1)
     assert (track.id[there] == 0).all()
@@ -87,4 +90,4 @@ def test_a_ball_is_found_and_followed() -> None:
     truth = unseen / 255
     assert track.reconstruction is not None
     error, empty = (track.reconstruction - truth).square().mean(), truth.square().mean()
-    assert error < empty / 5
+    assert error < empty / 10

@@ -74,3 +74,8 @@ def test_no_file_holds_two_ideas() -> None:
     assert {
         n: k for n, f in FILES.items() if (k := len(f.read_text().splitlines())) > LONGEST
     } == {}
+
+
+def test_the_model_is_read_in_one_sitting() -> None:
+    model = (ROOT / "model").glob("*.py")
+    assert sum(len(file.read_text().splitlines()) for file in model) < 1200

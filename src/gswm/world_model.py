@@ -3,7 +3,7 @@
 Evaluation, pictures and the studio see these records only, whichever model made them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -129,6 +129,11 @@ class Stage(Protocol):
 class WorldModel(Protocol):
     """A model of video as objects."""
 
+    @property
+    def image_size(self) -> int:
+        """Pixels of a frame, high and wide."""
+        ...
+
     def stage(self, step: int) -> Any:
         """The stage of training that `step` belongs to."""
         ...
@@ -202,3 +207,30 @@ def check_video(video: Tensor, image_size: int) -> Video:
         hint = "; divide it by 255" if high > 2 else ""
         raise UserError(f"a float video is from 0 to 1; this goes from {low:g} to {high:g}{hint}")
     return video.float()
+
+
+class Imagines:
+    """Imagination from video, for a model that can infer, and imagine from a state."""
+
+    @torch.no_grad()
+    def imagine(
+        self: Any,
+        video: AnyVideo,
+        given: int,
+        steps: int,
+        *,
+        futures: int = 1,
+        sample: bool = True,
+        generator: torch.Generator | None = None,
+        render: bool = True,
+    ) -> Track:
+        """How each video goes on (App. D): no discovery after the first frame, nobody leaves.
+
+        The given frames are inferred once, by means; `sample` is about what comes after them.
+        """
+        video = check_video(video, self.image_size)
+        if not 1 <= given <= video.shape[1]:
+            raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
+        past = self.infer(video[:, :given], discover="first", render=render)
+        how = {"futures": futures, "sample": sample, "generator": generator, "render": render}
+        return replace(self.imagine_from(past.state_at(-1), steps, **how), past=past)

@@ -28,7 +28,7 @@ from gswm.objects import NOBODY, Attributes, Objects, Sizes, select
 from gswm.records import map_tensors, stack
 from gswm.scene import Scene, as_track, repeat
 from gswm.shapes import Frame, Video
-from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
+from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Evidence:
     """None in the first frame."""
 
 
-class GSWM(nn.Module):
+class GSWM(Imagines, nn.Module):
     """Generative Structured World Model."""
 
     def __init__(self, cfg: GSWMConfig) -> None:
@@ -73,8 +73,6 @@ class GSWM(nn.Module):
         self.propagation = Propagation(propagation, sizes, size)
         self.discovery = Discovery(cfg.discovery, sizes, size, background=cfg.background)
         self.renderer = Renderer(sizes.what, size)
-
-    # -- training
 
     def stage(self, step: int) -> Stage:
         """The stage of training that `step` belongs to."""
@@ -110,30 +108,21 @@ class GSWM(nn.Module):
         metrics = {"objects": there.float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
-    # -- the posterior
-
     def track(
         self, video: Video, contexts: Contexts, noise: Noise
     ) -> tuple[list[Objects], list[Evidence]]:
         """The objects of every frame, and what the objective needs to know of them."""
         seen = self.propagation.situation.survey(contexts.mu_bg)
         e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept))
-        objects, evidence = self.first_frame(e_img[:, 0], noise.frame(0))
-        tracked, found = [objects], [evidence]
+        objects, found = self.discover(self.empty(len(video)), e_img[:, 0], noise.frame(0))
+        tracked, evidence = [objects], [Evidence(found, None)]
         for t in range(1, video.shape[1]):
-            objects, evidence = self.step(
+            objects, more = self.step(
                 objects, seen[:, t - 1], video[:, t], e_img[:, t], noise.frame(t)
             )
             tracked.append(objects)
-            found.append(evidence)
-        return tracked, found
-
-    def first_frame(
-        self, e_img: Float[Tensor, "batch cell e"], noise: Noise
-    ) -> tuple[Objects, Evidence]:
-        """No objects are known, and all that are found are new."""
-        objects, found = self.discover(self.empty(len(e_img)), e_img, noise)
-        return objects, Evidence(found, None)
+            evidence.append(more)
+        return tracked, evidence
 
     def step(
         self,
@@ -174,14 +163,12 @@ class GSWM(nn.Module):
         """The methods that are called frame by frame, each a function of its arguments alone."""
         return [(self.propagation, "infer"), (self.discovery, "infer")]
 
-    # -- use
-
     @torch.no_grad()
     def infer(
         self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
     ) -> Track:
         """The objects of each video, by the means of the posterior."""
-        video = check_video(video, self.cfg.image_size).to(self.device)
+        video = check_video(video, self.image_size).to(self.device)
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
@@ -189,36 +176,6 @@ class GSWM(nn.Module):
         contexts = self.context.infer(self.context.start(batch), noise.context, video)
         objects, _ = self.track(video, contexts, noise)
         return self.as_track(objects, contexts, render=render)
-
-    @torch.no_grad()
-    def imagine(
-        self,
-        video: AnyVideo,
-        given: int,
-        steps: int,
-        *,
-        futures: int = 1,
-        sample: bool = True,
-        generator: torch.Generator | None = None,
-        render: bool = True,
-    ) -> Track:
-        """How each video goes on (App. D): no discovery after the first frame, nobody leaves.
-
-        The given frames are inferred once, by means; `sample` is about what comes after them.
-        """
-        video = check_video(video, self.cfg.image_size)
-        if not 1 <= given <= video.shape[1]:
-            raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        past = self.infer(video[:, :given], discover="first", render=render)
-        future = self.imagine_from(
-            past.state_at(-1),
-            steps,
-            futures=futures,
-            sample=sample,
-            generator=generator,
-            render=render,
-        )
-        return replace(future, past=past)
 
     @torch.no_grad()
     def imagine_from(
@@ -265,6 +222,11 @@ class GSWM(nn.Module):
             return as_track(scenes, None, None)
         mu = self.renderer.draw([each.o for each in objects], contexts.mu_bg)
         return as_track(scenes, mu, contexts.mu_bg)
+
+    @property
+    def image_size(self) -> int:
+        """Pixels of a frame, high and wide."""
+        return self.cfg.image_size
 
     @property
     def device(self) -> torch.device:

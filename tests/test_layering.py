@@ -26,7 +26,7 @@ ORDER = [
     *("train.folder", "train.diagnostics", "train.display", "train.loop", "train.launch"),
     *("bench.data",),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
-    *("commands.demo", "commands.evaluate", "commands.export"),
+    *("commands.demo", "commands.evaluate", "commands.export", "commands.weights"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

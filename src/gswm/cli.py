@@ -31,6 +31,7 @@ COMMANDS = {
     ),
     "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
     "train": Command("gswm.commands.train", "Train", "Train a recipe."),
+    "weights": Command("gswm.commands.weights", "Weights", "List the weights that ship."),
     "export": Command("gswm.commands.export", "Export", "Write a run's weights for release."),
     "eval": Command("gswm.commands.evaluate", "Evaluate", "Measure a model, or a simple rule."),
     "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),

@@ -1,5 +1,6 @@
 """Weights in a file: a model's tensors as safetensors, and its whole recipe in the header."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -15,6 +16,9 @@ from gswm.recipes import Recipe, build
 from gswm.settings import from_dict, to_dict
 
 FORMAT = "gswm-weights-1"
+HERE = Path(__file__).parent
+SHIPPED = next((p for p in (HERE / "shipped", HERE.parents[1] / "weights") if p.is_dir()), None)
+"""Weights that come with the package: inside it, or beside its source."""
 
 
 def save(
@@ -59,8 +63,9 @@ def read_header(path: str | Path) -> dict[str, Any]:
     return {"recipe": recipe, "about": json.loads(header["about"])}
 
 
-def load(path: str | Path, device: str | torch.device = "cpu") -> GSWM:
-    """A trained model, ready to infer and imagine."""
+def load(name: str | Path, device: str | torch.device = "cpu") -> GSWM:
+    """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
+    path = find(name)
     recipe = read_header(path)["recipe"]
     model = build(recipe)
     with safe_open(path, framework="pt") as file:
@@ -71,3 +76,32 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> GSWM:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} does not fit this version of gswm: {reason}") from error
     return model.to(device).eval()
+
+
+def find(name: str | Path) -> Path:
+    """The file of weights that a user means: a file, a run's folder, or a name that ships."""
+    path = Path(name)
+    if path.is_dir():
+        kept = [path / f"{which}.safetensors" for which in ("best", "last")]
+        if found := [file for file in kept if file.is_file()]:
+            return found[0]
+        raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
+    if path.suffix == ".safetensors" or path.is_file():
+        return path
+    if str(name) in (ours := shipped()):
+        return ours[str(name)]
+    names = ", ".join(ours) or "none"
+    raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")
+
+
+def shipped() -> dict[str, Path]:
+    """The weights that come with the package, by name."""
+    return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))} if SHIPPED else {}
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a file that ships is what `checksums.txt` beside it says."""
+    lines = (path.parent / "checksums.txt").read_text().splitlines()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{digest}  {path.name}" in lines

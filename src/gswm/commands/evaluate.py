@@ -20,7 +20,7 @@ from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import protocol, usual
-from gswm.weights import load, read_header
+from gswm.weights import find, load, read_header
 from gswm.world_model import WorldModel
 
 MEMORY = 1 << 28
@@ -31,8 +31,9 @@ CHUNK = 16
 class Evaluate:
     """Settings of `gswm eval`."""
 
-    model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS")] = None
-    """A run's folder, of which the best weights are taken, or a file of weights."""
+    model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None
+    """A run, of which the best weights are taken, a file of weights, or the name of one that
+    ships."""
     world: str | None = None
     """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
     split: SplitName | None = None
@@ -73,15 +74,7 @@ class Evaluate:
 
 def resolve(name: str, device: torch.device) -> tuple[WorldModel, dict[str, Any]]:
     """A trained model by what the user calls it, on `device`, and what is known of it."""
-    path = Path(name)
-    if path.is_dir():
-        kept = [path / f"{which}.safetensors" for which in ("best", "last")]
-        found = [file for file in kept if file.is_file()]
-        if not found:
-            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
-        path = found[0]
-    if path.suffix != ".safetensors":
-        raise UserError(f"'{name}' is no model: name a run's folder, or weights, *.safetensors")
+    path = find(name)
     header = read_header(path)
     recipe = header["recipe"]
     about = {"file": path.name, "recipe": recipe.name, "world": recipe.data.world}

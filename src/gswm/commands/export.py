@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from gswm import weights
 from gswm.errors import UserError
+from gswm.train.folder import read_json
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,10 @@ class Export:
     """RUN/NAME.safetensors if it is not given, NAME being the recipe's."""
     half: bool = False
     """In half precision: half the size, for release."""
-    which: str = "best"
-    """Which of the run's weights: best or last."""
+    which: Literal["best", "last"] = "best"
+    """Which of the run's weights."""
+    scores: Path | None = None
+    """What `gswm eval --json` wrote of these weights, to be kept with them."""
 
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
@@ -33,5 +36,18 @@ class Export:
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"
         if out.resolve() == source.resolve():
             raise UserError(f"{out} is what is to be exported: name another --out")
-        weights.save(out, weights.load(source), recipe, half=self.half, about=header["about"])
+        about = header["about"] | self.more()
+        weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+    def more(self) -> dict[str, Any]:
+        """What the weights do not say themselves."""
+        found: dict[str, Any] = {}
+        if (starts := self.run_folder / "environment.json").is_file():
+            last = read_json(starts)[-1]
+            found |= {"commit": last["commit"], "device": last["device"]}
+        if self.scores is not None:
+            if not self.scores.is_file():
+                raise UserError(f"there is no file {self.scores}")
+            found["test"] = read_json(self.scores)["scores"]
+        return found

@@ -30,7 +30,7 @@ FULL = 255.001
 """What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
 APART = 4.0
 """Between the knots of two sizes."""
-GROUP, CACHED = 512, 64
+GROUP, CACHED = 1024, 64
 """Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
 
 

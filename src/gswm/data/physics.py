@@ -134,7 +134,7 @@ def exchange(
     return True
 
 
-def dot(a: Float64[Tensor, "2 *hit"], b: Float64[Tensor, "2 *hit"]) -> Float64[Tensor, "*hit"]:
+def dot(a: Float64[Tensor, "2 ..."], b: Float64[Tensor, "2 ..."]) -> Float64[Tensor, "..."]:
     """The product of two vectors, as BLAS rounds it."""
     return fused(a[1], b[1], a[0] * b[0])
 

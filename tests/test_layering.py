@@ -7,7 +7,8 @@ import gswm
 
 ORDER = [
     *("errors", "devices", "parsing", "settings", "shapes", "records"),
-    *("data.episode", "data.world", "data.threads", "data.sprites", "data.layouts", "data.hdf5"),
+    *("data.episode", "data.world", "data.threads", "data.moving", "data.sprites"),
+    *("data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
     *("data.randomstate", "data.physics", "data.balls"),
     *("data.single_ball", "data.maze_drawing", "data.maze", "data.worlds"),

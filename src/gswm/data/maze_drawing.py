@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int, Int64, UInt8
 from torch import Tensor
 
+from gswm.data.moving import every_window, new_bytes, put, take, truncate
 from gswm.data.sprites import SIDE
 from gswm.data.threads import in_threads
 
@@ -72,22 +73,19 @@ def draw_mazes(
     width = stamps.alpha.shape[1]
     paint = (colors * FULL).float().repeat(1, 1, width)
 
-    out = torch.empty(n, frames, *ground.shape[1:], dtype=torch.uint8, device=device)
+    out = new_bytes((n, frames, *ground.shape[1:]), device)
 
     def draw(part: slice) -> None:
-        canvas = ground[part, None].expand(-1, frames, -1, -1, -1).contiguous()
-        pixels = canvas.numel() // 3
-        windows = canvas.as_strided(
-            (pixels - (width - 1) * (image_size + 1), width, 3 * width), (3, 3 * image_size, 1)
-        )
-        first = torch.arange(0, pixels, image_size**2, device=device)
+        canvas = ground[part, None].expand(-1, frames, -1, -1, -1).contiguous().flatten(0, 1)
+        windows = every_window(canvas, width)
+        first = torch.arange(len(canvas), device=device) * image_size**2
         for agent in range(cells.shape[2]):
             at = first + corner[part, :, agent].flatten()
-            below = windows.index_select(0, at).float()
+            below = take(windows, at).float()
             alpha = stamps.alpha.index_select(0, stamp[part, :, agent].flatten())
             over = paint[part, agent].repeat_interleave(frames, dim=0)[:, None]
-            windows.index_copy_(0, at, torch.lerp(below, over, alpha).to(torch.int16))
-        out[part] = canvas.bitwise_right_shift_(BITS)
+            put(windows, at, torch.lerp(below, over, alpha).to(torch.int16))
+        truncate(canvas.bitwise_right_shift_(BITS), out[part].flatten(0, 1))
 
     # On a CPU, an episode at a time stays in a core's cache.
     at_once, group = (1, GROUP) if device.type == "cpu" else (n, n)

@@ -28,7 +28,6 @@ CACHED = 1024
 """Episodes that a CPU's core simulates at a time."""
 SPLITTER = 2.0**27 + 1
 """Splits a double into two halves (Dekker 1971)."""
-Hits = Float64[Tensor, " hit"]
 
 
 def simulate(
@@ -76,8 +75,7 @@ def simulate(
 class Pairs:
     """The pairs that collide in some episode, in the order in which they are looked at."""
 
-    first: Int[Tensor, " pair"]
-    second: Int[Tensor, " pair"]
+    ends: Int[Tensor, "2 pair"]
     reach: Float64[Tensor, "pair episode"]
     """The square of the distance at which they touch; 0 where they never do."""
 
@@ -94,7 +92,7 @@ def meeting(
     some = meet.any(0)
     if not some.any():
         return None
-    return Pairs(first[some], second[some], (distance * distance).T[some].contiguous())
+    return Pairs(torch.stack([first, second])[:, some], (distance * distance).T[some].contiguous())
 
 
 def reflect(
@@ -115,41 +113,38 @@ def exchange(
     pairs: Pairs,
 ) -> bool:
     """Let the pairs that overlap in `trial` collide, in place; whether any did."""
-    apart = trial.index_select(1, pairs.first) - trial.index_select(1, pairs.second)
+    first, second = (trial.index_select(1, end) for end in pairs.ends)
+    apart = first - second
     square = apart * apart
     square = square[0] + square[1]
-    pair, episode = (square < pairs.reach).nonzero().unbind(1)
+    episode, pair = (square < pairs.reach).T.nonzero().unbind(1)
     if not len(pair):
         return False
-    episode, order = episode.sort(stable=True)
-    pair = pair[order]
+    away = apart[:, pair, episode]
+    normal = away / root(dot(away, away))
+    ends = pairs.ends[:, pair]
     turn = turns(episode)
-    wx, wy = apart[:, pair, episode]
-    distance = root(dot(wx, wy, wx, wy))
-    nx, ny = wx / distance, wy / distance
-    first, second = pairs.first[pair], pairs.second[pair]
-    for i in range(int(turn.max()) + 1):
-        now = (turn == i).nonzero()[:, 0]
-        a, b, e, x, y = first[now], second[now], episode[now], nx[now], ny[now]
-        vx, vy = v
-        gain = dot(x, y, vx[b, e], vy[b, e]) - dot(x, y, vx[a, e], vy[a, e])
-        vx[a, e] += x * gain
-        vy[a, e] += y * gain
-        vx[b, e] -= x * gain
-        vy[b, e] -= y * gain
+    for i in range(last := int(turn.max()) + 1):
+        now = slice(None) if last == 1 else (turn == i).nonzero()[:, 0]
+        n, where = normal[:, now], (slice(None), ends[:, now], episode[now])
+        before = v[where]
+        first, second = dot(n[:, None].expand_as(before), before)
+        push = n * (second - first)
+        v[where] = before + torch.stack([push, -push], 1)
     return True
 
 
-def dot(ax: Hits, ay: Hits, bx: Hits, by: Hits) -> Hits:
+def dot(a: Float64[Tensor, "2 ..."], b: Float64[Tensor, "2 ..."]) -> Float64[Tensor, "..."]:
     """The product of two vectors, as BLAS rounds it."""
-    return fused(ay, by, ax * bx)
+    return fused(a[1], b[1], a[0] * b[0])
 
 
-def fused(a: Hits, b: Hits, c: Hits) -> Hits:
+def fused(
+    a: Float64[Tensor, "*hit"], b: Float64[Tensor, "*hit"], c: Float64[Tensor, "*hit"]
+) -> Float64[Tensor, "*hit"]:
     """Multiply and add, a · b + c, rounded once: Dekker's product and Knuth's sum keep the rest."""
     product = a * b
-    a_high, b_high = ((x * SPLITTER) - ((x * SPLITTER) - x) for x in (a, b))
-    a_low, b_low = a - a_high, b - b_high
+    (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
     rest = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
     total = product + c
     back = total - product
@@ -157,7 +152,14 @@ def fused(a: Hits, b: Hits, c: Hits) -> Hits:
     return total + (lost + rest)
 
 
-def root(square: Hits) -> Hits:
+def halves(a: Float64[Tensor, "*hit"]) -> tuple[Float64[Tensor, "*hit"], Float64[Tensor, "*hit"]]:
+    """Two numbers of half the digits that add up to `a`."""
+    scaled = a * SPLITTER
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def root(square: Float64[Tensor, " hit"]) -> Float64[Tensor, " hit"]:
     """The square root of IEEE 754; torch's, on a CPU, can be off in the last bit."""
     if square.device.type == "cpu":
         return torch.from_numpy(np.sqrt(square.numpy()))

@@ -21,13 +21,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
+from gswm.data.moving import every_window, new_bytes, put, take, truncate
 from gswm.data.threads import in_threads
 from gswm.data.world import MEMORY
 
 SIDE = 17
 FULL = 255.001
 """What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
-GROUP, CACHED = 512, 64
+APART = 4.0
+"""Between the knots of two sizes."""
+GROUP, CACHED = 1024, 64
 """Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
 
 
@@ -45,8 +48,7 @@ def draw(
     (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
     """
     frames, objects, _ = positions.shape
-    shape = (frames, image_size, image_size, 3)
-    out = torch.empty(shape, dtype=torch.uint8, device=positions.device)
+    out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
         stamps = make_stamps(sizes)
         floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
@@ -56,8 +58,9 @@ def draw(
         def paint(start: int) -> None:
             part = slice(start, start + group)
             ground = None if background is None else background[part]
-            windows = stamps.windows(positions[part], sizes[part])
-            blend(windows, stamps, colors[part], ground, CACHED if on_cpu else group, out[part])
+            where, size, color = (a[part].transpose(0, 1) for a in (positions, sizes, colors))
+            windows = stamps.windows(where.contiguous(), size.contiguous())
+            blend(windows, stamps, color, ground, CACHED if on_cpu else group, out[part])
 
         in_threads(paint, range(0, frames, group), positions.device)
     else:
@@ -69,11 +72,11 @@ def draw(
 class Windows:
     """The pixels that each object touches."""
 
-    corner: Int64[Tensor, "frame object 2"]
+    corner: Int64[Tensor, "object frame 2"]
     """The first of them, x and y."""
-    stamps: Int64[Tensor, "frame object 4"]
+    stamps: Int64[Tensor, "object frame 4"]
     """The stamps that α is made of,"""
-    weights: Float32[Tensor, "frame object 4"]
+    weights: Float32[Tensor, "object frame 4"]
     """and how much of each."""
 
 
@@ -85,33 +88,32 @@ class Stamps:
     """Pixels on a side of a window."""
     sizes: Float64[Tensor, " size"]
     knots: Float64[Tensor, "size knot"]
-    """From 0 to 1: how far the window's first pixel is past the sprite's edge; then filled up."""
+    """How far the window's first pixel is past the sprite's edge, from 0 to 1, then filled up;
+    and a multiple of APART, so that they rise from size to size."""
     table: Float32[Tensor, "stamp value"]
     """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
 
     def windows(
         self,
-        positions: Float64[Tensor, "frame object 2"],
-        sizes: Float64[Tensor, "frame object"],
+        positions: Float64[Tensor, "object frame 2"],
+        sizes: Float64[Tensor, "object frame"],
     ) -> Windows:
         """Where objects are drawn, and from which stamps."""
-        positions, sizes = positions.contiguous(), sizes.contiguous()
         edge = positions - (sizes * (1 + 2 / SIDE))[..., None]
         corner = edge.floor() + 1
-        past = corner - edge
-        size = torch.searchsorted(self.sizes, sizes)
-        knots = self.knots[size]
+        size = torch.searchsorted(self.sizes, sizes)[..., None]
+        past = corner - edge + APART * size
+        knots, per_size = self.knots.flatten(), self.knots.shape[1]
         right = torch.searchsorted(knots, past, right=True)
-        low, high = knots.gather(-1, right - 1), knots.gather(-1, right)
+        left = right - 1
+        low, high = knots[left], knots[right]
         part = (past - low) / (high - low)
         weight = torch.stack([1 - part, part], -1) * (sizes > 0)[..., None, None]
-        (x, y), (weight_x, weight_y) = (
-            (both[:, :, 0, None, :], both[:, :, 1, :, None])
-            for both in (torch.stack([right - 1, right], -1), weight)
-        )
-        num_knots = knots.shape[-1]
-        stamp = (size[..., None, None] * num_knots + y) * num_knots + x
-        return Windows(corner.long(), stamp.flatten(2), (weight_y * weight_x).flatten(2).float())
+        weight = weight[:, :, 1, :, None] * weight[:, :, 0, None, :]
+        knot = torch.stack([left, right], -1)
+        x, y = knot[:, :, 0] - per_size * size, knot[:, :, 1] * per_size
+        stamp = y[..., None] + x[..., None, :]
+        return Windows(corner.long(), stamp.flatten(2), weight.flatten(2).float())
 
 
 def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
@@ -132,6 +134,7 @@ def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
     weight = (1 - (at[..., None] - index[:SIDE]).abs()).clamp_min(0)
     alpha = torch.einsum("skyi,ij,slxj->sklyx", weight, sprite, weight)
     table = alpha.flatten(0, 2).flatten(1).repeat_interleave(3, 1).float()
+    knots += APART * torch.arange(len(knots))[:, None]
     device = sizes.device
     return Stamps(width, different, knots.to(device), table.to(device))
 
@@ -139,38 +142,38 @@ def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
 def blend(
     windows: Windows,
     stamps: Stamps,
-    colors: Float64[Tensor, "frame object 3"],
+    colors: Float64[Tensor, "object frame 3"],
     background: Float[Tensor, "frame height width 3"] | None,
     step: int,
     out: UInt8[Tensor, "frame height width 3"],
 ) -> None:
     """Paint the objects over the background into `out`, in the order of their slots."""
-    (_, objects, _), width, image_size = windows.corner.shape, stamps.width, out.shape[1]
+    (objects, frames, _), width, image_size = windows.corner.shape, stamps.width, out.shape[1]
     corner = windows.corner.clamp(-width, image_size)
     margin = int(torch.maximum(-corner, corner + width - image_size).amax().clamp_min(0))
     side = image_size + 2 * margin
     inner = slice(margin, margin + image_size)
     x, y = (corner + margin).unbind(-1)
-    frame = torch.arange(len(out), device=out.device)[:, None] % step
-    at = ((frame * side + y) * side + x).T.contiguous()
+    at = ((torch.arange(frames, device=out.device) % step) * side + y) * side + x
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
     canvas = torch.empty(step, side, side, 3, device=out.device)
-    num_windows = step * side * side - (width - 1) * (side + 1)
-    every = canvas.as_strided((num_windows, width, 3 * width), (3, 3 * side, 1))
-    for start in range(0, len(out), step):
+    every, picture = every_window(canvas, width), canvas[:, inner, inner]
+    first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
+    for start in range(0, frames, step):
         part = slice(start, start + step)
-        frames = len(out[part])
+        bottom = out[part]
+        count = objects * len(bottom)
         canvas.zero_()
         if background is not None:
-            canvas[:frames, inner, inner] = background[part] * FULL
+            picture[: len(bottom)] = background[part] * FULL
         alpha = F.embedding_bag(
-            windows.stamps[part].flatten(0, 1),
+            windows.stamps[:, part].reshape(-1),
             stamps.table,
+            first_stamp[:count],
             mode="sum",
-            per_sample_weights=windows.weights[part].flatten(0, 1),
-        ).view(frames, objects, width, 3 * width)
-        for k in range(objects):
-            below = every.index_select(0, at[k, part])
-            every.index_copy_(0, at[k, part], torch.lerp(below, paint[part, k], alpha[:, k]))
-        # On a CPU, two conversions of whole canvases are faster than one of part of them.
-        out[part] = canvas.to(torch.int16)[:frames, inner, inner]
+            per_sample_weights=windows.weights[:, part].reshape(-1),
+        ).view(objects, -1, width, 3 * width)
+        for where, color, cover in zip(at[:, part], paint[:, part], alpha, strict=True):
+            below = take(every, where)
+            put(every, where, torch.lerp(below, color, cover, out=below))
+        truncate(picture[: len(bottom)], bottom)

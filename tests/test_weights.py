@@ -75,6 +75,8 @@ def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no file"):
+        load(tmp_path / "none.safetensors")
+    with pytest.raises(UserError, match=r"is no run, no \*\.safetensors, and none that ships"):
         load(tmp_path / "none")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(UserError, match="is no safetensors file, or is damaged"):

@@ -98,15 +98,22 @@ def stop_after(monkeypatch: Any, step: int, act: Callable[[], None] | None = Non
     monkeypatch.setattr(Trainee, "advance", and_then)
 
 
-def start(args: list[str], log: Path, file_bytes: int | None = None) -> BaseProcess:
+def start(
+    args: list[str],
+    log: Path,
+    *,
+    file_bytes: int | None = None,
+    env: dict[str, str] | None = None,
+) -> BaseProcess:
     """`gswm ARGS` in a process of its own, whose words go to `log`."""
-    process = processes.Process(target=in_process, args=(args, log, file_bytes))
+    process = processes.Process(target=in_process, args=(args, log, file_bytes, env or {}))
     process.start()
     return process
 
 
-def in_process(args: list[str], log: Path, file_bytes: int | None) -> None:
+def in_process(args: list[str], log: Path, file_bytes: int | None, env: dict[str, str]) -> None:
     """What such a process does."""
+    os.environ.update(env)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

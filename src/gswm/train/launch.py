@@ -131,20 +131,22 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
         there = world(data.world)
         chunks: Iterator[Episodes] = there.episodes(there.splits["val"].seed, number, device)
         episodes = concatenate(list(chunks))
+    frames, unknown = episodes.video.shape[1], ""
     if episodes.truth is None:
-        return None, f"{data.world} does not say where its objects are"
-    frames = episodes.video.shape[1]
-    steps = min(HORIZON, frames - data.given)
+        unknown = f"{data.world} does not say where its objects are"
     if not 1 <= data.given < frames:
+        if unknown:
+            return None, unknown
         raise UserError(
             f"validation gives {data.given} frames and imagines the next, and {data.world} has "
             f"{frames}: set --data.given to 1 to {frames - 1}"
         )
+    steps = min(HORIZON, frames - data.given)
 
     def scores(model: Any, pictures: Path | None) -> dict[str, float]:
-        return validate(model, episodes, data.given, steps)
+        return {} if episodes.truth is None else validate(model, episodes, data.given, steps)
 
-    return scores, ""
+    return scores, unknown
 
 
 def is_file(name: str) -> bool:

@@ -178,6 +178,9 @@ class Run:
             return
         finally:
             self.trainee.model.train()
+        self.scored = step
+        if not scores:
+            return
         line = {f"validation_{name}": value for name, value in scores.items()}
         self.folder.write_metrics({"step": step, "minutes": self.minutes, **line})
         text = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
@@ -186,7 +189,6 @@ class Run:
         if scores.get(BEST_BY, infinity) < self.best.get(BEST_BY, infinity):
             self.best = scores | {"step": float(step)}
             self.export("best", scores)
-        self.scored = step
 
     def save(self) -> None:
         """Write a checkpoint, if there is anything new; all processes come here together."""

@@ -121,15 +121,15 @@ def test_of_a_changed_file_its_name_is_said_and_the_one_before_is_used(tmp_path:
     ]
 
 
-def test_if_all_are_damaged_each_is_named_and_there_is_none(tmp_path: Path) -> None:
+def test_if_all_are_damaged_nothing_is_begun_anew_without_being_asked_for(tmp_path: Path) -> None:
     for step in (1, 2):
         (save(tmp_path, checkpoint(step)) / "state.json").unlink()
     said: list[str] = []
-    assert load_newest(tmp_path, said.append) is None
-    assert [line.split("; ")[1] for line in said] == [
-        "using the one before it",
-        "there is none before it: starting anew",
-    ]
+    with pytest.raises(UserError, match=r"00000001 is damaged: .*; no other is left: remove "):
+        load_newest(tmp_path, said.append)
+    assert len(said) == 1
+    assert said[0].endswith("00000002 is damaged: state.json is missing; using the one before it")
+    assert len(numbered(tmp_path)) == 2
 
 
 def test_no_checkpoints_are_none(tmp_path: Path) -> None:
@@ -139,10 +139,13 @@ def test_no_checkpoints_are_none(tmp_path: Path) -> None:
 
 
 def test_damaged_ones_of_later_steps_do_not_push_out_the_new_one(tmp_path: Path) -> None:
+    """Nor is the one that was gone on from removed before there is another that is whole."""
+    save(tmp_path, checkpoint(10))
     for step in (20, 30):
-        (save(tmp_path, checkpoint(step)) / "state.json").unlink()
-    save(tmp_path, checkpoint(5))
-    assert [path.name for path in numbered(tmp_path)] == ["00000005"]
+        shutil.copytree(tmp_path / "00000010", tmp_path / f"{step:08d}")
+        (tmp_path / f"{step:08d}" / "state.json").unlink()
+    save(tmp_path, checkpoint(15))
+    assert [path.name for path in numbered(tmp_path)] == ["00000010", "00000015"]
 
 
 def test_a_damaged_one_of_the_same_step_is_replaced(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import get_num_threads, nn
 
 from gswm.cli import main
 from gswm.model import discovery
@@ -29,8 +29,9 @@ from gswm.train.step import Trainee
 SIZES = Sizes(what=4, state=4, hidden=8, encoding=8, context=4)
 TIMING = ("minutes", "frames_per_second")
 
+# A process starts in a moment: it is a copy of one that has already imported what is slow.
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["gswm.commands.train", "training"])
+processes.set_forkserver_preload(["gswm.commands.train", "torch._dynamo", "training"])
 
 
 class SmallTrunk(nn.Sequential):
@@ -82,8 +83,13 @@ def arguments(one: Recipe) -> list[str]:
 
 
 def train_here(one: Recipe, out: Path, **loop: Any) -> Run:
-    """Train in this process."""
-    return train(one, out, "cpu", LoopConfig(**({"report_every": 2, "save_every": 3} | loop)))
+    """Train in this process, with one thread, as the others do: sums depend on their number."""
+    cfg, before = LoopConfig(**({"report_every": 2, "save_every": 3} | loop)), get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return train(one, out, "cpu", cfg)
+    finally:
+        torch.set_num_threads(before)
 
 
 def stop_after(monkeypatch: Any, step: int, act: Callable[[], None] | None = None) -> None:

@@ -61,7 +61,7 @@ class Train:
         try:
             run = train(self.recipe, out, self.device, self.loop)
         except Stopped:
-            print("stopped before the first step; nothing is lost", file=sys.stderr)
+            print("stopped; nothing is lost", file=sys.stderr)
             return
         done = "trained" if run.trainee.step >= self.recipe.train.steps else "stopped"
         run.display.tell(f"{done} at step {run.trainee.step}; the run is in {out}")

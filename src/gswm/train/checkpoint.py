@@ -92,12 +92,15 @@ def keep(folder: Path, step: int) -> None:
 def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole; `tell` is told of those that are not."""
     paths = numbered(folder)
-    for i, path in reversed(list(enumerate(paths))):
+    for path in reversed(paths):
         try:
             return load(path)
         except UserError as error:
-            then = "using the one before it" if i else "there is none before it: starting anew"
-            tell(f"{error}; {then}")
+            if path == paths[0]:
+                raise UserError(
+                    f"{error}; no other is left: remove {folder} to begin anew"
+                ) from error
+            tell(f"{error}; using the one before it")
     return None
 
 

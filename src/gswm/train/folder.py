@@ -8,6 +8,7 @@ best.safetensors    the weights with the lowest validation error
 last.safetensors    the weights at the end
 pictures/           what the model sees and imagines, at each validation
 events.out...       the metrics again, for TensorBoard
+.lock               held while a process trains here
 """
 
 import fcntl
@@ -128,11 +129,17 @@ class RunFolder:
                 found.append(json.loads(line))
         return found
 
-    def forget_metrics_after(self, step: int) -> None:
-        """Take back what was written after a checkpoint: it will be written again."""
-        kept = [json.dumps(m) + "\n" for m in self.read_metrics() if m["step"] <= step]
-        if self.metrics.is_file():
-            write_whole(self.metrics, "".join(kept).encode())
+    def forget_metrics_after(self, step: int, scored: int) -> None:
+        """Take back what was written after a checkpoint: it will be written again.
+
+        Reports are kept up to `step`, validations up to `scored`.
+        """
+        if not self.metrics.is_file():
+            return
+        lines = self.read_metrics()
+        last = [scored if any(k.startswith("validation_") for k in m) else step for m in lines]
+        kept = [m for m, end in zip(lines, last, strict=True) if m["step"] <= end]
+        write_whole(self.metrics, "".join(json.dumps(m) + "\n" for m in kept).encode())
 
 
 def ours(path: Path) -> bool:

@@ -39,7 +39,7 @@ class LoopConfig:
     """What a run does beside training; none of it changes the weights."""
 
     max_minutes: float | None = None
-    """Stop, with a checkpoint, after so many minutes."""
+    """Stop, with a checkpoint, so many minutes after the start."""
     report_every: int = 100
     save_every: int = 1_000
     """Steps between checkpoints."""
@@ -117,7 +117,7 @@ class Run:
             self.saved = found.step
             self.display.tell(f"going on from step {found.step}")
         if self.processes.is_first:
-            self.folder.forget_metrics_after(self.saved)
+            self.folder.forget_metrics_after(self.saved, self.scored)
 
     def run(self) -> None:
         """Until the end, or until it is told to stop; then save."""
@@ -131,20 +131,23 @@ class Run:
         """Steps, and what is due after each."""
         started = time.perf_counter()
         before, train = self.minutes, self.recipe.train
-        self.score()  # if a signal broke it off
+        self.score()  # which a signal may have broken off
         while self.trainee.step < train.steps:
             self.trainee.advance()
-            passed = (time.perf_counter() - started) / 60
-            self.minutes = before + passed
+            self.minutes = before + (time.perf_counter() - started) / 60
             step = self.trainee.step
             if step % self.cfg.report_every == 0 or step == train.steps:
                 self.report()
             self.score()
             if step % self.cfg.save_every == 0:
                 self.save()
-            late = self.cfg.max_minutes is not None and passed >= self.cfg.max_minutes
-            if self.processes.any(self.signals.asked or late, self.device):
+            if self.processes.any(self.signals.asked or self.late(), self.device):
                 break
+
+    def late(self) -> bool:
+        """Whether the time is up, of which making the data is a part."""
+        limit = self.cfg.max_minutes
+        return limit is not None and time.perf_counter() - self.signals.since >= 60 * limit
 
     def means(self) -> dict[str, float]:
         """The means of the last steps; raise if there is no way on from them."""
@@ -195,8 +198,8 @@ class Run:
         step = self.trainee.step
         if step == self.saved:
             return
-        self.diagnostics.check_finite({"a weight": self.trainee.largest()}, step, self.saved)
         self.means()
+        self.diagnostics.check_finite({"a weight": self.trainee.largest()}, step, self.saved)
         counts = self.trainee.counts()
         if self.processes.is_first:
             loader = {**self.trainee.loader.state_dict(), "step": step}

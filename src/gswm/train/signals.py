@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM: a wish to stop, heard at once where nothing is lost by it, else soon."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ class Signals:
     def __init__(self) -> None:
         self.asked = False
         self.at_once = True
+        self.since = time.perf_counter()
 
     @contextmanager
     def heard(self) -> Iterator[None]:

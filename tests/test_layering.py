@@ -6,7 +6,7 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "devices", "parsing", "settings", "shapes", "records"),
+    *("errors", "files", "devices", "parsing", "settings", "shapes", "records"),
     *("data.episode", "data.world", "data.threads", "data.moving", "data.sprites"),
     *("data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
@@ -23,7 +23,7 @@ ORDER = [
     *("eval.corridor", "eval.futures", "eval.pixels", "eval.baselines"),
     *("eval.protocols", "eval.evaluate"),
     *("recipes", "weights"),
-    *("train.distributed", "train.checkpoint", "train.fast", "train.step"),
+    *("train.distributed", "train.signals", "train.checkpoint", "train.fast", "train.step"),
     *("train.folder", "train.diagnostics", "train.display", "train.loop", "train.launch"),
     *("bench.data",),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),

@@ -1,6 +1,8 @@
 """Weights in a file: what was saved is what is loaded, or one line says why not."""
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tiny import SIZES, generator, video
 
 import gswm
 from gswm.errors import UserError
+from gswm.files import DiskFullError
 from gswm.model.gswm import GSWM
 from gswm.recipes import Recipe, recipe
 from gswm.settings import to_dict
@@ -62,12 +65,11 @@ def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     save(tmp_path / "deep" / "er" / "w", model, maze)
     before = (tmp_path / "deep" / "er" / "w").read_bytes()
 
-    def fail(tensors, path, header):
-        Path(path).write_bytes(b"half")
-        raise OSError("disk full")
+    def fail(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("gswm.weights.save_file", fail)
-    with pytest.raises(UserError, match=r"cannot write .*disk full"):
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(DiskFullError, match=r"no room to write .*, no space left on device"):
         save(tmp_path / "deep" / "er" / "w", model, maze)
     assert (tmp_path / "deep" / "er" / "w").read_bytes() == before
     assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["w"]

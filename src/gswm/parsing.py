@@ -24,7 +24,9 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
 
 def one_line(box: str) -> str:
     """The text of one of tyro's error boxes."""
-    lines = [re.sub(r"[│╭╮╰╯]", " ", line).strip() for line in box.splitlines()]
-    kept = [line for line in lines if line and not re.search(r"─{4,}", line)]
+    lines = [re.sub(r"[│╭╮╰╯]|^\||\|$", " ", line).strip() for line in box.splitlines()]
+    kept = [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
     text = re.sub(r"\s+", " ", " ".join(kept))
-    return re.sub(r" For full helptext, run (.*?--help)", r"; `\1` shows all settings", text)
+    return re.sub(
+        r" For full helptext, (?:run|see) (.*?--help)", r"; `\1` shows all settings", text
+    )

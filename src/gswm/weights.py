@@ -2,15 +2,15 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from gswm.errors import UserError
+from gswm.files import write_whole
 from gswm.model.gswm import GSWM
 from gswm.recipes import Recipe, build
 from gswm.settings import from_dict, to_dict
@@ -30,21 +30,12 @@ def save(
     about: dict[str, Any] | None = None,
 ) -> None:
     """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it."""
-    path = Path(path)
     tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
     if half:
         tensors = {k: v.half() for k, v in tensors.items()}
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
     header["about"] = json.dumps(about or {})
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, temporary, header)
-        os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"cannot write {path}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(Path(path), safetensors.torch.save(tensors, header))
 
 
 def read_header(path: str | Path) -> dict[str, Any]:

@@ -31,6 +31,11 @@ class Export:
         source = self.run_folder
         if source.is_dir():
             source = source / f"{self.which}.safetensors"
+            if not source.is_file():
+                other = "last" if self.which == "best" else "best"
+                there = (source.with_name(f"{other}.safetensors")).is_file()
+                hint = f"take --which {other}" if there else "it has none yet"
+                raise UserError(f"{self.run_folder} has no {source.name}: {hint}")
         header = weights.read_header(source)
         recipe = header["recipe"]
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"

@@ -1,5 +1,6 @@
 """`gswm train`."""
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from gswm.recipes import RECIPES, Recipe, recipe
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig
+from gswm.train.signals import Stopped
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,26 @@ class Train:
             if len(args) < 2:
                 raise UserError("--resume needs the folder of a run")
             out = Path(args[1])
-            chosen, rest = RunFolder(out).recipe(), args[2:]
+            folder = RunFolder(out)
+            folder.check_version()
+            chosen, rest = folder.recipe(), args[2:]
         elif args[0].startswith("-"):
             raise UserError(f"name a recipe first: {usage}")
         else:
             chosen, rest = recipe(args[0]), args[1:]
         default = Train(chosen, out=out)
-        return tyro_cli(Train, rest, default=default, prog=f"gswm train {args[0]}")
+        parsed = tyro_cli(Train, rest, default=default, prog=f"gswm train {args[0]}")
+        if out is not None and parsed.out != out:
+            raise UserError(f"--resume goes on in {out}: leave --out off")
+        return parsed
 
     def run(self) -> None:
         """Train."""
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
-        run = train(self.recipe, out, self.device, self.loop)
+        try:
+            run = train(self.recipe, out, self.device, self.loop)
+        except Stopped:
+            print("stopped; nothing is lost", file=sys.stderr)
+            return
         done = "trained" if run.trainee.step >= self.recipe.train.steps else "stopped"
         run.display.tell(f"{done} at step {run.trainee.step}; the run is in {out}")

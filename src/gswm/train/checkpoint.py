@@ -2,31 +2,32 @@
 
 A checkpoint is a folder, `checkpoints/00012000`. It is written under another name, flushed, and
 then renamed, and the one before it stays until the next: whatever happens, the newest folder with
-a number for a name is whole. `state.json` has a checksum of every file, which loading verifies.
+a number for a name is whole. `SHA256SUMS` has a checksum of every other file, taken before it was
+written; loading verifies it, and so does `sha256sum -c SHA256SUMS`.
 """
 
-import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from gswm.errors import UserError
+from gswm.files import flush, room, write_through
 
 KEPT = 2
-
-
-class DiskFullError(UserError):
-    """There is no room for a checkpoint; the one before it is untouched."""
-
-    code = 4
+SUMS, STATE = "SHA256SUMS", "state.json"
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+HEADER = 512
+"""More bytes than the header of a file has for a tensor."""
 
 
 @dataclass(frozen=True)
@@ -43,43 +44,62 @@ def save(folder: Path, checkpoint: Checkpoint, part_bytes: int | None = None) ->
     """Write a checkpoint, in files of at most `part_bytes`, and remove all but the last ones."""
     final = folder / f"{checkpoint.step:08d}"
     temporary = folder / f".{final.name}.tmp"
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        names = []
-        for i, part in enumerate(split(checkpoint.tensors, part_bytes), start=1):
-            names.append(f"tensors-{i:02d}.safetensors")
-            save_file({k: v.contiguous() for k, v in part.items()}, temporary / names[-1])
-        sums = {name: checksum(temporary / name) for name in names}
-        text = json.dumps({"step": checkpoint.step, "state": checkpoint.state, "files": sums})
-        (temporary / "state.json").write_text(text)
-        for path in [*temporary.iterdir(), temporary]:
-            flush(path)
-        if final.exists():  # the same step again, after a resume: the two are equal
-            shutil.rmtree(final)
-        os.replace(temporary, final)
-        flush(folder)
-    except Exception as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space" in str(
-            error
-        ):
-            raise DiskFullError(
-                f"no space left for a checkpoint in {folder}: make room and resume; "
-                "the last one is kept"
-            ) from error
-        raise
-    for old in numbered(folder)[:-KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+    with room(final):
+        try:
+            write(temporary, checkpoint, part_bytes)
+            if final.exists():  # of the same step, but damaged: it was not gone on from
+                shutil.rmtree(old := folder / f".{final.name}.old", ignore_errors=True)
+                os.rename(final, old)
+            os.rename(temporary, final)
+            flush(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    keep(folder, checkpoint.step)
     return final
+
+
+def write(folder: Path, checkpoint: Checkpoint, part_bytes: int | None) -> None:
+    """The files of a checkpoint, in a new folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    sums: dict[str, str] = {}
+    for i, part in enumerate(split(checkpoint.tensors, part_bytes), start=1):
+        data = safetensors.torch.save({k: v.contiguous() for k, v in part.items()})
+        sums[name := f"tensors-{i:02d}.safetensors"] = hashlib.sha256(data).hexdigest()
+        write_through(folder / name, data)
+    state = {"step": checkpoint.step, "state": checkpoint.state, "files": list(sums)}
+    text = json.dumps(state, allow_nan=False).encode()
+    sums[STATE] = hashlib.sha256(text).hexdigest()
+    write_through(folder / STATE, text)
+    lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
+    write_through(folder / SUMS, "".join(lines).encode())
+    flush(folder)
+
+
+def keep(folder: Path, step: int) -> None:
+    """Remove all but the checkpoint of `step` and the one before it.
+
+    A later one is there only if it was damaged, and so was not gone on from.
+    """
+    kept = [path for path in numbered(folder) if int(path.name) <= step][-KEPT:]
+    left = [path for path in folder.iterdir() if re.fullmatch(r"\.[0-9]+\.(tmp|old)", path.name)]
+    for path in [*numbered(folder), *left]:
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole; `tell` is told of those that are not."""
-    for path in reversed(numbered(folder)):
+    paths = numbered(folder)
+    for path in reversed(paths):
         try:
             return load(path)
         except UserError as error:
+            if path == paths[0]:
+                raise UserError(
+                    f"{error}; no other is left: remove {folder} to begin anew"
+                ) from error
             tell(f"{error}; using the one before it")
     return None
 
@@ -87,51 +107,65 @@ def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
 def load(path: Path) -> Checkpoint:
     """A checkpoint, if its files are what was written."""
     try:
-        text = json.loads((path / "state.json").read_text())
-        tensors: dict[str, Tensor] = {}
-        for name, want in text["files"].items():
-            if checksum(path / name) != want:
-                raise UserError(f"the checkpoint {path} is damaged: {name} has changed")
-            tensors |= load_file(path / name)
-        return Checkpoint(text["step"], tensors, text["state"])
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"the checkpoint {path} is damaged: {error}") from error
+        lines = (path / SUMS).read_text().splitlines()
+        sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
+        data = {name: verified(path / name, digest) for name, digest in sums.items()}
+        state = json.loads(data.pop(STATE))
+        if state["files"] != list(data):
+            raise UserError(f"{SUMS} has changed")
+        tensors = [safetensors.torch.load(part) for part in data.values()]
+        together = {name: tensor for part in tensors for name, tensor in part.items()}
+        return Checkpoint(state["step"], together, state["state"])
+    except FileNotFoundError as error:
+        raise damaged(path, f"{Path(error.filename).name} is missing") from error
+    except KeyError as error:
+        raise damaged(path, f"{SUMS} has changed") from error
+    except (OSError, ValueError, SafetensorError, UserError) as error:
+        raise damaged(path, " ".join(str(error).split())) from error
+
+
+def verified(path: Path, digest: str) -> bytes:
+    """A file's content, if it is the one that was written."""
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise UserError(f"{path.name} has changed")
+    return data
+
+
+def damaged(path: Path, how: str) -> UserError:
+    """What is said of a checkpoint that is not what was written."""
+    return UserError(f"the checkpoint {path} is damaged: {how}")
 
 
 def numbered(folder: Path) -> list[Path]:
     """The checkpoints of a folder, oldest first."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if path.name.isdigit())
+    paths = [path for path in folder.iterdir() if re.fullmatch("[0-9]+", path.name)]
+    return sorted(paths, key=lambda path: int(path.name))
 
 
 def split(tensors: dict[str, Tensor], part_bytes: int | None) -> list[dict[str, Tensor]]:
-    """Tensors in parts of at most `part_bytes`."""
+    """Tensors in parts of at most `part_bytes`, each with its header."""
+    if part_bytes is None:
+        return [tensors]
     parts: list[dict[str, Tensor]] = [{}]
-    room = part_bytes
+    room = part_bytes - HEADER
     for name, tensor in tensors.items():
-        if part_bytes is not None and room is not None:
-            need = tensor.nbytes + 512  # and its line in the header
-            if need > part_bytes:
-                raise UserError(f"{name} alone takes {need} bytes: parts must be larger")
-            if need > room:
-                parts.append({})
-                room = part_bytes
-            room -= need
+        need = tensor.nbytes + HEADER
+        if need + HEADER > part_bytes:
+            raise UserError(f"{name} alone takes {need + HEADER} bytes: parts must be larger")
+        if need > room:
+            parts.append({})
+            room = part_bytes - HEADER
+        room -= need
         parts[-1][name] = tensor
     return parts
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def flush(path: Path) -> None:
-    """Have the disk take what was written."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def num_bytes(text: str) -> int:
+    """A size, such as 15M or 15MiB, in bytes."""
+    found = re.fullmatch(r"([0-9]+)\s*(Ki|Mi|Gi|K|M|G|)B?", text.strip())
+    if not found or not int(found[1]):
+        raise UserError(f"'{text}' is no size: write 15M, 500K or a number of bytes")
+    return int(found[1]) * UNITS[found[2]]

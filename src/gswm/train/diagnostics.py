@@ -22,6 +22,8 @@ class Diagnostics:
     """Looks at one report after the other; says a thing once, when it has lasted."""
 
     max_objects: int
+    begin: int = 1_000
+    """The step after which objects should have been found."""
     history: list[dict[str, float]] = field(default_factory=list)
     said: set[str] = field(default_factory=set)
 
@@ -41,29 +43,38 @@ class Diagnostics:
         recent = self.history[-PATIENCE:]
         return len(recent) == PATIENCE and all(wrong(self, report) for report in recent)
 
-    def check_finite(self, report: dict[str, float]) -> None:
+    def check_finite(self, means: dict[str, float], step: int, saved: int) -> None:
         """Stop where there is no way on."""
-        wrong = [name for name, value in report.items() if not math.isfinite(value)]
+        wrong = [name for name, value in means.items() if not math.isfinite(value)]
         if wrong:
+            kept = f"the last good checkpoint, of step {saved}, is kept"
+            kept = kept if saved else "there is no checkpoint yet"
             raise NonFiniteError(
-                f"{wrong[0]} is not finite at step {report.get('step', 0):.0f}: the last good "
-                "checkpoint is kept; resume with a lower --train.lr, or a larger likelihood std"
+                f"{wrong[0]} is not finite at step {step}: {kept}; begin a new run with a lower "
+                "--train.lr, or a larger --model.schedule.likelihood-std.*"
             )
 
 
 def no_foreground(state: Diagnostics, report: dict[str, float]) -> bool:
     """Nothing is found, long after the first steps."""
-    return report["step"] > 1000 and report["objects"] < 0.05
+    nothing = report["step"] > state.begin and report["objects"] < 0.05
+    return nothing and not carries_much(report)
 
 
 def background_explains_all(state: Diagnostics, report: dict[str, float]) -> bool:
-    """A context that carries much, and no objects."""
-    return no_foreground(state, report) and report.get("kl_context", 0) > 1
+    """Nothing is found, for the context carries it."""
+    nothing = report["step"] > state.begin and report["objects"] < 0.05
+    return nothing and carries_much(report)
+
+
+def carries_much(report: dict[str, float]) -> bool:
+    """Whether the context tells frames apart."""
+    return report.get("kl_context", 0) > 1
 
 
 def slots_full(state: Diagnostics, report: dict[str, float]) -> bool:
     """As many objects as there are slots."""
-    return report["step"] > 1000 and report["objects"] > 0.95 * state.max_objects
+    return report["step"] > state.begin and report["objects"] > 0.95 * state.max_objects
 
 
 def exploding(state: Diagnostics, report: dict[str, float]) -> bool:
@@ -74,7 +85,7 @@ def exploding(state: Diagnostics, report: dict[str, float]) -> bool:
 
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
     """Half as many objects again as there were at best reconstruction."""
-    before = [r for r in state.history if r["step"] > 1000 and "squared_error" in r]
+    before = [r for r in state.history if r["step"] > state.begin and "squared_error" in r]
     if len(before) < 8:
         return False
     best = min(before, key=lambda r: r["squared_error"])
@@ -86,13 +97,14 @@ CHECKS = [
         "background",
         background_explains_all,
         "the background explains everything and no object is found: lower --model.sizes.context, "
-        "raise --model.schedule.background-only, or lower the likelihood std",
+        "or lower --model.schedule.likelihood-std.*",
     ),
     (
         "foreground",
         no_foreground,
-        "no objects are found: lower the likelihood std, set the mean of the size prior nearer to "
-        "the objects' size, or train the first stage of the curriculum for longer",
+        "no objects are found: lower --model.schedule.likelihood-std.*, set "
+        "--model.schedule.hw-prior-mean.* nearer to the objects' size, or make the first stage of "
+        "--model.schedule.lengths longer",
     ),
     (
         "slots",

@@ -27,7 +27,10 @@ class Processes:
     def rows(self, batch: int) -> slice:
         """The part of a global batch that is this process's."""
         if batch % self.ranks:
-            raise UserError(f"a batch of {batch} cannot be shared by {self.ranks} processes")
+            raise UserError(
+                f"a batch of {batch} does not divide among {self.ranks} processes: "
+                f"set --train.batch to a multiple of {self.ranks}"
+            )
         share = batch // self.ranks
         return slice(self.rank * share, (self.rank + 1) * share)
 
@@ -43,7 +46,11 @@ class Processes:
             tensor.copy_(part.view_as(tensor))
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether it holds in any process."""
+        """Whether it holds in any process.
+
+        Every process waits for the answer. A step does so anyway, for its gradients, so asking
+        after each step costs a message of one number, and on a GPU the end of its queue.
+        """
         if self.ranks == 1:
             return flag
         value = torch.tensor(float(flag), device=device)

@@ -44,6 +44,8 @@ class Deferred:
 
     def __call__(self, loss: LossFunction) -> Loss:
         """The loss; the gradients of all parameters are left behind."""
+        for method in self.methods:
+            method.calls.clear()  # of a loss that was not finished, or not ours
         value = loss()
         value.total.backward()
         for method in self.methods:
@@ -57,7 +59,7 @@ class Method:
     def __init__(self, module: nn.Module, name: str, compiled: bool) -> None:
         self.whole: Callable[..., Any] = getattr(module, name)
         self.frame = torch.compile(self.whole, dynamic=False) if compiled else self.whole
-        self.params = list(module.parameters())
+        self.module = module
         self.calls: list[tuple[Any, list[Tensor]]] = []
         setattr(module, name, self)
 
@@ -65,7 +67,7 @@ class Method:
         """What the module's own method gives."""
         if not torch.is_grad_enabled():
             return self.whole(*args)
-        with frozen(self.params):
+        with frozen(self.module):
             out = self.frame(*args)
         # A view has a gradient of its own: what comes from outside, and not from other outputs.
         out = map_tensors(lambda tensor: tensor.view_as(tensor), out)
@@ -87,8 +89,9 @@ class Method:
             parts = [of_frame[i] for _, of_frame in calls]
             if whole.requires_grad and any(p.grad is not None for p in parts):
                 pairs.append((whole, torch.cat([gradient(p) for p in parts])))
-        wholes, gradients = zip(*pairs, strict=True)
-        torch.autograd.backward(wholes, gradients)
+        if pairs:
+            wholes, gradients = zip(*pairs, strict=True)
+            torch.autograd.backward(wholes, gradients)
 
 
 def gradient(tensor: Tensor) -> Tensor:
@@ -97,8 +100,9 @@ def gradient(tensor: Tensor) -> Tensor:
 
 
 @contextmanager
-def frozen(params: list[nn.Parameter]) -> Iterator[None]:
-    """Parameters as constants."""
+def frozen(module: nn.Module) -> Iterator[None]:
+    """A module's parameters as constants."""
+    params = [param for param in module.parameters() if param.requires_grad]
     for param in params:
         param.requires_grad_(False)
     try:

@@ -8,22 +8,26 @@ best.safetensors    the weights with the lowest validation error
 last.safetensors    the weights at the end
 pictures/           what the model sees and imagines, at each validation
 events.out...       the metrics again, for TensorBoard
+.lock               held while a process trains here
 """
 
+import fcntl
 import json
 import math
-import os
 import platform
 import subprocess
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
 
 import gswm
 from gswm.errors import UserError
+from gswm.files import flush, room, write_whole
 from gswm.recipes import Recipe
 from gswm.settings import differences, from_dict, to_dict
 
@@ -35,28 +39,56 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
+        self.held: TextIO | None = None
 
-    @staticmethod
-    def open(path: Path, recipe: Recipe) -> "RunFolder":
-        """A new folder, or the one in which this recipe was started."""
-        folder = RunFolder(path)
-        if (path / "recipe.json").exists():
-            theirs, version = folder.recipe(), folder.version()
-            if version != gswm.__version__:
+    def check(self, recipe: Recipe) -> None:
+        """Raise unless this is a new folder, or the one in which this recipe was started."""
+        if (self.path / "recipe.json").exists():
+            self.check_version()
+            if lines := differences(to_dict(recipe), to_dict(self.recipe())):
                 raise UserError(
-                    f"{path} was started by gswm {version}, and this is {gswm.__version__}: "
-                    "choose another --out"
+                    f"{self.path} is a run of another recipe, {lines[0]}: choose another --out, "
+                    "or go on with it as it is by --resume"
                 )
-            if lines := differences(to_dict(recipe), to_dict(theirs)):
-                raise UserError(
-                    f"{path} is a run of another recipe, {lines[0]}: choose another --out, "
-                    "or resume it as it is with --resume"
-                )
-            return folder
-        if path.exists() and any(path.iterdir()):
-            raise UserError(f"{path} holds other files and no run: choose another --out")
-        write_json(path / "recipe.json", to_dict(recipe))
-        return folder
+        elif self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: choose another --out")
+        elif self.path.exists() and any(not ours(each) for each in self.path.iterdir()):
+            raise UserError(f"{self.path} holds other files and no run: choose another --out")
+
+    def check_version(self) -> None:
+        """Raise unless the run was started by this version of gswm."""
+        if (theirs := self.version()) != gswm.__version__:
+            raise UserError(
+                f"{self.path} was started by gswm {theirs}, and this is {gswm.__version__}: "
+                "go on with that version, or choose another --out"
+            )
+
+    def begin(self, recipe: Recipe, device: torch.device, ranks: int) -> None:
+        """Write what the run is, if it is new, and where it runs now; nobody else may."""
+        with room(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.lock()
+        if not (self.path / "recipe.json").exists():
+            write_json(self.path / "recipe.json", to_dict(recipe))
+        file = self.path / "environment.json"
+        starts = read_json(file) if file.is_file() else []
+        write_json(file, [*starts, environment(device, ranks)])
+
+    def lock(self) -> None:
+        """Raise if another process trains in this folder; the system frees a dead one's lock."""
+        self.held = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{self.path} is being trained by another process") from error
+        except OSError:  # a file system without locks
+            pass
+
+    def close(self) -> None:
+        """Let others train in this folder."""
+        if self.held is not None:
+            self.held.close()
+        self.held = None
 
     def recipe(self) -> Recipe:
         """The recipe of the run."""
@@ -68,32 +100,51 @@ class RunFolder:
     def version(self) -> str:
         """The version of gswm that started the run."""
         file = self.path / "environment.json"
-        return read_json(file)[0]["gswm"] if file.is_file() else gswm.__version__
+        if not file.is_file():
+            return gswm.__version__
+        try:
+            return read_json(file)[0]["gswm"]
+        except (LookupError, TypeError) as error:
+            raise UserError(f"{file} is damaged: it does not say which version it is of") from error
 
-    def note_start(self, device: torch.device, ranks: int) -> None:
-        """Add to what is known of where the run ran."""
-        file = self.path / "environment.json"
-        starts = read_json(file) if file.is_file() else []
-        write_json(file, [*starts, environment(device, ranks)])
-
-    def write_metrics(self, line: dict[str, float]) -> None:
+    def write_metrics(self, line: Mapping[str, int | float]) -> None:
         """Add a line of metrics; what is no number is null."""
         numbers = {k: v if math.isfinite(v) else None for k, v in line.items()}
-        with self.metrics.open("a") as file:
+        with room(self.metrics), self.metrics.open("a") as file:
             file.write(json.dumps(numbers) + "\n")
+
+    def flush_metrics(self) -> None:
+        """Have the disk take the metrics, before a checkpoint that follows them."""
+        if self.metrics.is_file():
+            with room(self.metrics):
+                flush(self.metrics)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics; one that was cut off is left out."""
         if not self.metrics.is_file():
             return []
-        lines = self.metrics.read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("}\n")]
+        found = []
+        for line in self.metrics.read_text(errors="replace").splitlines():
+            with suppress(ValueError):
+                found.append(json.loads(line))
+        return found
 
-    def forget_metrics_after(self, step: int) -> None:
-        """Take back what was written after a checkpoint: it will be written again."""
-        kept = [json.dumps(m) + "\n" for m in self.read_metrics() if m["step"] <= step]
-        if self.metrics.is_file():
-            write_text(self.metrics, "".join(kept))
+    def forget_metrics_after(self, step: int, scored: int) -> None:
+        """Take back what was written after a checkpoint: it will be written again.
+
+        Reports are kept up to `step`, validations up to `scored`.
+        """
+        if not self.metrics.is_file():
+            return
+        lines = self.read_metrics()
+        last = [scored if any(k.startswith("validation_") for k in m) else step for m in lines]
+        kept = [m for m, end in zip(lines, last, strict=True) if m["step"] <= end]
+        write_whole(self.metrics, "".join(json.dumps(m) + "\n" for m in kept).encode())
+
+
+def ours(path: Path) -> bool:
+    """Whether this is what a run leaves that was killed before it began."""
+    return path.name in (".lock", ".recipe.json.tmp")
 
 
 def environment(device: torch.device, ranks: int) -> dict[str, Any]:
@@ -126,20 +177,12 @@ def commit() -> str | None:
 
 def write_json(path: Path, value: Any) -> None:
     """A JSON file, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """A file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+    write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
 
 
 def read_json(path: Path) -> Any:
     """What a JSON file holds."""
     try:
         return json.loads(path.read_text())
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged: {error}") from error

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 
 from gswm.data.episode import Episodes
-from gswm.data.hdf5 import read
+from gswm.data.hdf5 import open_file
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
 from gswm.data.worlds import world
 from gswm.devices import find_device
+from gswm.errors import UserError
 from gswm.eval.evaluate import validate
 from gswm.recipes import Recipe
 from gswm.records import concatenate
@@ -19,6 +20,7 @@ from gswm.train import distributed
 from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder
 from gswm.train.loop import LoopConfig, Run, Validate
+from gswm.train.signals import Signals
 
 HORIZON = 10
 """Frames imagined when validating."""
@@ -27,60 +29,124 @@ HORIZON = 10
 def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
     """Train a recipe in the folder `out`, from where it is; the run, when it has ended."""
     device = find_device(device_name)
+    signals, folder = Signals(), RunFolder(out)
     processes = distributed.start(device)
     if device.type == "cuda":
         device = torch.device("cuda", processes.local_rank)
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
     try:
-        if processes.is_first:
-            RunFolder.open(out, recipe).note_start(device, processes.ranks)
-        processes.wait()
-        folder = RunFolder(out)
-        loader = training_loader(recipe, device, processes)
-        scores = validator(recipe, device) if processes.is_first else None
-        run = Run(folder, recipe, loader, scores, cfg, device=device, processes=processes)
-        run.restore()
-        run.run()
-        return run
+        with signals.heard():
+            check(recipe, processes)
+            if processes.is_first:
+                folder.check(recipe)
+            loader = training_loader(recipe, device, processes)
+            scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
+            common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
+            run = Run(folder, recipe, loader, scores, cfg, **common)
+            if processes.is_first:
+                folder.begin(recipe, device, processes.ranks)
+            processes.wait()
+            if why_not:
+                run.display.tell(f"no validation: {why_not}")
+            run.restore()
+            run.run()
+            return run
     finally:
+        folder.close()
         distributed.stop()
+
+
+def check(recipe: Recipe, processes: Processes) -> None:
+    """Refuse at once what would fail later."""
+    train, lengths = recipe.train, recipe.model.schedule.lengths
+    for name in ("steps", "batch", "validate_every"):
+        if getattr(train, name) < 1:
+            flag = name.replace("_", "-")
+            raise UserError(f"--train.{flag} is {getattr(train, name)}: it must be at least 1")
+    processes.rows(train.batch)
+    starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
+    if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
+        raise UserError(
+            f"--model.schedule.lengths is {lengths}: it must be of pairs, a step and the frames "
+            "from there on, the first from step 0"
+        )
 
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:
     """The recipe's windows."""
     data, longest = recipe.data, max(length for _, length in recipe.model.schedule.lengths)
-    source = data.world if is_file(data.world) else world(data.world)
+    source, episodes = data.world, data.episodes
+    if is_file(data.world):
+        with open_file(data.world) as file:
+            there = len(file.of_split("train" if file.splits is not None else None))
+            episodes = min(episodes, there)
+            frames, size = file.frames, (file.height, file.width)
+    else:
+        source = world(data.world)
+        frames, size = source.num_frames, (source.image_size, source.image_size)
+    check_fit(recipe, frames, size)
     return open_loader(
         source,
         batch=recipe.train.batch,
         length=longest,
         seed=recipe.seed,
         device=device,
-        episodes=data.episodes,
+        episodes=episodes,
         first_frames=data.first_frames,
         rank=processes.rank,
         ranks=processes.ranks,
     )
 
 
-def validator(recipe: Recipe, device: torch.device) -> Validate | None:
-    """The recipe's metric, on the first episodes of its validation split."""
+def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
+    """Refuse data that the recipe's model cannot take."""
+    data, model = recipe.data, recipe.model
+    if size != (model.image_size, model.image_size):
+        raise UserError(
+            f"{data.world} has frames of {size[1]} × {size[0]} pixels, and the model takes "
+            f"{model.image_size} × {model.image_size}: import the videos at that size, or set "
+            "--model.image-size"
+        )
+    frames = min(frames, data.first_frames or frames)
+    longest = max(length for _, length in model.schedule.lengths)
+    if longest > frames:
+        raise UserError(
+            f"{data.world} has {frames} frames a video, and training goes up to {longest}: "
+            "shorten --model.schedule.lengths, pairs of a step and the frames from there on"
+        )
+
+
+def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, str]:
+    """The recipe's metric, on the first episodes of its validation split; or why there is none."""
     data, number = recipe.data, recipe.train.validation_episodes
+    if number < 1:
+        return None, "it is switched off"
     if is_file(data.world):
-        episodes = read(data.world, slice(0, number), split="val").to(device)
+        with open_file(data.world) as file:
+            if file.splits is None or "val" not in file.splits:
+                return None, f"{data.world} has no videos to validate on"
+            episodes = file.read(file.of_split("val")[:number].tolist()).to(device)
     else:
         there = world(data.world)
         chunks: Iterator[Episodes] = there.episodes(there.splits["val"].seed, number, device)
         episodes = concatenate(list(chunks))
-    if episodes.truth is None or not len(episodes):
-        return None
-    steps = min(HORIZON, episodes.video.shape[1] - data.given)
+    frames, unknown = episodes.video.shape[1], ""
+    if episodes.truth is None:
+        unknown = f"{data.world} does not say where its objects are"
+    if not 1 <= data.given < frames:
+        if unknown:
+            return None, unknown
+        raise UserError(
+            f"validation gives {data.given} frames and imagines the next, and {data.world} has "
+            f"{frames}: set --data.given to 1 to {frames - 1}"
+        )
+    steps = min(HORIZON, frames - data.given)
 
     def scores(model: Any, pictures: Path | None) -> dict[str, float]:
-        return validate(model, episodes, data.given, steps)
+        return {} if episodes.truth is None else validate(model, episodes, data.given, steps)
 
-    return scores
+    return scores, unknown
 
 
 def is_file(name: str) -> bool:

@@ -4,10 +4,8 @@ It ends at the last step, after `max_minutes`, or on Ctrl-C or SIGTERM: each tim
 from which a later start goes on as if it had never ended.
 """
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,17 @@ from typing import Any
 import torch
 
 from gswm import weights
-from gswm.data.resident import Loader
+from gswm.data.resident import Loader, Resident
+from gswm.errors import UserError
 from gswm.recipes import Recipe, build
 from gswm.train import checkpoint as checkpoints
+from gswm.train.checkpoint import num_bytes
 from gswm.train.diagnostics import Diagnostics
 from gswm.train.display import Display
 from gswm.train.distributed import Processes
 from gswm.train.fast import Deferred, plain
 from gswm.train.folder import RunFolder
+from gswm.train.signals import Signals, Stopped
 from gswm.train.step import Trainee
 
 Validate = Callable[[Any, Path | None], dict[str, float]]
@@ -38,16 +39,29 @@ class LoopConfig:
     """What a run does beside training; none of it changes the weights."""
 
     max_minutes: float | None = None
-    """Stop, with a checkpoint, after so many minutes."""
+    """Stop, with a checkpoint, so many minutes after the start."""
     report_every: int = 100
     save_every: int = 1_000
     """Steps between checkpoints."""
-    part_bytes: int | None = None
-    """Split checkpoints into files of at most so many bytes."""
+    checkpoint_parts: str | None = None
+    """Split checkpoints into files of at most this size, such as 15M."""
     plain: bool = False
     """The plain path: no captured graph, no deferred gradients, no compiler."""
     compiled: bool = False
     """Compile the recurrent methods."""
+
+    def __post_init__(self) -> None:
+        for name in ("report_every", "save_every"):
+            if getattr(self, name) < 1:
+                flag = name.replace("_", "-")
+                raise UserError(f"--{flag} is {getattr(self, name)}: it must be at least 1")
+        if self.part_bytes is not None and self.part_bytes < 1_000_000:
+            raise UserError(f"parts of {self.checkpoint_parts} are too small: take 1M or more")
+
+    @property
+    def part_bytes(self) -> int | None:
+        """How large a file of a checkpoint may be."""
+        return None if self.checkpoint_parts is None else num_bytes(self.checkpoint_parts)
 
 
 class Run:
@@ -63,9 +77,11 @@ class Run:
         *,
         device: torch.device,
         processes: Processes,
+        signals: Signals | None = None,
     ) -> None:
         self.folder, self.recipe, self.cfg = folder, recipe, cfg
         self.validate, self.processes, self.device = validate, processes, device
+        self.signals = signals or Signals()
         fast = device.type == "cuda" and not cfg.plain
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
@@ -77,100 +93,121 @@ class Run:
             device=device,
             processes=processes,
             backward=Deferred(model, compiled=cfg.compiled) if fast else plain,
-            capture=fast and processes.ranks == 1,
+            capture=fast and processes.ranks == 1 and isinstance(loader, Resident),
         )
         self.display = Display(
             recipe.train.steps, recipe.train.batch, silent=not processes.is_first
         )
-        self.diagnostics = Diagnostics(recipe.model.num_objects)
+        begin = recipe.model.schedule.background_only + 1_000
+        self.diagnostics = Diagnostics(recipe.model.num_objects, begin)
         self.best: dict[str, float] = {}
         self.minutes = 0.0
-        self.stopping = False
-        self.saved = -1
+        self.saved = 0
+        self.scored = 0
+        checkpoints.split(dict(model.named_parameters()), cfg.part_bytes)
 
     def restore(self) -> None:
-        """Go on from the newest checkpoint that is whole, if there is one."""
+        """Go on from the last checkpoint, if there is one; take back what came after it."""
         found = checkpoints.load_newest(self.folder.checkpoints, self.display.tell)
-        if found is None:
-            return
-        self.trainee.loader.load_state_dict(found.state["loader"])
-        self.trainee.restore(found.step, found.tensors)
-        self.best, self.minutes = found.state["best"], found.state["minutes"]
-        self.saved = found.step
+        if found is not None:
+            state = found.state
+            self.trainee.loader.load_state_dict(state["loader"])
+            self.trainee.restore(found.step, found.tensors, state["counts"])
+            self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
+            self.saved = found.step
+            self.display.tell(f"going on from step {found.step}")
         if self.processes.is_first:
-            self.folder.forget_metrics_after(found.step)
-        self.display.tell(f"going on from step {found.step}")
+            self.folder.forget_metrics_after(self.saved, self.scored)
 
     def run(self) -> None:
-        """Until the end, or until it is told to stop."""
+        """Until the end, or until it is told to stop; then save."""
+        with self.display.running(self.trainee.step), self.signals.waiting(at_once=False):
+            self.take_steps()
+            self.save()
+            if self.processes.is_first:
+                self.export("last", {})
+
+    def take_steps(self) -> None:
+        """Steps, and what is due after each."""
         started = time.perf_counter()
         before, train = self.minutes, self.recipe.train
-        with self.display.running(self.trainee.step), stop_signals(self.stop):
-            while self.trainee.step < train.steps:
-                self.trainee.advance()
-                self.minutes = before + (time.perf_counter() - started) / 60
-                step = self.trainee.step
-                if self.cfg.max_minutes and self.minutes - before >= self.cfg.max_minutes:
-                    self.stopping = True
-                if step % self.cfg.report_every == 0 or step == train.steps:
-                    self.report()
-                if step % train.validate_every == 0 or step == train.steps:
-                    self.score()
-                if step % self.cfg.save_every == 0:
-                    self.save()
-                if self.processes.any(self.stopping, self.device):
-                    break
-        self.report()
-        self.save()
-        if self.processes.is_first and self.trainee.step >= train.steps:
-            self.export("last", {})
+        self.score()  # which a signal may have broken off
+        while self.trainee.step < train.steps:
+            self.trainee.advance()
+            self.minutes = before + (time.perf_counter() - started) / 60
+            step = self.trainee.step
+            if step % self.cfg.report_every == 0 or step == train.steps:
+                self.report()
+            self.score()
+            if step % self.cfg.save_every == 0:
+                self.save()
+            if self.processes.any(self.signals.asked or self.late(), self.device):
+                break
 
-    def stop(self) -> None:
-        """End after this step."""
-        self.stopping = True
+    def late(self) -> bool:
+        """Whether the time is up, of which making the data is a part."""
+        limit = self.cfg.max_minutes
+        return limit is not None and time.perf_counter() - self.signals.since >= 60 * limit
+
+    def means(self) -> dict[str, float]:
+        """The means of the last steps; raise if there is no way on from them."""
+        means = self.trainee.means()
+        self.diagnostics.check_finite(means, self.trainee.step, self.saved)
+        return means
 
     def report(self) -> None:
         """Say how it goes, and look whether it goes well."""
-        means = self.trainee.means()
-        if not means:
-            return
-        step = self.trainee.step
-        values = {"step": float(step), **means}
-        self.diagnostics.check_finite(values)
+        step, means = self.trainee.step, self.means()
+        self.trainee.forget()
         speed = self.display.report(step, self.trainee.stage.length, means)
         if self.processes.is_first:
             line = {"step": step, "length": self.trainee.stage.length, "minutes": self.minutes}
             self.folder.write_metrics({**line, "frames_per_second": speed, **means})
-        for text in self.diagnostics.look(values):
+        for text in self.diagnostics.look({"step": float(step), **means}):
             self.display.tell(f"look out: {text}")
 
     def score(self) -> None:
-        """Validate, and keep the weights if they are the best so far."""
-        if self.validate is None or not self.processes.is_first:
+        """Validate, if that is due, and keep the weights if they are the best so far."""
+        step, train = self.trainee.step, self.recipe.train
+        due = step and (step % train.validate_every == 0 or step == train.steps)
+        if not due or step == self.scored or self.validate is None:
             return
+        pictures = self.folder.path / "pictures" / f"{step:08d}"
         self.trainee.model.eval()
-        pictures = self.folder.path / "pictures" / f"{self.trainee.step:08d}"
-        scores = self.validate(self.trainee.model, pictures)
-        self.trainee.model.train()
+        try:
+            with self.signals.waiting(at_once=True):
+                scores = self.validate(self.trainee.model, pictures)
+        except Stopped:  # the next start makes up for it
+            return
+        finally:
+            self.trainee.model.train()
+        self.scored = step
+        if not scores:
+            return
         line = {f"validation_{name}": value for name, value in scores.items()}
-        self.folder.write_metrics({"step": self.trainee.step, "minutes": self.minutes, **line})
+        self.folder.write_metrics({"step": step, "minutes": self.minutes, **line})
         text = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
-        self.display.tell(f"step {self.trainee.step:>7}  validation  {text}")
-        if scores[BEST_BY] < self.best.get(BEST_BY, float("inf")):
-            self.best = scores | {"step": float(self.trainee.step)}
+        self.display.tell(f"step {step:>7}  validation  {text}")
+        infinity = float("inf")
+        if scores.get(BEST_BY, infinity) < self.best.get(BEST_BY, infinity):
+            self.best = scores | {"step": float(step)}
             self.export("best", scores)
 
     def save(self) -> None:
-        """Write a checkpoint, if there is anything new."""
+        """Write a checkpoint, if there is anything new; all processes come here together."""
         step = self.trainee.step
-        if step == self.saved or not self.processes.is_first:
-            self.processes.wait()
+        if step == self.saved:
             return
-        self.report()
-        loader = {**self.trainee.loader.state_dict(), "step": step}
-        state = {"loader": loader, "best": self.best, "minutes": self.minutes}
-        found = checkpoints.Checkpoint(step, self.trainee.tensors(), state)
-        checkpoints.save(self.folder.checkpoints, found, self.cfg.part_bytes)
+        self.means()
+        self.diagnostics.check_finite({"a weight": self.trainee.largest()}, step, self.saved)
+        counts = self.trainee.counts()
+        if self.processes.is_first:
+            loader = {**self.trainee.loader.state_dict(), "step": step}
+            state = {"loader": loader, "counts": counts, "best": self.best}
+            state |= {"minutes": self.minutes, "scored": self.scored}
+            found = checkpoints.Checkpoint(step, self.trainee.tensors(), state)
+            self.folder.flush_metrics()
+            checkpoints.save(self.folder.checkpoints, found, self.cfg.part_bytes)
         self.saved = step
         self.processes.wait()
 
@@ -179,19 +216,3 @@ class Run:
         about = {"step": self.trainee.step, "seed": self.recipe.seed, "minutes": self.minutes}
         path = self.folder.path / f"{name}.safetensors"
         weights.save(path, self.trainee.model, self.recipe, about=about | {"validation": scores})
-
-
-@contextmanager
-def stop_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run after the step it is at."""
-    which = (signal.SIGINT, signal.SIGTERM)
-    try:
-        before = [signal.signal(s, lambda *_: stop()) for s in which]
-    except ValueError:  # not the main thread, which has no signals to hear
-        yield
-        return
-    try:
-        yield
-    finally:
-        for one, old in zip(which, before, strict=True):
-            signal.signal(one, old)

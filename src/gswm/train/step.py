@@ -110,19 +110,28 @@ class Trainee:
             if name in self.sums:
                 self.sums[name] += value.detach()
             else:
-                self.sums[name] = value.detach().clone()
+                self.sums[name] = value.detach().float().clone()
 
     def means(self) -> dict[str, float]:
-        """The means since this was last asked, over all processes; the one wait for the device."""
+        """The means of the last steps, over all processes; the one wait for the device."""
         if not self.summed:
             return {}
-        stacked = torch.stack([value.float() for value in self.sums.values()])
-        self.processes.average([stacked])
-        values = (stacked / self.summed).tolist()
+        return {name: value / self.summed for name, value in self.totals().items()}
+
+    def totals(self) -> dict[str, float]:
+        """The sums over the last steps, the mean of those of all processes."""
+        self.processes.average(self.sums.values())
+        return dict(zip(self.sums, torch.stack(list(self.sums.values())).tolist(), strict=True))
+
+    def forget(self) -> None:
+        """Begin new means."""
         for value in self.sums.values():
             value.zero_()
         self.summed = 0
-        return dict(zip(self.sums, values, strict=True))
+
+    def largest(self) -> float:
+        """The largest weight; not finite if any is not."""
+        return torch.stack([param.detach().abs().max() for param in self.params]).max().item()
 
     # -- saving
 
@@ -136,18 +145,25 @@ class Trainee:
                     named[f"adam.{key}.{name}"] = state[key]
         return {k: v.detach().cpu() for k, v in named.items()}
 
-    def restore(self, step: int, tensors: dict[str, Tensor]) -> None:
+    def counts(self) -> dict[str, Any]:
+        """What else there is to go on from: the sums of which the next means will be made."""
+        return {"sums": self.totals() if self.summed else {}, "summed": self.summed}
+
+    def restore(self, step: int, tensors: dict[str, Tensor], counts: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if k[:6] == "model."}
         self.model.load_state_dict(weights)
+        device = self.clock.device
         for name, param in self.model.named_parameters():
             parts = {k: tensors.get(f"adam.{k}.{name}") for k in ("exp_avg", "exp_avg_sq", "step")}
             if parts["step"] is None:
                 continue
-            device = self.clock.device
             self.adam.state[param] = {k: v.to(device) for k, v in parts.items() if v is not None}
         self.step = step
         self.clock.fill_(step)
+        self.stage = self.model.stage(step - 1) if step else None
+        self.sums = {k: torch.tensor(v, device=device) for k, v in counts["sums"].items()}
+        self.summed = counts["summed"]
 
 
 def learning_rate(step: Tensor, cfg: TrainConfig) -> Tensor:

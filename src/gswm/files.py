@@ -1,0 +1,62 @@
+"""Files that are written whole or not at all, and what is said when there is no room for them."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gswm.errors import UserError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskFullError(UserError):
+    """There is no room; what was there before is untouched."""
+
+    code = 4
+
+
+@contextmanager
+def room(what: str | Path) -> Iterator[None]:
+    """Say in one line that `what` cannot be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in FULL:
+            raise DiskFullError(
+                f"no room to write {what}, {reason}: make room and start again; "
+                "what was whole before is kept"
+            ) from error
+        raise UserError(f"cannot write {what}: {reason}") from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A file with `data` in it, or what was there before."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with room(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_through(temporary, data)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def write_through(path: Path, data: bytes) -> None:
+    """A file with `data` in it, on the disk when this returns."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def flush(path: Path) -> None:
+    """Have the disk take what is in a file, or which files are in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

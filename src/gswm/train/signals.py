@@ -1,0 +1,53 @@
+"""Ctrl-C and SIGTERM: a wish to stop, heard at once where nothing is lost by it, else soon."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+WHICH = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(Exception):  # noqa: N818
+    """What was going on need not be finished."""
+
+
+class Signals:
+    """Whether the run was asked to stop."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.at_once = True
+        self.since = time.perf_counter()
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Take both signals for a wish to stop."""
+        try:
+            before = [signal.signal(one, self.hear) for one in WHICH]
+        except ValueError:  # not the main thread, which has no signals to hear
+            yield
+            return
+        try:
+            yield
+        finally:
+            for one, old in zip(WHICH, before, strict=True):
+                signal.signal(one, old)
+
+    def hear(self, *_: Any) -> None:
+        """A signal has come."""
+        self.asked = True
+        if self.at_once:
+            raise Stopped
+
+    @contextmanager
+    def waiting(self, *, at_once: bool) -> Iterator[None]:
+        """Let signals break off what goes on, or wait for its end."""
+        before, self.at_once = self.at_once, at_once
+        try:
+            if at_once and self.asked:
+                raise Stopped
+            yield
+        finally:
+            self.at_once = before

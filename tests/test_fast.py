@@ -1,0 +1,164 @@
+"""The deferred backward pass gives what plain autograd gives."""
+
+from dataclasses import replace
+
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from gswm.model.gswm import GSWM, GSWMConfig
+from gswm.model.noise import Noise
+from gswm.train.fast import Backward, Deferred, plain
+from gswm.world_model import Loss
+
+VARIANTS = [
+    *("interaction", "two-layer-dense", "single-ball", "single-ball-d"),
+    *("maze", "maze-no-mu", "maze-no-aoe", "maze-no-sa", "obj3d"),
+]
+TIME, STEP = 4, 10_000_000
+
+
+def twins(cfg: GSWMConfig) -> tuple[GSWM, GSWM]:
+    """Two equal models, whose weights are large enough that everything matters."""
+    one, other = tiny.build(cfg), tiny.build(cfg)
+    with torch.no_grad():
+        for param in one.parameters():
+            param.mul_(1.5)
+    other.load_state_dict(one.state_dict())
+    return one, other
+
+
+def draw(model: GSWM, seed: int) -> tuple[Tensor, Noise]:
+    stage = replace(model.stage(STEP), length=TIME)
+    return tiny.video(time=TIME, seed=seed), model.noise(2, stage, tiny.generator(seed))
+
+
+def loss(model: GSWM, seed: int = 0) -> Loss:
+    video, noise = draw(model, seed)
+    stage = replace(model.stage(STEP), length=TIME)
+    return model.loss(video, noise, torch.tensor(STEP), stage)
+
+
+def assert_equal_gradients(ours: GSWM, theirs: GSWM) -> None:
+    """To float tolerance, of the largest element of each gradient."""
+    want = {name: param.grad for name, param in theirs.named_parameters()}
+    for name, param in ours.named_parameters():
+        expected = want[name]
+        if expected is None:
+            assert param.grad is None or not param.grad.any(), name
+            continue
+        assert param.grad is not None, name
+        atol = 1e-4 * expected.abs().max().item() + 1e-6
+        assert torch.allclose(param.grad, expected, rtol=1e-3, atol=atol), name
+
+
+@pytest.mark.parametrize("recipe", VARIANTS)
+def test_loss_and_every_gradient_are_those_of_autograd(recipe: str) -> None:
+    ours, theirs = twins(tiny.config(recipe))
+    a, b = Deferred(ours)(lambda: loss(ours)), plain(lambda: loss(theirs))
+    torch.testing.assert_close(a.total, b.total)
+    for name in b.terms:
+        torch.testing.assert_close(a.terms[name], b.terms[name])
+    assert_equal_gradients(ours, theirs)
+    weights = [theirs.propagation.mlp_prop, theirs.discovery.mlp_disc]
+    assert all(p.grad is not None and p.grad.any() for net in weights for p in net.parameters())
+
+
+def test_gradients_add_up_as_those_of_autograd_do() -> None:
+    ours, theirs = twins(tiny.config())
+    deferred = Deferred(ours)
+    for seed in (0, 1):
+        deferred(lambda seed=seed: loss(ours, seed))
+        plain(lambda seed=seed: loss(theirs, seed))
+    assert_equal_gradients(ours, theirs)
+
+
+def test_a_model_trained_with_it_is_the_model_trained_without() -> None:
+    ours, theirs = twins(tiny.config())
+
+    def train(model: GSWM, backward: Backward) -> list[float]:
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        losses = []
+        for step in range(3):
+            optimizer.zero_grad()
+            losses.append(backward(lambda step=step: loss(model, step)).total.item())
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1e4)
+            optimizer.step()
+        return losses
+
+    start = {name: param.detach().clone() for name, param in theirs.named_parameters()}
+    assert train(ours, Deferred(ours)) == pytest.approx(train(theirs, plain), rel=1e-5)
+    moved = 0
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        way = (b - start[name]).abs().max()
+        moved += bool(way > 1e-6)
+        assert (a - b).abs().max() <= 1e-2 * way + 1e-7, name
+    assert moved > 30
+
+
+def test_without_gradients_a_model_is_as_it_was() -> None:
+    ours, theirs = twins(tiny.config("maze"))
+    deferred = Deferred(ours)
+    a, b = ours.infer(tiny.video()), theirs.infer(tiny.video())
+    assert torch.equal(a.xy, b.xy)
+    assert torch.equal(a.pres, b.pres)
+    assert a.reconstruction is not None
+    assert b.reconstruction is not None
+    assert torch.equal(a.reconstruction, b.reconstruction)
+    a, b = (model.imagine(tiny.video(), given=2, steps=2) for model in (ours, theirs))
+    assert torch.equal(a.xy, b.xy)
+    assert not any(method.calls for method in deferred.methods)
+
+
+def test_after_an_error_weights_want_gradients_and_the_next_loss_is_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = twins(tiny.config())
+    deferred = Deferred(ours)
+    real, calls = ours.propagation.conv_prop.forward, []
+
+    def fail(x: Tensor) -> Tensor:
+        calls.append(x)
+        if len(calls) == 2:
+            raise RuntimeError("in the third frame")
+        return real(x)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ours.propagation.conv_prop, "forward", fail)
+        with pytest.raises(RuntimeError, match="in the third frame"):
+            deferred(lambda: loss(ours))
+    assert all(param.requires_grad for param in ours.parameters())
+    deferred(lambda: loss(ours))
+    plain(lambda: loss(theirs))
+    assert_equal_gradients(ours, theirs)
+
+
+def test_a_loss_that_was_looked_at_and_not_lowered_does_not_count() -> None:
+    ours, theirs = twins(tiny.config())
+    deferred = Deferred(ours)
+    loss(ours, seed=1)
+    deferred(lambda: loss(ours))
+    plain(lambda: loss(theirs))
+    assert_equal_gradients(ours, theirs)
+
+
+def test_what_a_user_has_frozen_stays_frozen() -> None:
+    ours, theirs = twins(tiny.config())
+    for model in (ours, theirs):
+        model.propagation.mlp_prop.requires_grad_(False)
+    Deferred(ours)(lambda: loss(ours))
+    plain(lambda: loss(theirs))
+    assert not any(p.requires_grad for p in ours.propagation.mlp_prop.parameters())
+    assert_equal_gradients(ours, theirs)
+
+
+def test_a_background_that_learns_alone_needs_no_recurrent_method() -> None:
+    ours, theirs = twins(tiny.config("maze"))
+    for model, backward in ((ours, Deferred(ours)), (theirs, plain)):
+        video, noise = draw(model, 0)
+        stage = replace(model.stage(0), length=TIME)
+        assert stage.background_only
+        args = (video, noise, torch.tensor(0), stage)
+        backward(lambda model=model, args=args: model.loss(*args))
+    assert_equal_gradients(ours, theirs)

@@ -1,0 +1,65 @@
+"""Files are written whole or not at all, and a full disk has a code of its own."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from gswm.errors import UserError
+from gswm.files import FULL, DiskFullError, room, write_whole
+
+
+def test_a_file_is_written_with_the_folders_to_it(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a" / "b" / "file", b"new")
+    write_whole(tmp_path / "a" / "b" / "file", b"newer")
+    assert (tmp_path / "a" / "b" / "file").read_bytes() == b"newer"
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["file"]
+
+
+def test_others_may_read_it_if_the_user_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("name", ["fsync", "replace"])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space"), KeyboardInterrupt()])
+def test_what_was_there_stays_if_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: BaseException
+) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, name, fail)
+    kind = DiskFullError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(kind):
+        write_whole(tmp_path / "file", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("code", FULL)
+def test_no_room_is_code_4(code: int) -> None:
+    with pytest.raises(DiskFullError, match=r"^no room to write it, ") as caught, room("it"):
+        raise OSError(code, os.strerror(code))
+    assert caught.value.code == 4
+
+
+def test_another_reason_is_a_mistake_like_any_other() -> None:
+    with (
+        pytest.raises(UserError, match=r"^cannot write it: permission denied$") as caught,
+        room("it"),
+    ):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    assert caught.value.code == 2
+
+
+def test_what_is_no_error_of_a_file_passes() -> None:
+    with pytest.raises(ZeroDivisionError), room("it"):
+        raise ZeroDivisionError

@@ -1,0 +1,386 @@
+"""A run that was ended in any way goes on as if it had not been."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training import (
+    arguments,
+    end,
+    metrics_of,
+    small,
+    start,
+    state_of,
+    stop_after,
+    train_here,
+)
+
+import gswm
+from gswm.cli import main
+from gswm.errors import UserError
+from gswm.files import DiskFullError
+from gswm.train import checkpoint as checkpoints
+from gswm.train import launch
+from gswm.train.folder import RunFolder
+from gswm.train.step import Trainee
+
+pytestmark = pytest.mark.usefixtures("small_trunk")
+
+
+def assert_same_run(a: Path, b: Path) -> None:
+    """Weights, Adam, what is saved beside them, and metrics, bit for bit."""
+    assert state_of(a) == state_of(b)
+    assert metrics_of(a) == metrics_of(b)
+    for name in ("best", "last"):
+        weights = [(run / f"{name}.safetensors").read_bytes() for run in (a, b)]
+        # What is after the header: the header has the minutes.
+        bodies = [data[8 + int.from_bytes(data[:8], "little") :] for data in weights]
+        assert bodies[0] == bodies[1], name
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing happened to."""
+    with pytest.MonkeyPatch.context() as patch:
+        from training import SmallTrunk
+
+        patch.setattr("gswm.model.discovery.Trunk", SmallTrunk)
+        out = tmp_path_factory.mktemp("undisturbed") / "run"
+        run = train_here(small(8), out)
+    assert run.trainee.step == 8
+    return out
+
+
+@pytest.mark.parametrize("at", [1, 3, 4, 7])
+def test_a_run_stopped_and_resumed_is_the_run_that_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path, at: int
+) -> None:
+    """Stopped at, before and after checkpoints, reports, validations and changes of stage."""
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        stop_after(patch, at)
+        assert train_here(small(8), out).trainee.step == at
+    assert state_of(out)["step"] == at
+    assert train_here(small(8), out).trainee.step == 8
+    assert_same_run(out, undisturbed)
+
+
+def test_other_times_of_saving_change_nothing(tmp_path: Path, undisturbed: Path) -> None:
+    train_here(small(8), tmp_path / "run", save_every=1)
+    assert_same_run(tmp_path / "run", undisturbed)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    train_here(small(3), tmp_path)
+    before, metrics = state_of(tmp_path), (tmp_path / "metrics.jsonl").read_bytes()
+    train_here(small(3), tmp_path)
+    assert state_of(tmp_path) == before
+    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
+    assert len(json.loads((tmp_path / "environment.json").read_text())) == 2
+
+
+def test_a_process_killed_again_and_again_ends_with_the_same_weights(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    """SIGKILL at moments that a seeded generator chooses, until the run has come to its end."""
+    out, log = tmp_path / "run", tmp_path / "log"
+    steps = 8
+    args = ["train", *arguments(small(steps)), "--out", str(out), "--device", "cpu"]
+    args += ["--report-every", "2", "--save-every", "1"]
+    rng, kills = np.random.default_rng(0), 0
+    process = start(args, log)
+    for target in (0, 1, 2, 4, 6):
+        deadline = time.monotonic() + 60
+        while newest(out) < target or not (out / "recipe.json").exists():
+            assert process.is_alive(), log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.1))
+        process.kill()
+        kills += end(process) == -signal.SIGKILL
+        process = start(args, log)
+    assert end(process) == 0, log.read_text()
+    assert kills >= 3
+    assert_same_run(out, undisturbed)
+
+
+def newest(run: Path) -> int:
+    """The step of the newest checkpoint."""
+    return max((int(p.name) for p in checkpoints.numbered(run / "checkpoints")), default=0)
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_the_process_ends_well(tmp_path: Path, which: signal.Signals) -> None:
+    out, log = tmp_path / "run", tmp_path / "log"
+    args = ["train", *arguments(small(100_000)), "--out", str(out), "--device", "cpu"]
+    process = start([*args, "--report-every", "1"], log)
+    while not (out / "metrics.jsonl").exists():
+        assert process.is_alive(), log.read_text()
+        time.sleep(0.01)
+    assert process.pid is not None
+    os.kill(process.pid, which)
+    assert end(process, timeout=20) == 0, log.read_text()
+    last = metrics_of(out)[-1]["step"]
+    assert state_of(out)["step"] >= last > 0
+    assert (out / "last.safetensors").exists()
+    assert f"stopped at step {newest(out)}; the run is in {out}" in log.read_text()
+
+
+def test_a_second_signal_does_not_disturb_the_saving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = checkpoints.write
+
+    def interrupted(*args: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        write(*args)
+
+    stop_after(monkeypatch, 1)
+    monkeypatch.setattr(checkpoints, "write", interrupted)
+    train_here(small(), tmp_path)
+    assert state_of(tmp_path)["step"] == 1
+
+
+def test_a_signal_while_data_are_made_ends_the_process_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(launch, "training_loader", interrupted)
+    out = tmp_path / "run"
+    assert main(["train", *arguments(small()), "--out", str(out), "--device", "cpu"]) == 0
+    assert capsys.readouterr().err == "stopped; nothing is lost\n"
+    assert not out.exists()
+
+
+def test_a_validation_that_a_signal_broke_off_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    validate = launch.validate
+
+    def interrupted(*args: object) -> dict[str, float]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return validate(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "validate", interrupted)
+        assert train_here(small(8), tmp_path).trainee.step == 3
+    assert not any("validation_objects" in line for line in metrics_of(tmp_path))
+    train_here(small(8), tmp_path)
+    assert_same_run(tmp_path, undisturbed)
+
+
+def test_the_last_validation_broken_off_is_made_up_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "validate", interrupted)
+        assert train_here(small(2), tmp_path).trainee.step == 2
+    for _ in range(2):
+        train_here(small(2), tmp_path)
+        scored = [line for line in metrics_of(tmp_path) if "validation_objects" in line]
+        assert [line["step"] for line in scored] == [2]
+        assert (tmp_path / "best.safetensors").exists()
+
+
+def test_handlers_of_signals_are_put_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    train_here(small(1), tmp_path)
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_after_max_minutes_it_saves_and_ends_and_the_next_start_has_as_many(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    """With none at all each start takes the one step that it has begun."""
+    for step in (1, 2, 3):
+        assert train_here(small(8), tmp_path, max_minutes=0.0).trainee.step == step
+        assert state_of(tmp_path)["step"] == step
+    train_here(small(8), tmp_path, max_minutes=60.0)
+    assert_same_run(tmp_path, undisturbed)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_run_goes_on_from_the_one_before(
+    tmp_path: Path,
+    undisturbed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(patch, 7)
+        train_here(small(8), tmp_path)
+    newest = tmp_path / "checkpoints" / "00000007" / "tensors-01.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-1])
+    capsys.readouterr()
+    train_here(small(8), tmp_path)
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == [
+        f"the checkpoint {newest.parent} is damaged: {newest.name} has changed; "
+        "using the one before it",
+        "going on from step 6",
+    ]
+    assert_same_run(tmp_path, undisturbed)
+
+
+def test_metrics_after_the_checkpoint_are_taken_back(tmp_path: Path) -> None:
+    train_here(small(3), tmp_path)
+    metrics = tmp_path / "metrics.jsonl"
+    before = metrics.read_bytes()
+    with metrics.open("a") as file:
+        file.write('{"step": 4, "loss": 1.0}\n{"step": 5, "lo')
+    train_here(small(3), tmp_path)
+    assert metrics.read_bytes() == before
+
+
+def test_metrics_of_a_run_killed_before_its_first_checkpoint_are_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    def die() -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4, die)
+        with pytest.raises(ZeroDivisionError):
+            train_here(small(8), tmp_path, save_every=100)
+    assert metrics_of(tmp_path)
+    assert newest(tmp_path) == 0
+    train_here(small(8), tmp_path)
+    assert_same_run(tmp_path, undisturbed)
+
+
+def test_on_a_full_disk_the_last_checkpoint_survives_and_the_run_can_go_on(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    """A real process whose files may not grow beyond what the weights alone take."""
+    out, log = tmp_path / "run", tmp_path / "log"
+    args = ["train", *arguments(small(8)), "--out", str(out), "--device", "cpu"]
+    args += ["--report-every", "2", "--save-every", "3"]
+    process = start([*args, "--max-minutes", "0"], log)
+    assert end(process) == 0, log.read_text()
+    whole = state_of(out)
+    size = (out / "checkpoints/00000001/tensors-01.safetensors").stat().st_size
+    log.unlink()
+    process = start(args, log, file_bytes=size - 1)
+    assert end(process) == 4, log.read_text()
+    said = log.read_text().splitlines()[-1]
+    assert said == (
+        f"gswm: no room to write {out / 'checkpoints/00000003'}, file too large: "
+        "make room and start again; what was whole before is kept"
+    )
+    assert state_of(out) == whole
+    assert [p.name for p in (out / "checkpoints").iterdir()] == ["00000001"]
+    assert end(start(args, log)) == 0, log.read_text()
+    assert_same_run(out, undisturbed)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "best.safetensors", "last.safetensors"])
+def test_a_full_disk_is_said_in_one_line_whatever_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real = Path.open
+
+    def full(self: Path, mode: str = "r", **settings: Any) -> Any:
+        if name in self.name and mode != "r":
+            raise OSError(28, "No space left on device")
+        return real(self, mode, **settings)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(DiskFullError, match=rf"^no room to write .*{name}, no space left"):
+        train_here(small(3), tmp_path)
+
+
+# -- which folders are taken
+
+
+def test_a_folder_of_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:
+    train_here(small(1), tmp_path)
+    before = sorted((p.name, p.stat().st_mtime_ns) for p in tmp_path.iterdir())
+    with pytest.raises(UserError, match=r"is a run of another recipe, train\.lr: 0\.5 and 0\.0003"):
+        train_here(small(1, lr=0.5), tmp_path)
+    assert sorted((p.name, p.stat().st_mtime_ns) for p in tmp_path.iterdir()) == before
+
+
+def test_a_folder_of_another_version_is_refused_with_both_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_here(small(1), tmp_path)
+    file = tmp_path / "environment.json"
+    file.write_text(file.read_text().replace(f'"{gswm.__version__}"', '"0.0.7"', 1))
+    with pytest.raises(
+        UserError, match=f"was started by gswm 0.0.7, and this is {gswm.__version__}"
+    ):
+        train_here(small(1), tmp_path)
+    capsys.readouterr()
+    assert main(["train", "--resume", str(tmp_path)]) == 2
+    assert "was started by gswm 0.0.7" in capsys.readouterr().err
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="holds other files and no run: choose another --out"):
+        train_here(small(1), tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(UserError, match="is a file: choose another --out"):
+        train_here(small(1), tmp_path / "run")
+
+
+def test_a_folder_of_a_run_killed_before_it_began_is_taken(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".recipe.json.tmp").write_text("{")
+    assert train_here(small(1), tmp_path).trainee.step == 1
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def another() -> None:
+        with pytest.raises(UserError) as error:
+            RunFolder(tmp_path).lock()
+        refused.append(str(error.value))
+
+    stop_after(monkeypatch, 2, another)
+    train_here(small(3), tmp_path)
+    assert refused == [f"{tmp_path} is being trained by another process"]
+    RunFolder(tmp_path).lock()
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
+    train_here(small(3), tmp_path)
+    found = checkpoints.load(tmp_path / "checkpoints" / "00000003")
+    found.state["loader"]["world"] = "maze"
+    checkpoints.save(tmp_path / "checkpoints", found)
+    with pytest.raises(UserError, match="of other data: its world is maze, not single-ball"):
+        train_here(small(3), tmp_path)
+
+
+def test_what_is_no_run_cannot_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "--resume", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"gswm: {tmp_path} is no run: it has no recipe.json\n"
+
+
+def test_every_tensor_that_a_step_changes_is_saved(tmp_path: Path) -> None:
+    run = train_here(small(3), tmp_path)
+    named = set(checkpoints.load(tmp_path / "checkpoints" / "00000003").tensors)
+    for name, param in run.trainee.model.named_parameters():
+        assert f"model.{name}" in named
+        kept = {f"adam.{key}.{name}" for key in run.trainee.adam.state[param]}
+        assert kept <= named
+    assert isinstance(run.trainee, Trainee)

@@ -1,0 +1,192 @@
+"""One training step: its rate, its noise, its stages, its clipping."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from training import small, train_here
+
+from gswm.data.worlds import world
+from gswm.recipes import TrainConfig, build
+from gswm.records import tensors
+from gswm.train.distributed import Processes
+from gswm.train.fast import Backward, plain
+from gswm.train.launch import training_loader
+from gswm.train.step import Trainee, learning_rate, noise_seed
+from gswm.world_model import Loss
+
+pytestmark = pytest.mark.usefixtures("small_trunk")
+
+
+def trainee(backward: Backward = plain, **changes: object) -> Trainee:
+    one, device = small(**changes), torch.device("cpu")
+    torch.manual_seed(one.seed)
+    return Trainee(
+        build(one),
+        training_loader(one, device, Processes()),
+        one.train,
+        seed=one.seed,
+        device=device,
+        processes=Processes(),
+        backward=backward,
+        capture=False,
+    )
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 10])
+@pytest.mark.parametrize("last_lr", [0.0, 0.05, 1.0])
+def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(warmup: int, last_lr: float) -> None:
+    cfg = TrainConfig(steps=40, warmup=warmup, lr=0.3, last_lr=last_lr)
+    for step in range(50):
+        rate = 0.3
+        if step < warmup:
+            rate = rate * (step + 1) / warmup
+        angle = math.pi * min(step, 40) / 40
+        rate *= last_lr + (1 - last_lr) * (1 + math.cos(angle)) / 2
+        assert learning_rate(torch.tensor(step), cfg).item() == pytest.approx(rate, abs=1e-7)
+
+
+def test_a_step_is_taken_at_the_rate_of_its_own_number() -> None:
+    one = trainee()
+    for step in range(3):
+        one.advance()
+        assert one.lr == learning_rate(torch.tensor(step), one.cfg)
+        assert one.clock == one.step == step + 1
+
+
+@given(seed=st.integers(0, 2**40), step=st.integers(0, 2**40))
+def test_the_seed_of_the_noise_follows_from_seed_and_step(seed: int, step: int) -> None:
+    assert 0 <= noise_seed(seed, step) == noise_seed(seed, step) < 2**63
+    assert noise_seed(seed, step) not in (noise_seed(seed + 1, step), noise_seed(seed, step + 1))
+
+
+def test_no_two_steps_or_seeds_have_the_same_noise() -> None:
+    seeds = [noise_seed(seed, step) for seed in range(20) for step in range(100)]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_noise_depends_on_nothing_that_came_before() -> None:
+    seen: dict[int, list[Tensor]] = {}
+
+    def watch(one: Trainee) -> Trainee:
+        draw = one.model.noise
+
+        def watched(*args: object) -> object:
+            noise = draw(*args)
+            seen.setdefault(one.step, []).extend(tensors(noise)[:1])
+            return noise
+
+        one.model.noise = watched
+        return one
+
+    first, later = watch(trainee()), watch(trainee())
+    for _ in range(3):
+        first.advance()
+    later.step = 2
+    torch.manual_seed(99)
+    later.advance()
+    assert torch.equal(*seen[2])
+    assert not torch.equal(seen[0][0], seen[2][0])
+
+
+def test_gradients_are_clipped_together_and_by_their_norm() -> None:
+    one = trainee(clip=0.5)
+
+    def backward(loss: object) -> Loss:
+        for i, param in enumerate(one.params):
+            param.grad = torch.full_like(param, (-1.0) ** i * (1 + i % 3))
+        zero = torch.zeros(())
+        return Loss(zero, {}, {})
+
+    one.backward = backward
+    one.advance()
+    squares = sum(param.numel() * (1 + i % 3) ** 2 for i, param in enumerate(one.params))
+    assert one.means()["gradient"] == pytest.approx(math.sqrt(squares), rel=1e-5)
+    clipped = math.sqrt(sum(param.grad.square().sum().item() for param in one.params))
+    assert clipped == pytest.approx(0.5, rel=1e-4)
+    for i, param in enumerate(one.params):
+        want = (-1.0) ** i * (1 + i % 3) * 0.5 / math.sqrt(squares)
+        torch.testing.assert_close(param.grad, torch.full_like(param, want), rtol=1e-3, atol=0)
+
+
+def test_small_gradients_are_left_as_they_are() -> None:
+    one = trainee(clip=1e12)
+    one.advance()
+    norm = math.sqrt(sum(p.grad.square().sum().item() for p in one.params if p.grad is not None))
+    assert one.means()["gradient"] == pytest.approx(norm, rel=1e-4)
+
+
+def test_weights_move_as_adam_says() -> None:
+    one = trainee()
+    mean, square = ([torch.zeros_like(p) for p in one.params] for _ in range(2))
+    for step in range(3):
+        before = [p.detach().clone() for p in one.params]
+        one.advance()
+        rate = learning_rate(torch.tensor(step), one.cfg).item()
+        for i, param in enumerate(one.params):
+            if param.grad is None:
+                assert torch.equal(param, before[i])
+                continue
+            mean[i] = 0.9 * mean[i] + 0.1 * param.grad
+            square[i] = 0.999 * square[i] + 0.001 * param.grad.square()
+            m, s = mean[i] / (1 - 0.9 ** (step + 1)), square[i] / (1 - 0.999 ** (step + 1))
+            torch.testing.assert_close(
+                param.detach(), before[i] - rate * m / (s.sqrt() + 1e-8), rtol=1e-4, atol=1e-6
+            )
+
+
+def test_stages_change_at_their_steps() -> None:
+    one, lengths = trainee(), []
+    batch = one.loader.batch
+
+    def watched(step: int, length: int) -> Tensor:
+        lengths.append(length)
+        return batch(step, length)
+
+    one.loader.batch = watched
+    for _ in range(6):
+        one.advance()
+    assert lengths == [2, 2, 2, 2, 3, 3]
+
+
+def test_means_are_of_the_steps_since_they_were_forgotten_and_of_one_stage() -> None:
+    one, losses = trainee(), []
+
+    def backward(loss: object) -> Loss:
+        losses.append(plain(loss))
+        return losses[-1]
+
+    one.backward = backward
+    assert one.means() == {}
+    for _ in range(3):
+        one.advance()
+    want = sum(loss.total.item() for loss in losses) / 3
+    assert one.means()["loss"] == pytest.approx(want)
+    assert one.means()["loss"] == pytest.approx(want)
+    one.forget()
+    assert one.means() == {}
+    for _ in range(2):
+        one.advance()
+    assert one.means()["loss"] == pytest.approx(losses[-1].total.item())
+
+
+def test_every_window_is_the_worlds() -> None:
+    one = trainee()
+    there = world("single-ball")
+    episodes = next(iter(there.episodes(there.splits["train"].seed, 4))).video
+    for step in range(3):
+        which, start = one.loader.windows.at(step, 2)
+        for row, (e, s) in enumerate(zip(which.tolist(), start.tolist(), strict=True)):
+            assert torch.equal(one.loader.batch(step, 2)[row], episodes[e, s : s + 2])
+
+
+def test_the_fast_path_is_for_gpus_and_the_cpu_takes_the_plain_one(
+    tmp_path: Path,
+) -> None:
+    run = train_here(small(1), tmp_path / "run")
+    assert run.trainee.backward is plain
+    assert not run.trainee.capture

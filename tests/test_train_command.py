@@ -1,0 +1,334 @@
+"""`gswm train` and `gswm export`: what they take, what they write, what they say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from training import arguments, metrics_of, small, train_here
+
+import gswm
+from gswm.cli import main
+from gswm.data.episode import Episodes
+from gswm.data.hdf5 import Writer
+from gswm.data.layouts import Layout
+from gswm.data.world import SplitName
+from gswm.data.worlds import world
+from gswm.eval.evaluate import validate
+from gswm.objects import Sizes
+from gswm.recipes import RECIPES, Recipe
+from gswm.settings import to_dict
+from gswm.train.checkpoint import numbered
+from gswm.weights import read_header
+
+pytestmark = pytest.mark.usefixtures("small_trunk")
+Capture = pytest.CaptureFixture[str]
+
+
+def balls(number: int = 4, seed: int = 5) -> Episodes:
+    return next(iter(world("single-ball").episodes(seed, number)))
+
+
+def blank(size: int = 64, frames: int = 6) -> Episodes:
+    """Videos of which nothing is known."""
+    g = torch.Generator().manual_seed(0)
+    video = torch.randint(0, 255, (3, frames, 3, size, size), generator=g, dtype=torch.uint8)
+    return Episodes(video)
+
+
+def write(path: Path, parts: dict[SplitName | None, Episodes], layout: Layout) -> Path:
+    with Writer(path, layout) as writer:
+        for split, episodes in parts.items():
+            writer.append(episodes, split=split)
+    return path
+
+
+def on_file(path: Path, steps: int = 3, **changes: object) -> Recipe:
+    one = small(steps)
+    return replace(one, data=replace(one.data, world=str(path), episodes=10_000, **changes))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has come to its end."""
+    with pytest.MonkeyPatch.context() as patch:
+        from training import SmallTrunk
+
+        patch.setattr("gswm.model.discovery.Trunk", SmallTrunk)
+        out = tmp_path_factory.mktemp("finished") / "run"
+        args = ["train", *arguments(small(6)), "--seed", "3", "--out", str(out), "--device", "cpu"]
+        args += ["--report-every", "2", "--save-every", "3", "--checkpoint-parts", "1M"]
+        assert main(args) == 0
+    return out
+
+
+# -- the run's folder
+
+
+def test_a_run_leaves_all_that_is_known_of_it(finished: Path) -> None:
+    files = ["recipe.json", "environment.json", "metrics.jsonl", "checkpoints"]
+    files += ["best.safetensors", "last.safetensors"]
+    assert {path.name for path in finished.iterdir()} >= set(files)
+    assert not list(finished.rglob("*.tmp"))
+    assert [path.name for path in numbered(finished / "checkpoints")] == ["00000003", "00000006"]
+
+
+def test_the_recipe_is_there_with_every_value(finished: Path) -> None:
+    text = json.loads((finished / "recipe.json").read_text())
+    want = to_dict(replace(small(6), seed=3))
+    assert text == json.loads(json.dumps(want))
+
+
+def test_the_environment_says_what_ran_where(finished: Path) -> None:
+    (start,) = json.loads((finished / "environment.json").read_text())
+    assert start["gswm"] == gswm.__version__
+    assert start["torch"] == torch.__version__
+    assert start["processes"] == 1
+    assert set(start) >= {"commit", "started", "python", "numpy", "system", "device"}
+
+
+def test_every_line_of_metrics_is_json_with_every_term(finished: Path) -> None:
+    lines = metrics_of(finished)
+    trained = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in trained] == [2, 4, 6]
+    assert [line["length"] for line in trained] == [2, 2, 3]
+    for line in trained:
+        kinds = ("nll", "kl_", "aux_")
+        terms = [value for name, value in line.items() if name.startswith(kinds)]
+        assert len(terms) >= 5
+        assert sum(terms) == pytest.approx(line["loss"], rel=1e-4)
+        assert {"objects", "squared_error", "gradient"} <= set(line)
+    scored = [line for line in lines if "validation_strict_error" in line]
+    assert [line["step"] for line in scored] == [3, 6]
+    assert all(next(iter(line)) == "step" for line in lines)
+
+
+def test_parts_of_checkpoints_are_no_larger_than_asked(finished: Path) -> None:
+    files = list(numbered(finished / "checkpoints")[-1].iterdir())
+    assert len(files) > 3
+    assert max(file.stat().st_size for file in files) <= 1_000_000
+
+
+@pytest.mark.parametrize("which", ["best", "last"])
+def test_its_weights_can_be_used(finished: Path, which: str) -> None:
+    file = finished / f"{which}.safetensors"
+    track = gswm.load(file).imagine(balls(2).video, given=3, steps=2)
+    assert track.xy.isfinite().all()
+    header = read_header(file)
+    assert header["recipe"] == replace(small(6), seed=3)
+    assert header["about"]["seed"] == 3
+    assert header["about"]["step"] in ((3, 6) if which == "best" else (6,))
+
+
+def test_the_last_weights_are_those_of_the_last_checkpoint(finished: Path) -> None:
+    from gswm.train.checkpoint import load
+
+    kept = load(numbered(finished / "checkpoints")[-1]).tensors
+    for name, tensor in gswm.load(finished / "last.safetensors").state_dict().items():
+        assert torch.equal(tensor, kept[f"model.{name}"])
+
+
+def test_the_best_weights_have_the_score_that_the_metrics_say(finished: Path) -> None:
+    there = world("single-ball")
+    episodes = next(iter(there.episodes(there.splits["val"].seed, 2)))
+    scores = validate(gswm.load(finished / "best.safetensors"), episodes, 5, 4)
+    best = min(line.get("validation_strict_error", 99) for line in metrics_of(finished))
+    assert scores["strict_error"] == pytest.approx(best)
+
+
+# -- export
+
+
+def test_an_export_in_half_is_half_as_large_and_scores_the_same(
+    finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    half, whole = tmp_path / "half.safetensors", tmp_path / "whole.safetensors"
+    assert main(["export", str(finished), "--half", "--out", str(half)]) == 0
+    assert main(["export", str(finished), "--out", str(whole)]) == 0
+    assert str(half) in capsys.readouterr().out
+    header = 20_000
+    assert half.stat().st_size < whole.stat().st_size / 2 + header
+    scores = [validate(gswm.load(path), balls(3), 5, 4) for path in (half, whole)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.02)
+    assert read_header(half)["recipe"] == read_header(whole)["recipe"]
+
+
+def test_an_export_of_what_is_not_there_says_what_is(tmp_path: Path, capsys: Capture) -> None:
+    train_here(small(1, validation_episodes=0), tmp_path)
+    capsys.readouterr()
+    assert main(["export", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"gswm: {tmp_path} has no best.safetensors: take --which last\n"
+    assert main(["export", str(tmp_path), "--which", "last"]) == 0
+
+
+# -- what is asked for
+
+
+def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Capture) -> None:
+    for args in (["train"], ["train", "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            main(args)
+        assert stop.value.code == 0
+        said = capsys.readouterr().out
+        assert all(name in said for name in RECIPES)
+    with pytest.raises(SystemExit):
+        main(["train", "single-ball", "--help"])
+    said = capsys.readouterr().out
+    for name in ("--seed", "--out", "--max-minutes", "--train.lr", "--checkpoint-parts"):
+        assert name in said
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["three-layer"], "there is no recipe 'three-layer'; there are interaction, "),
+        (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
+        (["--resume"], "--resume needs the folder of a run"),
+        (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
+        (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),
+        (["two-layer", "--checkpoint-parts", "15X"], "'15X' is no size: write 15M"),
+        (["two-layer", "--checkpoint-parts", "1K"], "parts of 1K are too small: take 1M or more"),
+        (["two-layer", "--save-every", "0"], "--save-every is 0: it must be at least 1"),
+        (["two-layer", "--train.batch", "0"], "--train.batch is 0: it must be at least 1"),
+        (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
+        (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
+        (["two-layer", "--data.world", "moon"], "moon"),
+        (["two-layer", "--model.image-size", "128"], "two-layer has frames of 64 × 64 pixels"),
+        (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
+        (
+            ["single-ball", "--data.given", "9", "--data.episodes", "2"],
+            "set --data.given to 1 to 8",
+        ),
+        (["two-layer", "--device", "abacus"], "there is no device 'abacus' here"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_no_folder(
+    tmp_path: Path, capsys: Capture, args: list[str], line: str
+) -> None:
+    out = tmp_path / "run"
+    more = ["--out", str(out)] if len(args) > 1 and args[0][0] != "-" else []
+    assert main(["train", *args, *more]) == 2
+    said = capsys.readouterr().err
+    assert line.lower() in said.lower()
+    assert said.startswith("gswm: ")
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_resume_goes_on_with_the_settings_of_the_run(
+    finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    before = (finished / "recipe.json").read_bytes()
+    assert main(["train", "--resume", str(finished), "--device", "cpu"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["going on from step 6", f"trained at step 6; the run is in {finished}"]
+    assert (finished / "recipe.json").read_bytes() == before
+
+
+def test_resume_takes_no_other_recipe_and_no_other_folder(
+    finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["train", "--resume", str(finished), "--train.steps", "9"]) == 2
+    assert "is a run of another recipe, train.steps: 9 and 6" in capsys.readouterr().err
+    assert main(["train", "--resume", str(finished), "--out", str(tmp_path / "other")]) == 2
+    assert "leave --out off" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_the_folder_is_named_after_recipe_and_seed_if_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    args = ["train", *arguments(small(1)), "--seed", "7", "--device", "cpu"]
+    assert main(args) == 0
+    assert (tmp_path / "runs" / "single-ball-7" / "last.safetensors").exists()
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        train_here(replace(small(2, validation_episodes=0), seed=seed), tmp_path / str(seed))
+    assert metrics_of(tmp_path / "0") != metrics_of(tmp_path / "1")
+
+
+def test_parts_smaller_than_a_tensor_are_refused_before_the_first_step(tmp_path: Path) -> None:
+    wide = small(1)
+    wide = replace(wide, model=replace(wide.model, sizes=Sizes(what=4, encoding=600)))
+    with pytest.raises(gswm.UserError, match=r"alone takes .* bytes: parts must be larger"):
+        train_here(wide, tmp_path / "run", checkpoint_parts="1M")
+    assert not (tmp_path / "run").exists()
+
+
+# -- one's own videos
+
+
+def test_a_file_with_splits_and_truth_trains_and_validates(tmp_path: Path) -> None:
+    parts: dict[SplitName | None, Episodes] = {"train": balls(4), "val": balls(2, seed=6)}
+    file = write(tmp_path / "mine.hdf5", parts, "single-ball")
+    train_here(on_file(file), tmp_path / "run")
+    lines = metrics_of(tmp_path / "run")
+    assert any("validation_strict_error" in line for line in lines)
+    assert (tmp_path / "run" / "best.safetensors").exists()
+
+
+def test_a_file_without_truth_trains_and_says_why_it_does_not_validate(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    parts: dict[SplitName | None, Episodes] = {"train": blank(), "val": blank()}
+    file = write(tmp_path / "mine.hdf5", parts, "video")
+    train_here(on_file(file), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert said.startswith(f"no validation: {file} does not say where its objects are\n")
+    lines = metrics_of(tmp_path / "run")
+    assert [line["step"] for line in lines] == [2, 3]
+    assert not (tmp_path / "run" / "best.safetensors").exists()
+    assert gswm.load(tmp_path / "run").infer(blank().video).pres.isfinite().all()
+
+
+@pytest.mark.parametrize("split", ["train", None])
+def test_a_file_without_a_validation_split_trains_and_says_so(
+    tmp_path: Path, capsys: Capture, split: SplitName | None
+) -> None:
+    file = write(tmp_path / "mine.hdf5", {split: balls()}, "single-ball")
+    train_here(on_file(file), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert said.startswith(f"no validation: {file} has no videos to validate on\n")
+    assert (tmp_path / "run" / "last.safetensors").exists()
+
+
+def test_any_recipe_takes_videos_of_its_size(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.hdf5", {"train": blank(frames=4)}, "video")
+    args = ["train", "two-layer", "--data.world", str(file), "--out", str(tmp_path / "run")]
+    args += ["--model.schedule.lengths", "0", "2", "--train.steps", "1", "--train.batch", "2"]
+    assert main([*args, "--device", "cpu"]) == 0
+    assert (tmp_path / "run" / "last.safetensors").exists()
+
+
+def test_videos_of_another_size_are_refused_in_one_line(tmp_path: Path, capsys: Capture) -> None:
+    file = write(tmp_path / "mine.hdf5", {"train": blank(size=32)}, "video")
+    args = ["train", "two-layer", "--data.world", str(file), "--out", str(tmp_path / "run")]
+    assert main([*args, "--device", "cpu"]) == 2
+    assert capsys.readouterr().err == (
+        f"gswm: {file} has frames of 32 × 32 pixels, and the model takes 64 × 64: import the "
+        "videos at that size, or set --model.image-size\n"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_videos_that_are_too_short_are_refused_in_one_line(tmp_path: Path, capsys: Capture) -> None:
+    file = write(tmp_path / "mine.hdf5", {"train": blank(frames=6)}, "video")
+    args = ["train", "two-layer", "--data.world", str(file), "--out", str(tmp_path / "run")]
+    assert main([*args, "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert "has 6 frames a video, and training goes up to 20: shorten --model.schedule.len" in said
+    assert said.count("\n") == 1
+
+
+def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.hdf5", {"train": balls()}, "single-ball")
+    train_here(on_file(file, steps=4), tmp_path / "run", max_minutes=0.0)
+    file.unlink()
+    write(file, {"train": balls(seed=9)}, "single-ball")
+    with pytest.raises(gswm.UserError, match="of other data: its checksum is"):
+        train_here(on_file(file, steps=4), tmp_path / "run")

@@ -1,0 +1,157 @@
+"""Trainings that take a moment: one recipe at small sizes, here or in a process of its own."""
+
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import get_num_threads, nn
+
+from gswm.cli import main
+from gswm.model import discovery
+from gswm.objects import Sizes
+from gswm.recipes import Recipe, recipe
+from gswm.settings import to_dict
+from gswm.train.checkpoint import load_newest
+from gswm.train.launch import train
+from gswm.train.loop import LoopConfig, Run
+from gswm.train.step import Trainee
+
+SIZES = Sizes(what=4, state=4, hidden=8, encoding=8, context=4)
+TIMING = ("minutes", "frames_per_second")
+
+# A process starts in a moment: it is a copy of one that has already imported what is slow.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["gswm.commands.train", "torch._dynamo", "training"])
+
+
+class SmallTrunk(nn.Sequential):
+    """Two convolutions in place of a ResNet."""
+
+    STRIDE = 8
+
+    def __init__(self, num_in: int, num_out: int, stride: int) -> None:
+        super().__init__(
+            nn.Conv2d(num_in, 8, 8, stride=8),
+            nn.CELU(),
+            nn.Conv2d(8, num_out, 3, stride=stride, padding=1),
+        )
+
+
+def shrink() -> None:
+    """Give all models that are built from now on a small trunk."""
+    discovery.Trunk = SmallTrunk  # type: ignore[misc]
+
+
+def small(steps: int = 6, **changes: Any) -> Recipe:
+    """ "single-ball" at small sizes, in two stages."""
+    base = recipe("single-ball")
+    schedule = replace(base.model.schedule, lengths=((0, 2), (4, 3)))
+    settings = {"steps": steps, "batch": 2, "warmup": 2, "validate_every": 3}
+    settings |= {"validation_episodes": 2} | changes
+    return replace(
+        base,
+        data=replace(base.data, episodes=4),
+        model=replace(base.model, sizes=SIZES, schedule=schedule),
+        train=replace(base.train, **settings),
+    )
+
+
+def arguments(one: Recipe) -> list[str]:
+    """What to write after `gswm train` for this recipe."""
+    found = [one.name]
+
+    def add(name: str, value: Any, usual: Any) -> None:
+        if isinstance(value, dict):
+            for key in value:
+                add(f"{name}.{key}" if name else key, value[key], usual[key])
+        elif value != usual:
+            words = [str(v) for pair in value for v in pair] if "lengths" in name else [str(value)]
+            found.extend(["--" + name.replace("_", "-"), *words])
+
+    add("", to_dict(one), to_dict(recipe(one.name)))
+    return found
+
+
+def train_here(one: Recipe, out: Path, **loop: Any) -> Run:
+    """Train in this process, with one thread, as the others do: sums depend on their number."""
+    cfg, before = LoopConfig(**({"report_every": 2, "save_every": 3} | loop)), get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return train(one, out, "cpu", cfg)
+    finally:
+        torch.set_num_threads(before)
+
+
+def stop_after(monkeypatch: Any, step: int, act: Callable[[], None] | None = None) -> None:
+    """Do something at the end of a step: by default, send this process a SIGTERM."""
+    advance = Trainee.advance
+
+    def and_then(self: Trainee) -> None:
+        advance(self)
+        if self.step == step:
+            (act or (lambda: os.kill(os.getpid(), signal.SIGTERM)))()
+
+    monkeypatch.setattr(Trainee, "advance", and_then)
+
+
+def start(
+    args: list[str],
+    log: Path,
+    *,
+    file_bytes: int | None = None,
+    env: dict[str, str] | None = None,
+) -> BaseProcess:
+    """`gswm ARGS` in a process of its own, whose words go to `log`."""
+    process = processes.Process(target=in_process, args=(args, log, file_bytes, env or {}))
+    process.start()
+    return process
+
+
+def in_process(args: list[str], log: Path, file_bytes: int | None, env: dict[str, str]) -> None:
+    """What such a process does."""
+    os.environ.update(env)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(1)
+    shrink()
+    if file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    sys.exit(main(args))
+
+
+def end(process: BaseProcess, timeout: float = 60) -> int | None:
+    """Its exit code, when it has ended."""
+    process.join(timeout)
+    if process.is_alive():
+        process.kill()
+        raise AssertionError("the process did not end")
+    return process.exitcode
+
+
+def state_of(run: Path) -> dict[str, Any]:
+    """All that decides how a run goes on, as comparable things."""
+    found = load_newest(run / "checkpoints", print)
+    assert found is not None
+    timeless = {k: v for k, v in found.state.items() if k not in TIMING}
+    tensors = {k: (v.dtype, tuple(v.shape), v.numpy().tobytes()) for k, v in found.tensors.items()}
+    return {"step": found.step, "state": timeless, "tensors": tensors}
+
+
+def metrics_of(run: Path) -> list[dict[str, Any]]:
+    """The lines of metrics, but for what a clock says."""
+    lines = []
+    with suppress(FileNotFoundError):
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in TIMING} for line in lines]

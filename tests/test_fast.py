@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gswm.model.gswm import GSWM, GSWMConfig
 from gswm.model.noise import Noise
+from gswm.records import tensors
 from gswm.train.fast import Backward, Deferred, plain
 from gswm.world_model import Loss
 
@@ -135,12 +136,21 @@ def test_after_an_error_weights_want_gradients_and_the_next_loss_is_right(
 
 
 def test_a_loss_that_was_looked_at_and_not_lowered_does_not_count() -> None:
+    """Nor is it remembered: what is done at the end is of the frames of one loss."""
     ours, theirs = twins(tiny.config())
-    deferred = Deferred(ours)
+    deferred, rows = Deferred(ours), []
+    for method in deferred.methods:
+
+        def counted(*args: object, whole=method.whole) -> object:
+            rows.append(len(tensors(args)[0]))
+            return whole(*args)
+
+        method.whole = counted
     loss(ours, seed=1)
     deferred(lambda: loss(ours))
     plain(lambda: loss(theirs))
     assert_equal_gradients(ours, theirs)
+    assert rows == [2 * (TIME - 1), 2 * TIME]
 
 
 def test_what_a_user_has_frozen_stays_frozen() -> None:

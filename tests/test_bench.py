@@ -1,11 +1,16 @@
 """Benchmarks print and write what they measured."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from tiny import SIZES
 
+from gswm.bench.train import Case, Figures, bench_train, beside, cases
 from gswm.cli import main
+from gswm.recipes import Recipe, recipe
 
 ONE = ["bench", "data", "--worlds", "occlusion", "--episodes", "2", "--no-windows"]
 
@@ -38,3 +43,73 @@ def test_a_mistake_is_one_line(
 ) -> None:
     assert main([*ONE, *settings]) == 2
     assert said in capsys.readouterr().err
+
+
+def small(chosen: Recipe) -> Recipe:
+    return replace(chosen, model=replace(chosen.model, sizes=SIZES))
+
+
+def test_figures_of_training_stand_beside_the_authors() -> None:
+    figures = bench_train(
+        lengths=[2],
+        batches=[2],
+        objects=[2, 3],
+        both=True,
+        steps=1,
+        imagine=(2, 2, 1),
+        change=small,
+    )
+    assert json.loads(json.dumps(figures)) == figures
+    measured = [(r["length"], r["batch"], r["objects"], r["path"]) for r in figures["steps"]]
+    points = [(2, 2, 2), (2, 2, 3)]
+    assert measured == [(*at, path) for at in points for path in ("fast", "plain")]
+    for row in figures["steps"]:
+        assert 0 < row["ms_best"] <= row["ms"]
+        assert row["frames_per_second"] == pytest.approx(
+            1e3 * row["batch"] * row["length"] / row["ms"]
+        )
+        assert 0 < row["seconds_to_first_step"] <= row["seconds_to_full_speed"]
+        assert row["kernels"] is row["peak_bytes"] is row["authors_ms"] is None
+    assert figures["imagine"]["ms"] > 0
+    assert figures["imagine"]["authors_ms"] is None
+
+
+@pytest.mark.parametrize(
+    ("case", "device", "theirs"),
+    [
+        (Case("two-layer", 20, 16, 10, "fast"), "cuda", 971),
+        (Case("two-layer", 20, 16, 10, "plain"), "cpu", 10_900),
+        (Case("maze", 10, 16, 16, "fast"), "cuda", 502),
+        (Case("maze", 10, 16, 16, "fast"), "cpu", None),
+        (Case("two-layer", 20, 4, 10, "fast"), "cuda", None),
+        (Case("two-layer", 20, 16, 5, "fast"), "cuda", None),
+        (Case("two-layer", 12, 16, 10, "fast"), "cuda", None),
+    ],
+)
+def test_the_authors_figures_are_for_the_same_size_alone(
+    case: Case, device: str, theirs: float | None
+) -> None:
+    found = beside(case, Figures(10.0, 9.0, 1.0, 1.0, 1.0, None, None), torch.device(device))
+    assert found["authors_ms"] == theirs
+    assert found["times_as_fast"] == (None if theirs is None else theirs / 10)
+
+
+def test_one_thing_is_varied_at_a_time() -> None:
+    found = cases(recipe("two-layer"), [4, 16, 64], [2, 20], [5, 10])
+    assert [(case.length, case.batch, case.objects) for case in found] == [
+        *((2, 16, 10), (20, 16, 10), (20, 4, 10), (20, 64, 10), (20, 16, 5)),
+    ]
+    (alone,) = cases(recipe("maze"), [], [], [])
+    assert (alone.length, alone.batch, alone.objects) == (10, 16, 16)
+
+
+def test_training_is_measured_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    sizes = ["--batch", "1", "--lengths", "2", "--steps", "1", "--no-imagine"]
+    assert main(["bench", "train", "--device", "cpu", *sizes, "--json", str(file)]) == 0
+    assert "Training steps of two-layer, cpu" in capsys.readouterr().out
+    assert len(json.loads(file.read_text())["steps"]) == 1
+    assert main(["bench", "train", "--device", "cpu", "--steps", "0"]) == 2
+    assert "must be at least 1" in capsys.readouterr().err

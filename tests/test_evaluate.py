@@ -30,6 +30,8 @@ SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 class Puppet(WorldModel):
     """A model that does as a rule does. Each video's first pixel tells which episode it is."""
 
+    image_size = 64
+
     def __init__(self, episodes: Episodes, rule: Rule) -> None:
         self.episodes, self.rule = episodes, Baseline(rule)
 

@@ -16,6 +16,7 @@ ORDER = [
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("distributions", "geometry", "networks", "objects", "world_model", "scene"),
+    *("track_pictures",),
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     *("model.schedule", "model.gswm"),
@@ -24,10 +25,12 @@ ORDER = [
     *("eval.protocols", "eval.evaluate"),
     *("recipes", "weights"),
     *("train.distributed", "train.signals", "train.checkpoint", "train.fast", "train.step"),
-    *("train.folder", "train.diagnostics", "train.display", "train.loop", "train.launch"),
-    *("bench.data",),
+    *("train.folder", "train.diagnostics", "train.display", "train.loop"),
+    *("train.trackers", "train.pictures", "train.launch"),
+    *("train.sweep", "selftest", "bench.data", "bench.train"),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
     *("commands.demo", "commands.evaluate", "commands.export", "commands.weights"),
+    *("commands.imagine", "commands.selftest", "commands.sweep"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

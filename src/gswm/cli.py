@@ -32,10 +32,17 @@ COMMANDS = {
     "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
     "train": Command("gswm.commands.train", "Train", "Train a recipe."),
     "weights": Command("gswm.commands.weights", "Weights", "List the weights that ship."),
+    "sweep": Command("gswm.commands.sweep", "Sweep", "Train many runs at once on one device."),
     "export": Command("gswm.commands.export", "Export", "Write a run's weights for release."),
     "eval": Command("gswm.commands.evaluate", "Evaluate", "Measure a model, or a simple rule."),
+    "imagine": Command("gswm.commands.imagine", "Imagine", "Imagine how a video goes on."),
+    "track": Command("gswm.commands.imagine", "Track", "Find the objects of a video."),
     "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),
+    "selftest": Command(
+        "gswm.commands.selftest", "SelfTest", "Compare the fast path with the plain one."
+    ),
     "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
+    "bench train": Command("gswm.commands.bench", "Train", "Measure how fast a recipe trains."),
 }
 
 

@@ -4,6 +4,7 @@ Evaluation, pictures and the studio see these records only, whichever model made
 """
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from gswm.errors import UserError
+from gswm.files import write_whole
 from gswm.shapes import Video
 
 AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
@@ -96,6 +98,23 @@ class Track:
         values |= {"depth": self.depth[there], "presence": self.pres[there]}
         return columns | {name: value.tolist() for name, value in values.items()}
 
+    def to_csv(self, path: str | Path, first_episode: int = 0) -> None:
+        """Write what `to_frame` gives, a line per object and frame, to a file.
+
+        Where it was imagined, the given frames come first, as future -1, and frames are counted
+        from the first of them. Episodes are counted from `first_episode`.
+        """
+        columns = self.to_frame()
+        if self.past is not None:
+            past, given = self.past.to_frame(), self.past.pres.shape[-2]
+            past["future"] = [-1] * len(past["id"])
+            columns["frame"] = [frame + given for frame in columns["frame"]]
+            columns = {name: past[name] + values for name, values in columns.items()}
+        columns["episode"] = [first_episode + episode for episode in columns["episode"]]
+        rows = zip(*columns.values(), strict=True)
+        lines = [columns, *(map(as_text, row) for row in rows)]
+        write_whole(Path(path), "".join(",".join(line) + "\n" for line in lines).encode())
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -178,6 +197,11 @@ class WorldModel(Protocol):
     ) -> Track:
         """How it goes on from a state."""
         ...
+
+
+def as_text(value: int | float) -> str:
+    """A number as a table has it."""
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def as_float(video: AnyVideo) -> Video:

@@ -47,6 +47,74 @@ class Data:
             console.print(f"wrote {self.json}")
 
 
+@dataclass(frozen=True)
+class Train:
+    """Settings of `gswm bench train`."""
+
+    recipe: str = "two-layer"
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+    batch: tuple[int, ...] = ()
+    """Videos a step; the recipe's if not given."""
+    lengths: tuple[int, ...] = ()
+    """Frames a video; the recipe's most if not given."""
+    objects: tuple[int, ...] = ()
+    """Slots for objects; the recipe's if not given."""
+    plain: bool = False
+    """Measure the fast and the plain path; else the one that training takes on this device."""
+    compiled: bool = False
+    """Compile the recurrent methods of the fast path."""
+    steps: int = 20
+    """How many are timed, each time."""
+    imagine: bool = True
+    """Measure imagination too: 10 frames given, 90 imagined, 16 videos."""
+    json: Path | None = None
+    """Where to write all figures."""
+
+    def run(self) -> None:
+        """Measure, and print a table."""
+        from gswm.bench.train import bench_train
+        from gswm.devices import find_device
+
+        figures = bench_train(
+            self.recipe,
+            find_device(self.device),
+            batches=self.batch,
+            lengths=self.lengths,
+            objects=self.objects,
+            both=self.plain,
+            compiled=self.compiled,
+            steps=self.steps,
+            imagine=(10, 90, 16) if self.imagine else None,
+        )
+        console = Console(width=None if sys.stdout.isatty() else 120)
+        console.print(steps_table(figures))
+        if "imagine" in figures:
+            row = figures["imagine"]
+            theirs = f" (authors {row['authors_ms']})" if row["authors_ms"] else ""
+            ways = f"{row['given']} frames given, {row['steps']} imagined, batch {row['batch']}"
+            console.print(f"{ways}: {row['ms']:,.0f} ms{theirs}")
+        if self.json is not None:
+            write(self.json, json.dumps(figures, indent=2) + "\n")
+            console.print(f"wrote {self.json}")
+
+
+def steps_table(figures: dict) -> Table:
+    """One line a case."""
+    table = Table(title=f"Training steps of {figures['recipe']}, {figures['machine']['device']}")
+    for name in ("T", "batch", "K", "path", "ms", "best", "frames/s", "kernels", "GiB"):
+        table.add_column(name, justify="right")
+    for name in ("first s", "full s", "authors ms", "times"):
+        table.add_column(name, justify="right")
+    for row in figures["steps"]:
+        what = (str(row[name]) for name in ("length", "batch", "objects"))
+        numbers = (row["ms"], row["ms_best"], row["frames_per_second"], row["kernels"])
+        starts = (row["seconds_to_first_step"], row["seconds_to_full_speed"])
+        cells = (*numbers, gib(row["peak_bytes"]), *starts, row["authors_ms"], row["times_as_fast"])
+        table.add_row(*what, row["path"], *map(shown, cells))
+    return table
+
+
 def worlds_table(rows: list[dict]) -> Table:
     """One line a world."""
     table = Table(title="Episodes, simulated and drawn")

@@ -88,7 +88,9 @@ class Show:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )
-        video = drawn(self.find(), 0, self.scale, self.boxes, self.trail)
+        video = drawn(
+            find(self.source, self.episode, self.split), 0, self.scale, self.boxes, self.trail
+        )
         if self.out.suffix.lower() in picture_files.MOVING:
             picture_files.save_video(self.out, video, self.fps)
         else:
@@ -96,17 +98,18 @@ class Show:
             picture_files.save_picture(self.out, wrapped(video, self.frames, title))
         print(self.out)
 
-    def find(self) -> Episodes:
-        """The one episode that is asked for."""
-        if Path(self.source).exists() or Path(self.source).suffix:
-            with hdf5.open_file(self.source) as file:
-                indices = file.of_split(self.split)
-                if self.episode >= len(indices):
-                    held = f"it has {len(indices)}, counted from 0"
-                    raise UserError(f"{self.source}: has no episode {self.episode}; {held}")
-                return file.read([int(indices[self.episode])])
-        world = worlds.world(self.source)
-        return nth(world, world.splits[self.split or "test"].seed, self.episode)
+
+def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
+    """One episode of a file, or of a world, alone."""
+    if Path(source).exists() or Path(source).suffix:
+        with hdf5.open_file(source) as file:
+            indices = file.of_split(split)
+            if index >= len(indices):
+                held = f"it has {len(indices)}, counted from 0"
+                raise UserError(f"{source}: has no episode {index}; {held}")
+            return file.read([int(indices[index])])
+    world = worlds.world(source)
+    return nth(world, world.splits[split or "test"].seed, index)
 
 
 def usable(device: str) -> str:

@@ -78,6 +78,7 @@ def resolve(name: str, device: torch.device) -> tuple[WorldModel, dict[str, Any]
     header = read_header(path)
     recipe = header["recipe"]
     about = {"file": path.name, "recipe": recipe.name, "world": recipe.data.world}
+    about["given"] = recipe.data.given
     return load(path, device), {**about, "about": header["about"]}
 
 

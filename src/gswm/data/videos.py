@@ -18,6 +18,7 @@ from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
 from gswm.data.sources import Source, images
+from gswm.errors import UserError
 
 Crop = Literal["center", "none"]
 Frame = UInt8[np.ndarray, "height width 3"]
@@ -84,6 +85,20 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Clip]:
         few = f"has {total} frames{at}, and an episode {cut.frames}"
         raise UnusableError(f"{few}; give --frames {total} or fewer")
     yield clip[: total % cut.frames].copy()
+
+
+def whole(path: Path, cut: Cut) -> Clip:
+    """All frames of one video, a file or a folder of images, as one clip."""
+    if not path.exists():
+        raise UserError(f"there is no video {path}; check the name")
+    source = Source(path, path.name, "test")
+    try:
+        frames = [resize(frame, cut.size, cut.crop) for frame in frames_of(source, cut)]
+    except (UnusableError, OSError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if not frames:
+        raise UserError(f"cannot read {path}: there are no frames in it")
+    return np.stack(frames)
 
 
 def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:

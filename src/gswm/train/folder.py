@@ -17,7 +17,7 @@ import math
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,6 +39,8 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
+        self.listeners: list[Callable[[Mapping[str, int | float]], None]] = []
+        """Who else is told each line of metrics."""
         self.held: TextIO | None = None
 
     def check(self, recipe: Recipe) -> None:
@@ -112,6 +114,8 @@ class RunFolder:
         numbers = {k: v if math.isfinite(v) else None for k, v in line.items()}
         with room(self.metrics), self.metrics.open("a") as file:
             file.write(json.dumps(numbers) + "\n")
+        for listener in self.listeners:
+            listener(line)
 
     def flush_metrics(self) -> None:
         """Have the disk take the metrics, before a checkpoint that follows them."""

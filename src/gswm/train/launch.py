@@ -1,5 +1,6 @@
 """From a recipe to a running training: data, validation, folder, processes."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from gswm.errors import UserError
 from gswm.eval.evaluate import validate
 from gswm.recipes import Recipe
 from gswm.records import concatenate
-from gswm.train import distributed
+from gswm.train import distributed, pictures
 from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder
 from gswm.train.loop import LoopConfig, Run, Validate
 from gswm.train.signals import Signals
+from gswm.train.trackers import tracked
 
 HORIZON = 10
 """Frames imagined when validating."""
@@ -50,7 +52,8 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
             if why_not:
                 run.display.tell(f"no validation: {why_not}")
             run.restore()
-            run.run()
+            with tracked(run):
+                run.run()
             return run
     finally:
         folder.close()
@@ -143,10 +146,20 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
         )
     steps = min(HORIZON, frames - data.given)
 
-    def scores(model: Any, pictures: Path | None) -> dict[str, float]:
+    def scores(model: Any, folder: Path | None) -> dict[str, float]:
+        if folder is not None:
+            draw(folder, model, episodes, data.given, steps)
         return {} if episodes.truth is None else validate(model, episodes, data.given, steps)
 
     return scores, unknown
+
+
+def draw(folder: Path, model: Any, episodes: Episodes, given: int, steps: int) -> None:
+    """Write the pictures of a validation; a full disk is no reason to end a training."""
+    try:
+        pictures.write(folder, model, episodes, given, steps)
+    except (OSError, UserError) as error:
+        print(f"no pictures of this validation: {error}", file=sys.stderr)
 
 
 def is_file(name: str) -> bool:

@@ -49,6 +49,8 @@ class LoopConfig:
     """The plain path: no captured graph, no deferred gradients, no compiler."""
     compiled: bool = False
     """Compile the recurrent methods."""
+    wandb: str | None = None
+    """Send the metrics to this Weights & Biases project too."""
 
     def __post_init__(self) -> None:
         for name in ("report_every", "save_every"):

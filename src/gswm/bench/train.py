@@ -1,0 +1,281 @@
+"""How fast a recipe trains and imagines, on random videos, with the authors' figures beside it.
+
+Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipping and Adam.
+"""
+
+import gc
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from gswm.bench.data import host_bytes
+from gswm.data.resident import Resident
+from gswm.data.windows import Windows
+from gswm.errors import UserError
+from gswm.model.schedule import Schedule
+from gswm.recipes import Recipe, build, recipe
+from gswm.train.distributed import Processes
+from gswm.train.fast import Deferred, plain
+from gswm.train.step import WARM_UP, Trainee
+
+AUTHORS = {
+    ("two-layer", 2): {"ms": 55, "bytes": 0.7e9},
+    ("two-layer", 10): {"ms": 411, "bytes": 2.3e9},
+    ("two-layer", 20): {"ms": 971, "bytes": 4.8e9, "kernels": 43_390, "cpu_ms": 10_900},
+    ("two-layer-dense", 20): {"ms": 1_019, "bytes": 21.4e9},
+    ("obj3d", 20): {"ms": 1_109, "bytes": 5.1e9},
+    ("maze", 10): {"ms": 502, "bytes": 11.1e9},
+}
+"""The authors' release at batch 16 on one H200, by recipe and T; `cpu_ms` on two CPU cores."""
+AUTHORS_BATCH = 16
+AUTHORS_IMAGINE_MS = 541
+"""Theirs for 10 frames given and 90 imagined, two-layer, batch 16, at best."""
+EPISODES = 32
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured."""
+
+    recipe: str
+    length: int
+    """T: frames a video."""
+    batch: int
+    objects: int
+    """K: slots for objects."""
+    path: str
+    """fast or plain."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What it took."""
+
+    ms: float
+    """Of a step: the median."""
+    ms_best: float
+    frames_per_second: float
+    seconds_to_first_step: float
+    """From nothing but the recipe and the videos to the end of the first step."""
+    seconds_to_full_speed: float
+    """To the first step that is as fast as all others."""
+    kernels: int | None
+    """Started on the GPU in a step; None on a CPU."""
+    peak_bytes: int | None
+    """The most held on the GPU, the videos included; None on a CPU."""
+
+
+def bench_train(
+    name: str = "two-layer",
+    device: str | torch.device = "cpu",
+    *,
+    batches: Sequence[int] = (),
+    lengths: Sequence[int] = (),
+    objects: Sequence[int] = (),
+    both: bool = False,
+    compiled: bool = False,
+    steps: int = 20,
+    imagine: tuple[int, int, int] | None = (10, 90, 16),
+    change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
+) -> dict[str, Any]:
+    """All figures as plain data, ready for JSON.
+
+    Args:
+        name: the recipe.
+        device: cpu or cuda.
+        batches: videos a step; the recipe's if empty. Each is measured at the longest T.
+        lengths: values of T; the recipe's longest if empty.
+        objects: values of K; the recipe's if empty. Each is measured at the longest T.
+        both: measure the fast and the plain path; else the one that training takes there.
+        compiled: compile the recurrent methods of the fast path.
+        steps: how many are timed.
+        imagine: frames given, frames imagined, and videos at once; None for no imagination.
+        change: what is to be different in the recipe.
+    """
+    if min([steps, *batches, *lengths, *objects]) < 1:
+        raise UserError("steps, batches, lengths and objects must be at least 1")
+    device, chosen = torch.device(device), change(recipe(name))
+    rows = []
+    usual = "fast" if device.type == "cuda" else "plain"
+    paths = ("fast", "plain") if both else (usual,)
+    for case in cases(chosen, batches, lengths, objects, paths):
+        figures = bench_case(adapted(chosen, case), case, device, compiled, steps)
+        rows.append(asdict(case) | asdict(figures) | beside(case, figures, device))
+    found = {"recipe": chosen.name, "machine": machine(device), "steps": rows}
+    if imagine is not None:
+        found["imagine"] = bench_imagine(chosen, device, *imagine, repeats=min(steps, 5))
+    return found
+
+
+def cases(
+    chosen: Recipe,
+    batches: Sequence[int],
+    lengths: Sequence[int],
+    objects: Sequence[int],
+    paths: Sequence[str] = ("fast",),
+) -> list[Case]:
+    """One thing varied at a time, around the recipe's own values."""
+    model, train = chosen.model, chosen.train
+    lengths = sorted(lengths) or [max(length for _, length in model.schedule.lengths)]
+    batches, objects = batches or [train.batch], objects or [model.num_objects]
+    base = batches[0] if train.batch not in batches else train.batch
+    slots = objects[0] if model.num_objects not in objects else model.num_objects
+    points = [(length, base, slots) for length in lengths]
+    points += [(lengths[-1], batch, slots) for batch in batches]
+    points += [(lengths[-1], base, number) for number in objects]
+    return [Case(chosen.name, *at, path) for at in dict.fromkeys(points) for path in paths]
+
+
+def adapted(chosen: Recipe, case: Case) -> Recipe:
+    """The recipe, at one T from the first step on."""
+    schedule: Schedule = replace(
+        chosen.model.schedule, lengths=((0, case.length),), background_only=0
+    )
+    model = replace(chosen.model, num_objects=case.objects, schedule=schedule)
+    return replace(chosen, model=model, train=replace(chosen.train, batch=case.batch))
+
+
+def bench_case(
+    chosen: Recipe, case: Case, device: torch.device, compiled: bool, steps: int
+) -> Figures:
+    """Take some steps as `gswm train` does, and time them."""
+    cuda, size = device.type == "cuda", chosen.model.image_size
+    collect(device)
+    video = torch.randint(256, (EPISODES, case.length, size, size, 3), dtype=torch.uint8)
+    windows = Windows(EPISODES, case.length, case.batch, device=device)
+    loader = Resident(video.to(device), windows, case.length, {})
+    fast = case.path == "fast"
+    with tf32(cuda):
+        begin = time.perf_counter()
+        torch.manual_seed(chosen.seed)
+        model = build(chosen).to(device)
+        trainee = Trainee(
+            model,
+            loader,
+            chosen.train,
+            seed=chosen.seed,
+            device=device,
+            processes=Processes(),
+            backward=Deferred(model, compiled=compiled) if fast else plain,
+            capture=fast and cuda,
+        )
+        timed_step(trainee, device)
+        first = time.perf_counter() - begin
+        for _ in range(WARM_UP if trainee.capture else 0):
+            timed_step(trainee, device)
+        full = time.perf_counter() - begin
+        seconds = sorted(timed_step(trainee, device) for _ in range(steps))
+        kernels = count_kernels(trainee) if cuda else None
+    median = seconds[len(seconds) // 2]
+    return Figures(
+        ms=1e3 * median,
+        ms_best=1e3 * seconds[0],
+        frames_per_second=case.batch * case.length / median,
+        seconds_to_first_step=first,
+        seconds_to_full_speed=full,
+        kernels=kernels,
+        peak_bytes=torch.cuda.max_memory_allocated(device) if cuda else None,
+    )
+
+
+def timed_step(trainee: Trainee, device: torch.device) -> float:
+    """Seconds of one step, the device's share included."""
+    begin = time.perf_counter()
+    trainee.advance()
+    wait(device)
+    return time.perf_counter() - begin
+
+
+def count_kernels(trainee: Trainee) -> int:
+    """How much one step starts on the GPU."""
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
+        trainee.advance()
+        torch.cuda.synchronize()
+    events = profiler.events() or []
+    return sum(event.device_type.name == "CUDA" for event in events)
+
+
+def beside(case: Case, figures: Figures, device: torch.device) -> dict[str, Any]:
+    """The authors' figures where they measured the same, and how many times as fast we are."""
+    same = case.batch == AUTHORS_BATCH and case.objects == recipe(case.recipe).model.num_objects
+    theirs = AUTHORS.get((case.recipe, case.length), {}) if same else {}
+    ms = theirs.get("ms" if device.type == "cuda" else "cpu_ms")
+    ratio = None if ms is None else ms / figures.ms
+    gpu = theirs if device.type == "cuda" else {}
+    return {
+        "authors_ms": ms,
+        "authors_peak_bytes": gpu.get("bytes"),
+        "authors_kernels": gpu.get("kernels"),
+        "times_as_fast": ratio,
+    }
+
+
+def bench_imagine(
+    chosen: Recipe, device: torch.device, given: int, steps: int, batch: int, repeats: int
+) -> dict[str, Any]:
+    """Milliseconds of one call, frames drawn."""
+    collect(device)
+    size = chosen.model.image_size
+    torch.manual_seed(chosen.seed)
+    model = build(chosen).to(device).eval()
+    video = torch.randint(256, (batch, given, 3, size, size), dtype=torch.uint8).to(device)
+    seconds = []
+    with tf32(device.type == "cuda"):
+        for _ in range(1 + repeats):
+            begin = time.perf_counter()
+            model.imagine(video, given, steps)
+            wait(device)
+            seconds.append(time.perf_counter() - begin)
+    ms = 1e3 * sorted(seconds[1:])[repeats // 2]
+    same = chosen.name == "two-layer" and (given, steps, batch) == (10, 90, 16)
+    theirs = AUTHORS_IMAGINE_MS if same and device.type == "cuda" else None
+    shape = {"given": given, "steps": steps, "batch": batch}
+    ratio = None if theirs is None else theirs / ms
+    return shape | {"ms": ms, "authors_ms": theirs, "times_as_fast": ratio}
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Where it was measured."""
+    cuda = device.type == "cuda"
+    return {
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if cuda else "cpu",
+        "host_bytes": host_bytes(),
+    }
+
+
+def collect(device: torch.device) -> None:
+    """Let go of what was measured before."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@contextmanager
+def tf32(on: bool) -> Iterator[None]:
+    """As in training, products in TF32; and as before afterwards."""
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = on or backend.allow_tf32
+        yield
+    finally:
+        for backend, was in zip(backends, before, strict=True):
+            backend.allow_tf32 = was

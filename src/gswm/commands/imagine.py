@@ -1,0 +1,178 @@
+"""`gswm imagine` and `gswm track`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from tyro.conf import Positional, arg
+
+from gswm import track_pictures
+from gswm.commands.data import find, wrapped
+from gswm.commands.evaluate import resolve
+from gswm.data import picture_files, pictures, videos, worlds
+from gswm.data.episode import Episodes
+from gswm.data.videos import Crop, Cut
+from gswm.data.world import SplitName
+from gswm.devices import find_device
+from gswm.errors import UserError
+
+STEPS = 40
+"""Frames to imagine where nothing says how many."""
+
+
+@dataclass(frozen=True)
+class Imagine:
+    """Settings of `gswm imagine`."""
+
+    model: Annotated[Positional[str], arg(metavar="NAME|RUN|WEIGHTS")]
+    """A trained model: a run's folder, or a file of weights."""
+    world: str | None = None
+    """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
+    video: Path | None = None
+    """A video of your own instead: a file, or a folder of images."""
+    given: int | None = None
+    """Frames that the model sees; as many as in its training's validation if not given."""
+    steps: int | None = None
+    """Frames that it then imagines; up to the end of the episode if not given, at most 90."""
+    futures: int = 16
+    out: Path = Path("imagined")
+    """The folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
+    sample: bool = True
+    """Imagine by samples; by means if not, and then all futures are the same."""
+    episode: int = 0
+    """Which episode of the world, counted from 0."""
+    split: SplitName | None = None
+    """Of this split; test for a world, and the whole file for a file, if not given."""
+    seed: int = 0
+    """Of the samples."""
+    scale: int = 2
+    """Enlarge the futures so many times, and all else twice that."""
+    trail: int = 8
+    """Draw where each object was in the last so many frames."""
+    fps: int = 10
+    """Frames per second of the moving pictures."""
+    crop: Crop = "center"
+    """The middle of your video's frames, or all of them."""
+    mp4: bool = True
+    """Write an MP4 beside the GIF."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+
+    def run(self) -> None:
+        """Imagine, and show it."""
+        if self.world is not None and self.video is not None:
+            raise UserError("name --world or --video: one of the two")
+        futures = self.futures if self.sample else 1
+        least_one = {"--futures": futures, "--scale": self.scale, "--fps": self.fps}
+        check({"--episode": self.episode, "--trail": self.trail}, 0)
+        check(least_one, 1)
+        device = find_device(self.device)
+        model, about = resolve(self.model, device)
+        if self.video is not None:
+            episodes, name = own_video(self.video, Cut(model.image_size, crop=self.crop))
+        else:
+            name = self.world or about["world"]
+            episodes = find(name, self.episode, self.split)
+        there = episodes.video.shape[1]
+        given = self.given or min(about["given"], there)
+        steps = self.steps or min(90, there - given) or STEPS
+        track = model.imagine(
+            episodes.video.to(device),
+            given,
+            steps,
+            futures=futures,
+            sample=self.sample,
+            generator=torch.Generator(device).manual_seed(self.seed),
+        )
+        truth = pictures.true_boxes(episodes, 0)
+        shown = track_pictures.Imagination.of(track, 0, pictures.frames_of(episodes, 0), truth)
+        picture_files.make_folder(self.out)
+        track.to_csv(self.out / "states.csv", first_episode=self.episode)
+        title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
+        still = shown.still(self.scale, title=title)
+        picture_files.save_picture(self.out / "imagined.png", still)
+        moving = shown.moving(self.scale, self.trail)
+        for kind in ("gif", "mp4") if self.mp4 else ("gif",):
+            picture_files.save_video(self.out / f"imagined.{kind}", moving, self.fps)
+        print(f"{self.out}: {', '.join(sorted(file.name for file in self.out.iterdir()))}")
+
+
+@dataclass(frozen=True)
+class Track:
+    """Settings of `gswm track`."""
+
+    source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
+    """A video, a folder of images, an HDF5 file, or a world by its name."""
+    model: str
+    """A trained model: a run's folder, or a file of weights."""
+    out: Path = Path("states.csv")
+    """The table: one row per object and frame."""
+    picture: Path | None = None
+    """A .png for a sheet of frames, a .gif or .mp4 for the moving video, with boxes and ids."""
+    episode: int = 0
+    """Which episode of a world or an HDF5 file, counted from 0."""
+    split: SplitName | None = None
+    """Of this split; test for a world, and the whole file for a file, if not given."""
+    frames: int | None = None
+    """The first so many; all if not given."""
+    discover: bool = True
+    """Look for new objects in every frame; in the first alone if not."""
+    crop: Crop = "center"
+    """The middle of a video's frames, or all of them."""
+    scale: int = 4
+    """Enlarge the frames so many times."""
+    trail: int = 8
+    """Draw where each object was in the last so many frames."""
+    fps: int = 10
+    """Frames per second of a .gif or .mp4."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+
+    def run(self) -> None:
+        """Find the objects, and write where they are."""
+        check({"--episode": self.episode, "--trail": self.trail}, 0)
+        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames or 1}, 1)
+        if self.picture is not None:
+            picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
+        device = find_device(self.device)
+        model, _ = resolve(self.model, device)
+        if self.source in worlds.WORLDS or Path(self.source).suffix in (".hdf5", ".h5"):
+            episodes = find(self.source, self.episode, self.split)
+        else:
+            cut = Cut(model.image_size, crop=self.crop)
+            episodes, _ = own_video(Path(self.source), cut)
+        video = episodes.video[:, : self.frames]
+        how = "always" if self.discover else "first"
+        track = model.infer(video.to(device), discover=how, render=False)
+        track.to_csv(self.out, first_episode=self.episode)
+        seen = track_pictures.one(track, 0)
+        boxes = track_pictures.boxes_of(seen, model.image_size)
+        there = boxes.present.sum(axis=1)
+        print(
+            f"{self.out}: {len(set(boxes.ids[boxes.present].tolist()))} objects in "
+            f"{len(there)} frames, {there.mean():.1f} a frame"
+        )
+        if self.picture is None:
+            return
+        shown = track_pictures.drawn(
+            track_pictures.frames_of(video[0]), boxes, self.scale, self.trail
+        )
+        if self.picture.suffix.lower() in picture_files.MOVING:
+            picture_files.save_video(self.picture, shown, self.fps)
+        else:
+            picture_files.save_picture(self.picture, wrapped(shown, 20, Path(self.source).name))
+        print(self.picture)
+
+
+def check(settings: dict[str, int], least: int) -> None:
+    """Refuse a number that is too small."""
+    for name, value in settings.items():
+        if value < least:
+            raise UserError(f"{name} is {value}; it must be at least {least}")
+
+
+def own_video(path: Path, cut: Cut) -> tuple[Episodes, str]:
+    """A video of the user's as an episode of which nothing is known, and its name."""
+    frames = torch.from_numpy(videos.whole(path, cut))
+    return Episodes(frames.permute(0, 3, 1, 2)[None].contiguous()), path.name

@@ -1,0 +1,147 @@
+"""`gswm sweep`."""
+
+import json
+import re
+import shlex
+import statistics
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gswm.commands.train import Train
+from gswm.errors import UserError
+from gswm.files import write_whole
+from gswm.train.sweep import SCORES, Job
+from gswm.train.sweep import Sweep as Runs
+
+USAGE = """usage: gswm sweep RECIPE... [--seeds 0..4] [--jobs 4] [--out runs] [--setting value ...]
+
+Train many runs at once on one device: every recipe with every seed, each in OUT/RECIPE-SEED.
+The same command goes on with those that were stopped, and leaves those that are finished.
+
+  --seeds    the seeds, such as 0..4 or 0,2,5; 0 if not given
+  --jobs     how many at once; 1 if not given
+  --out      the folder of all runs; runs if not given
+  --print    print the command of each run, a line each, and run none: for a cluster's scheduler
+
+All other settings are those of `gswm train`, for every run."""
+OURS = ("--seeds", "--jobs", "--out")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Settings of `gswm sweep`."""
+
+    jobs: tuple[Job, ...]
+    number: int = 1
+    out: Path = Path("runs")
+    only_print: bool = False
+
+    @staticmethod
+    def from_args(args: list[str]) -> "Sweep":
+        """`RECIPE... [--seeds S] [--jobs J] [--out DIR] [--print] [--setting value ...]`."""
+        if not args or {"-h", "--help"} & set(args):
+            print(USAGE)
+            raise SystemExit(0)
+        first = next((i for i, word in enumerate(args) if word.startswith("-")), len(args))
+        names, rest = args[:first], args[first:]
+        if not names:
+            raise UserError("name the recipes first; `gswm sweep --help` shows how")
+        only_print = "--print" in rest
+        ours, settings = taken([word for word in rest if word != "--print"])
+        out = Path(ours.get("--out", "runs"))
+        jobs = [
+            job(name, seed, out, settings)
+            for name in dict.fromkeys(names)
+            for seed in seeds(ours.get("--seeds", "0"))
+        ]
+        return Sweep(tuple(jobs), whole(ours.get("--jobs", "1")), out, only_print)
+
+    def run(self) -> int:
+        """Train all, and print a table; 1 if any failed."""
+        if self.only_print:
+            print("\n".join(shlex.join(job.command) for job in self.jobs))
+            return 0
+        rows = Runs(self.jobs, self.number, tell).run()
+        write_whole(self.out / "sweep.json", (json.dumps(rows, indent=2) + "\n").encode())
+        Console(width=None if sys.stdout.isatty() else 120).print(table(rows))
+        return int(any(row["state"] == "failed" for row in rows))
+
+
+def tell(text: str) -> None:
+    """One line, as it happens."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def taken(args: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The sweep's own settings, and those of the runs."""
+    ours, others, words = {}, [], iter(args)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in OURS:
+            ours[name] = value if equals else next(words, "")
+            if not ours[name]:
+                raise UserError(f"{name} needs a value; `gswm sweep --help` shows how")
+        elif name in ("--seed", "--resume"):
+            raise UserError(f"{name} is not for a sweep: use --seeds, and the same --out to go on")
+        else:
+            others.append(word)
+    return ours, others
+
+
+def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
+    """A run of one recipe with one seed; settings that it has not are refused."""
+    recipe = replace(Train.from_args([name, *settings]).recipe, seed=seed)
+    folder = out / f"{name}-{seed}"
+    train = [sys.executable, "-m", "gswm", "train", name, "--seed", str(seed)]
+    return Job(recipe, folder, [*train, "--out", str(folder), *settings])
+
+
+def seeds(text: str) -> list[int]:
+    """0..4, or 0,2,5, or both."""
+    found: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise UserError(f"--seeds is '{text}'; it must be such as 0..4 or 0,2,5")
+        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return list(dict.fromkeys(found))
+
+
+def whole(text: str) -> int:
+    """How many at once."""
+    if not text.isdigit() or int(text) < 1:
+        raise UserError(f"--jobs is '{text}'; it must be a number from 1 on")
+    return int(text)
+
+
+def table(rows: list[dict[str, Any]]) -> Table:
+    """A line of each run, and of the mean of each recipe's."""
+    made = Table(title="Runs")
+    for name in ("recipe", "seed", "state"):
+        made.add_column(name, no_wrap=True)
+    for name in ("steps", *(name.replace("_", " ") for name in SCORES), "best at", "minutes"):
+        made.add_column(name, justify="right")
+    for name in dict.fromkeys(row["recipe"] for row in rows):
+        group = [row for row in rows if row["recipe"] == name]
+        for row in group:
+            scores = ["" if row[s] is None else f"{row[s]:.4f}" for s in SCORES]
+            best = "" if row["best_step"] is None else f"{row['best_step']:,}"
+            state = row["state"] if row["said"] is None else f"failed: {row['said'][:60]}"
+            cells = (f"{row['steps']:,}", *scores, best, f"{row['minutes']:.1f}")
+            made.add_row(name, str(row["seed"]), state, *cells)
+        if len(group) > 1:
+            means = [spread([row[s] for row in group if row[s] is not None]) for s in SCORES]
+            made.add_row(name, "all", "", "", *means, "", "", end_section=True)
+    return made
+
+
+def spread(values: list[float]) -> str:
+    """Mean ± standard deviation."""
+    if len(values) < 2:
+        return ""
+    return f"{statistics.mean(values):.4f} ± {statistics.stdev(values):.4f}"

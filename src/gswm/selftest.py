@@ -1,0 +1,151 @@
+"""Whether the fast path and the plain path of training are the same function.
+
+Loss and every gradient are compared, of small models of several recipes, on the same video, with
+the same weights and the same noise. What is compared with plain autograd:
+
+    deferred    recurrent weights' gradients in one go
+    compiled    the same, with the recurrent methods compiled
+    captured    the same as deferred, replayed from a CUDA graph
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from gswm.objects import Sizes
+from gswm.recipes import Recipe, build, recipe
+from gswm.train.fast import Backward, Deferred, plain
+from gswm.train.step import WARM_UP, side_stream
+from gswm.world_model import Loss
+
+Path = Literal["deferred", "compiled", "captured"]
+RECIPES = ("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe")
+SIZES = Sizes(what=12, state=20, hidden=24, encoding=28, context=8)
+BATCH, LENGTH, OBJECTS = 3, 4, 4
+LOSS_TOLERANCE = 1e-5
+GRADIENT_TOLERANCE = 1e-3
+"""Of the difference's norm, relative to the gradient's; float32 sums in another order."""
+LEAST = 1e-5
+"""A gradient smaller than this, relative to all gradients together, counts as so large."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far one path is from the plain one, in one recipe."""
+
+    recipe: str
+    path: Path
+    loss: float
+    """Relative difference of the losses."""
+    gradient: float
+    """The largest relative difference of a parameter's gradient."""
+    parameter: str
+    """Whose that is."""
+    missing: tuple[str, ...]
+    """Parameters that have a gradient on one path alone."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are the same but for rounding; a NaN is not."""
+        close = self.loss <= LOSS_TOLERANCE and self.gradient <= GRADIENT_TOLERANCE
+        return close and not self.missing
+
+
+def selftest(
+    device: str | torch.device = "cpu",
+    names: Iterable[str] = RECIPES,
+    paths: Iterable[Path] | None = None,
+) -> Iterator[Comparison]:
+    """Compare all paths of all recipes; those that the device can take if none are named."""
+    device = torch.device(device)
+    on_gpu: tuple[Path, ...] = ("deferred", "captured", "compiled")
+    chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
+    for name in names:
+        for path in chosen:
+            with exact():
+                yield compare(small(recipe(name)), path, device)
+
+
+def small(chosen: Recipe) -> Recipe:
+    """The recipe, at sizes at which it takes no time."""
+    schedule = replace(chosen.model.schedule, lengths=((0, LENGTH),), background_only=0)
+    model = replace(chosen.model, sizes=SIZES, num_objects=OBJECTS, schedule=schedule)
+    return replace(chosen, model=model)
+
+
+def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
+    """One path with the plain one."""
+    torch.manual_seed(0)
+    model = build(chosen).to(device)
+    size = chosen.model.image_size
+    generator = torch.Generator().manual_seed(0)
+    video = torch.rand((BATCH, LENGTH, 3, size, size), generator=generator).to(device)
+    stage = model.stage(0)
+    noise = model.noise(BATCH, stage, torch.Generator(device).manual_seed(0))
+    clock = torch.zeros((), dtype=torch.int64, device=device)
+
+    def run(backward: Backward, of: Any) -> Loss:
+        of.zero_grad(set_to_none=True)
+        return backward(lambda: of.loss(video, noise, clock, stage))
+
+    other = deepcopy(model)
+    want = result(model, run(plain, model))
+    deferred = Deferred(other, compiled=path == "compiled")
+    got = captured(partial(run, deferred, other)) if path == "captured" else run(deferred, other)
+    return difference(chosen.name, path, want, result(other, got))
+
+
+def captured(step: Callable[[], Loss]) -> Loss:
+    """The loss of a step that is replayed; its gradients are where the step leaves them."""
+    for _ in range(WARM_UP):
+        with side_stream():
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    graph.replay()
+    torch.cuda.synchronize()
+    return loss
+
+
+def result(model: Any, loss: Loss) -> dict[str, Tensor]:
+    """The loss and all gradients, by name."""
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    values = {"": loss.total, **gradients}
+    return {name: value.detach().double().cpu() for name, value in values.items()}
+
+
+def difference(
+    name: str, path: Path, want: dict[str, Tensor], got: dict[str, Tensor]
+) -> Comparison:
+    """How far `got` is from what the plain path gives."""
+    both = [key for key in want if key and key in got]
+    least = LEAST * float(torch.stack([want[key].norm() for key in both]).norm())
+    far = {
+        key: float((got[key] - want[key]).norm()) / max(float(want[key].norm()), least)
+        for key in both
+    }
+    worst = max(far, key=lambda key: (far[key] != far[key], far[key]))
+    loss = abs(float((got[""] - want[""]) / want[""]))
+    return Comparison(name, path, loss, far[worst], worst, tuple(sorted(want.keys() ^ got.keys())))
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """Products in full float32; as before afterwards."""
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = False
+        yield
+    finally:
+        for backend, was in zip(backends, before, strict=True):
+            backend.allow_tf32 = was

@@ -1,0 +1,209 @@
+"""Many runs at once, each a process of its own; on one GPU they share it by MPS where there is it.
+
+A run that has ended is not started again, and one that has not goes on from its checkpoint. A run
+that fails does not stop the others. Ctrl-C and SIGTERM have every run save and end; a second one
+ends them at once.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import torch
+
+from gswm.errors import UserError
+from gswm.recipes import Recipe
+from gswm.train.folder import RunFolder
+from gswm.weights import read_header
+
+State = Literal["finished", "stopped", "failed"]
+Tell = Callable[[str], None]
+POLL = 0.1
+"""Seconds between two looks at the processes."""
+MPS = "nvidia-cuda-mps-control"
+SCORES = ("strict_error", "center_error")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run."""
+
+    recipe: Recipe
+    folder: Path
+    command: Sequence[str]
+    """What trains it, or has it go on."""
+
+    @property
+    def log(self) -> Path:
+        """What the process says, beside the run's folder."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    def is_finished(self) -> bool:
+        """Whether the recipe was trained to its last step."""
+        try:
+            header = read_header(self.folder / "last.safetensors")
+        except UserError:
+            return False
+        return (
+            header["recipe"] == self.recipe and header["about"]["step"] >= self.recipe.train.steps
+        )
+
+
+@dataclass
+class Sweep:
+    """Runs that wait, that go on, and that have ended."""
+
+    jobs: Sequence[Job]
+    number: int
+    """How many go on at once."""
+    tell: Tell
+    running: dict[subprocess.Popen[bytes], Job] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    """The last words of runs that failed, by the name of their folder."""
+    signals: int = 0
+    """How often it was told to stop, and of these how many the runs know of."""
+    passed_on: int = 0
+
+    def run(self) -> list[dict[str, Any]]:
+        """Until all have ended; a row of each."""
+        waiting = [job for job in self.jobs if not job.is_finished()]
+        if done := len(self.jobs) - len(waiting):
+            self.tell(f"{done} of {len(self.jobs)} runs are finished already")
+        with gpu_shared(min(self.number, len(waiting)), self.tell), self.stoppable():
+            while waiting or self.running:
+                if self.signals > self.passed_on:
+                    waiting = []
+                    self.stop()
+                while waiting and len(self.running) < self.number:
+                    self.start(waiting.pop(0))
+                self.look()
+                time.sleep(POLL)
+        return [self.row(job) for job in self.jobs]
+
+    def start(self, job: Job) -> None:
+        """Begin a run, or go on with it; signals from the terminal do not reach it."""
+        job.folder.parent.mkdir(parents=True, exist_ok=True)
+        threads = max(1, (os.cpu_count() or 1) // self.number)
+        env = {"OMP_NUM_THREADS": str(threads), **os.environ}
+        with log_of(job) as log:
+            process = subprocess.Popen(
+                job.command, stdout=log, stderr=log, env=env, start_new_session=True
+            )
+        self.running[process] = job
+        self.tell(f"{job.folder.name} started; it says more in {job.log}")
+
+    def look(self) -> None:
+        """See who has ended."""
+        for process in [each for each in self.running if each.poll() is not None]:
+            job = self.running.pop(process)
+            if process.returncode and not (self.signals and process.returncode < 0):
+                said = last_line(job.log) or f"exit code {process.returncode}"
+                self.failed[job.folder.name] = said
+                self.tell(f"{job.folder.name} failed: {said}")
+            else:
+                self.tell(f"{job.folder.name} {self.state(job)}")
+
+    def state(self, job: Job) -> State:
+        """How far a run came."""
+        if job.folder.name in self.failed:
+            return "failed"
+        return "finished" if job.is_finished() else "stopped"
+
+    def row(self, job: Job) -> dict[str, Any]:
+        """What came of a run."""
+        lines = RunFolder(job.folder).read_metrics()
+        key = f"validation_{SCORES[0]}"
+        scored = [line for line in lines if line.get(key) is not None]
+        best = min(scored, key=lambda line: line[key]) if scored else {}
+        saved = [int(path.name) for path in job.folder.glob("checkpoints/[0-9]*")]
+        return {
+            "recipe": job.recipe.name,
+            "seed": job.recipe.seed,
+            "state": self.state(job),
+            "steps": max([0, *saved, *(line["step"] for line in lines)]),
+            "minutes": max((line["minutes"] for line in lines), default=0.0),
+            "best_step": best.get("step"),
+            **{name: best.get(f"validation_{name}") for name in SCORES},
+            "folder": str(job.folder),
+            "said": self.failed.get(job.folder.name),
+        }
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """While Ctrl-C and SIGTERM are passed on to the runs."""
+        which = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(each, self.hear) for each in which]
+        try:
+            yield
+        finally:
+            for process in self.running:  # where something went wrong here
+                process.terminate()
+                process.wait()
+            for each, old in zip(which, before, strict=True):
+                signal.signal(each, old)
+
+    def hear(self, *_: Any) -> None:
+        """Take note of a signal."""
+        self.signals += 1
+
+    def stop(self) -> None:
+        """Have all runs save and end, or, the second time, end."""
+        at_once, self.passed_on = self.signals > 1, self.signals
+        if not at_once:
+            self.tell("stopping: each run saves a checkpoint; the same command goes on later")
+        for process in self.running:
+            process.kill() if at_once else process.terminate()
+
+
+def log_of(job: Job) -> TextIO:
+    """Where to add what a run says."""
+    try:
+        return job.log.open("a")
+    except OSError as error:
+        raise UserError(f"cannot write {job.log}: {error.strerror}") from error
+
+
+def last_line(log: Path) -> str:
+    """The last thing that a run said."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("gswm: ") if lines else ""
+
+
+@contextmanager
+def gpu_shared(number: int, tell: Tell) -> Iterator[None]:
+    """While several processes use a GPU: under MPS, where it is installed and not there yet."""
+    control = shutil.which(MPS)
+    if number < 2 or control is None or not torch.cuda.is_available():
+        yield
+        return
+    if ask_mps(control, "get_server_list"):
+        tell("MPS is running already")
+        yield
+        return
+    if subprocess.run([control, "-d"], capture_output=True).returncode:
+        tell("MPS does not start here: the runs take turns on the GPU")
+        yield
+        return
+    tell("MPS started: the runs share the GPU")
+    try:
+        yield
+    finally:
+        ask_mps(control, "quit")
+
+
+def ask_mps(control: str, command: str) -> bool:
+    """Whether there is an MPS daemon that takes the command."""
+    try:
+        asked = subprocess.run(
+            [control], input=f"{command}\n".encode(), capture_output=True, timeout=20
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return asked.returncode == 0

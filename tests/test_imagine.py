@@ -1,0 +1,144 @@
+"""`gswm imagine` and `gswm track`: from a model and a video to pictures and a table."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tiny import SIZES
+
+from gswm import weights
+from gswm.cli import main
+from gswm.data import picture_files
+from gswm.recipes import build, recipe
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Weights of a small model that nobody trained, but that sees objects everywhere."""
+    small = recipe("single-ball")
+    small = replace(small, model=replace(small.model, sizes=SIZES))
+    torch.manual_seed(0)
+    untrained = build(small)
+    with torch.no_grad():
+        for presence in ("discovery.mlp_disc", "propagation.latent.mlp_att"):
+            untrained.get_parameter(f"{presence}.4.bias")[0] = 9.0
+    file = tmp_path_factory.mktemp("model") / "small.safetensors"
+    weights.save(file, untrained, small)
+    return str(file)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A video of one's own: a folder of images, wider than high."""
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    for i in range(4):
+        picture = np.zeros((48, 80, 3), np.uint8)
+        picture[10:30, 20 + 4 * i : 40 + 4 * i] = 255
+        Image.fromarray(picture).save(frames / f"{i}.png")
+    return frames
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_an_episode_of_the_models_own_world_is_imagined(model: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["imagine", model, "--futures", "2", "--out", str(out), "--scale", "1"]) == 0
+    names = ["imagined.gif", "imagined.mp4", "imagined.png", "states.csv"]
+    assert sorted(file.name for file in out.iterdir()) == names
+    with Image.open(out / "imagined.gif") as moving:
+        assert moving.n_frames == 9
+    for row in rows(out / "states.csv"):
+        assert (int(row["future"]) == -1) == (int(row["frame"]) < 5)
+
+
+def test_a_video_of_ones_own_goes_on_beyond_its_end(
+    model: str, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    settings = ["--given", "2", "--steps", "4", "--futures", "1", "--no-mp4", "--out", str(out)]
+    assert main(["imagine", model, "--video", str(folder), *settings]) == 0
+    assert not (out / "imagined.mp4").exists()
+    with Image.open(out / "imagined.gif") as moving:
+        assert moving.n_frames == 6
+
+
+def test_means_have_one_future_and_samples_depend_on_the_seed(model: str, tmp_path: Path) -> None:
+    def table(name: str, *settings: str) -> list[dict[str, str]]:
+        out = tmp_path / name
+        common = ["--no-mp4", "--scale", "1", "--futures", "2", "--out", str(out)]
+        assert main(["imagine", model, *common, *settings]) == 0
+        return rows(out / "states.csv")
+
+    first = table("first")
+    assert {row["future"] for row in first} == {"-1", "0", "1"}
+    assert first == table("again")
+    assert first != table("other", "--seed", "1")
+    assert {row["future"] for row in table("means", "--no-sample")} == {"-1", "0"}
+
+
+@pytest.mark.parametrize("source", ["world", "folder", "gif"])
+@pytest.mark.parametrize("picture", ["seen.png", "seen.gif"])
+def test_objects_of_a_video_are_tracked(
+    source: str,
+    picture: str,
+    model: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out, seen = tmp_path / "out" / "states.csv", tmp_path / "out" / picture
+    named = {"world": "single-ball", "folder": str(folder), "gif": str(tmp_path / "own.gif")}
+    if source == "gif":
+        gray = np.arange(4, dtype=np.uint8)[:, None, None, None] * 50
+        picture_files.save_video(tmp_path / "own.gif", np.tile(gray, (1, 64, 64, 3)))
+    settings = ["--model", model, "--frames", "3", "--out", str(out), "--picture", str(seen)]
+    assert main(["track", named[source], *settings]) == 0
+    assert "in 3 frames" in capsys.readouterr().out
+    assert {int(row["frame"]) for row in rows(out)} <= {0, 1, 2}
+    with Image.open(seen) as image:
+        assert getattr(image, "n_frames", 1) == (3 if picture.endswith("gif") else 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["imagine", "MODEL", "--world", "maze", "--video", "x.mp4"], "one of the two"),
+        (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
+        (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
+        (["imagine", "MODEL", "--given", "30"], "given must be from 1 to the video's 9 frames"),
+        (["imagine", "MODEL", "--episode", "-1"], "--episode is -1"),
+        (["imagine", "nothing", "--world", "maze"], "'nothing' is no run"),
+        (["track", "nowhere", "--model", "MODEL"], "there is no video nowhere"),
+        (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(
+    settings: list[str],
+    said: str,
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([model if word == "MODEL" else word for word in settings]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert len(message.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_video_is_one_line(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.mp4").write_bytes(b"no video at all")
+    assert main(["track", str(tmp_path / "bad.mp4"), "--model", model]) == 2
+    assert "cannot be decoded" in capsys.readouterr().err

@@ -1,0 +1,87 @@
+"""`gswm selftest`: it passes when the paths agree, and says where they do not."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from gswm.cli import main
+from gswm.selftest import Comparison, difference, selftest
+from gswm.train.fast import Method
+
+ONE = ["selftest", "--device", "cpu", "--recipes", "single-ball"]
+
+
+@pytest.mark.parametrize("name", ["two-layer", "maze"])
+def test_the_fast_path_gives_the_gradients_of_the_plain_one(name: str) -> None:
+    (found,) = selftest("cpu", [name])
+    assert found.agrees
+    assert found.path == "deferred"
+    assert found.loss < 1e-6
+    assert found.gradient < 1e-4
+
+
+def test_agreement_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(ONE) == 0
+    assert "all 1 agree" in capsys.readouterr().out
+
+
+def test_a_wrong_gradient_is_one_line_and_exit_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = Method.finish
+
+    def wrong(method: Method) -> None:
+        right(method)
+        for param in method.whole.__self__.parameters():
+            if param.grad is not None:
+                param.grad *= 1.01
+
+    monkeypatch.setattr(Method, "finish", wrong)
+    assert main(ONE) == 1
+    said = capsys.readouterr()
+    assert "DIFFERS" in said.out
+    assert said.err.startswith("gswm: 1 of 1 disagree: single-ball, deferred: loss by")
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_gradient_that_is_forgotten_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Method, "finish", lambda method: method.calls.clear())
+    assert main(ONE) == 1
+    assert "has a gradient on one of them alone" in capsys.readouterr().err
+
+
+def compared(got: Tensor, loss: float = 2.0) -> Comparison:
+    want = {"": torch.tensor(2.0), "small": torch.full((2,), 1e-9), "large": torch.ones(3)}
+    values = {"": torch.tensor(loss), "small": want["small"], "large": got}
+    return difference("x", "deferred", want, values)
+
+
+def test_rounding_agrees_and_more_does_not() -> None:
+    assert compared(torch.ones(3)).agrees
+    assert compared(torch.ones(3) + 1e-5).agrees
+    assert not compared(torch.ones(3) + 1e-2).agrees
+    assert compared(torch.ones(3) + 1e-2).parameter == "large"
+    assert not compared(torch.ones(3), loss=2.001).agrees
+
+
+def test_what_is_no_number_does_not_agree() -> None:
+    nan = compared(torch.tensor([1.0, float("nan"), 1.0]))
+    assert not nan.agrees
+    assert nan.parameter == "large"
+    assert not compared(torch.ones(3), loss=float("nan")).agrees
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["--recipes", "nothing"], "there is no recipe 'nothing'"),
+        (["--paths", "captured"], "on a GPU alone"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    settings: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ONE[:3], *settings]) == 2
+    assert said in capsys.readouterr().err

@@ -26,7 +26,7 @@ class Imagine:
     """Settings of `gswm imagine`."""
 
     model: Annotated[Positional[str], arg(metavar="NAME|RUN|WEIGHTS")]
-    """A trained model: a run's folder, or a file of weights."""
+    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
     world: str | None = None
     """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
     video: Path | None = None
@@ -105,7 +105,7 @@ class Track:
     source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
     """A video, a folder of images, an HDF5 file, or a world by its name."""
     model: str
-    """A trained model: a run's folder, or a file of weights."""
+    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
     out: Path = Path("states.csv")
     """The table: one row per object and frame."""
     picture: Path | None = None

@@ -69,7 +69,7 @@ class Balls:
         for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes)):
             start = self.start(seeds)
             path = self.path(start, device)
-            for i in range(0, len(seeds), step := max(1, memory // 2 // video_bytes)):
+            for i in range(0, len(seeds), step := max(1, memory // 4 // video_bytes)):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
                 yield Episodes(self.video(truth, memory // 4), truth)

@@ -35,7 +35,7 @@ def test_figures_of_a_world_are_printed_and_written(
     ("settings", "said"),
     [
         (["--worlds", "nowhere"], "there is no world 'nowhere'"),
-        (["--json", "/no/such/folder/x.json"], "cannot write /no/such/folder/x.json"),
+        (["--json", "/dev/null/x.json"], "cannot write /dev/null/x.json"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -1,7 +1,6 @@
 """`gswm bench ...`: figures of speed."""
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gswm.errors import UserError
+from gswm.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Data:
         for way, rate in figures["windows_per_second"].items():
             console.print(f"{way:<16} {rate:>12,.0f} windows of 20 frames a second")
         if self.json is not None:
-            write(self.json, json.dumps(figures, indent=2) + "\n")
+            write_whole(self.json, (json.dumps(figures, indent=2) + "\n").encode())
             console.print(f"wrote {self.json}")
 
 
@@ -95,7 +95,7 @@ class Train:
             ways = f"{row['given']} frames given, {row['steps']} imagined, batch {row['batch']}"
             console.print(f"{ways}: {row['ms']:,.0f} ms{theirs}")
         if self.json is not None:
-            write(self.json, json.dumps(figures, indent=2) + "\n")
+            write_whole(self.json, (json.dumps(figures, indent=2) + "\n").encode())
             console.print(f"wrote {self.json}")
 
 
@@ -142,14 +142,3 @@ def shown(number: float | None) -> str:
     if number is None:
         return ""
     return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
-
-
-def write(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error.strerror}") from error

@@ -1,7 +1,6 @@
 """`gswm eval`."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import protocol, usual
+from gswm.files import write_whole
 from gswm.weights import find, load, read_header
 from gswm.world_model import WorldModel
 
@@ -68,7 +68,9 @@ class Evaluate:
         data = {"world": world, "split": split}
         stamp = {"gswm": gswm.__version__, "device": device.type}
         if self.json is not None:
-            write(self.json, {"model": about, "data": data, **stamp, **result.to_json()})
+            report = {"model": about, "data": data, **stamp, **result.to_json()}
+            text = json.dumps(report, indent=1, allow_nan=False) + "\n"
+            write_whole(self.json, text.encode())
         print(table(result, world, split))
 
 
@@ -95,7 +97,7 @@ def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]
 
 def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:
     """The first `n` episodes of a split, or all of it, some at a time."""
-    if not is_file(world):
+    if not hdf5.is_name_of_file(world):
         source = worlds.world(world)
         chosen = source.splits[split]
         yield from source.episodes(chosen.seed, n or chosen.episodes, memory=MEMORY)
@@ -106,30 +108,12 @@ def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episode
             yield file.read(which[start : start + CHUNK])
 
 
-def is_file(world: str) -> bool:
-    """Whether a world is a file, and not a name."""
-    return Path(world).suffix in (".hdf5", ".h5")
-
-
 def world_of(world: str) -> str:
     """The name of a world, or of the one that is in a file; its layout where it does not say."""
-    if not is_file(world):
+    if not hdf5.is_name_of_file(world):
         return world
     with hdf5.open_file(world) as file:
         return str(file.attributes.get("world", file.layout))
-
-
-def write(path: Path, report: dict[str, Any]) -> None:
-    """The file, whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
-        os.replace(part, path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def table(result: Result, world: str, split: str) -> str:

@@ -293,3 +293,8 @@ def _version() -> str:
         return version("gswm")
     except PackageNotFoundError:
         return "unknown"
+
+
+def is_name_of_file(name: str) -> bool:
+    """Whether data are a file, and not a world."""
+    return Path(name).suffix in (".hdf5", ".h5")

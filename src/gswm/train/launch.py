@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gswm.data.episode import Episodes
-from gswm.data.hdf5 import open_file
+from gswm.data.hdf5 import is_name_of_file, open_file
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
 from gswm.data.worlds import world
@@ -80,7 +80,7 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
     """The recipe's windows."""
     data, longest = recipe.data, max(length for _, length in recipe.model.schedule.lengths)
     source, episodes = data.world, data.episodes
-    if is_file(data.world):
+    if is_name_of_file(data.world):
         with open_file(data.world) as file:
             there = len(file.of_split("train" if file.splits is not None else None))
             episodes = min(episodes, there)
@@ -125,7 +125,7 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     data, number = recipe.data, recipe.train.validation_episodes
     if number < 1:
         return None, "it is switched off"
-    if is_file(data.world):
+    if is_name_of_file(data.world):
         with open_file(data.world) as file:
             if file.splits is None or "val" not in file.splits:
                 return None, f"{data.world} has no videos to validate on"
@@ -160,8 +160,3 @@ def draw(folder: Path, model: Any, episodes: Episodes, given: int, steps: int) -
         pictures.write(folder, model, episodes, given, steps)
     except (OSError, UserError) as error:
         print(f"no pictures of this validation: {error}", file=sys.stderr)
-
-
-def is_file(name: str) -> bool:
-    """Whether data are a file, and not a world."""
-    return Path(name).suffix in (".hdf5", ".h5")

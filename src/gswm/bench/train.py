@@ -18,8 +18,8 @@ from gswm.bench.data import host_bytes
 from gswm.data.resident import Resident
 from gswm.data.windows import Windows
 from gswm.errors import UserError
-from gswm.model.schedule import Schedule
 from gswm.recipes import Recipe, build, recipe
+from gswm.schedule import Schedule
 from gswm.train.distributed import Processes
 from gswm.train.fast import Deferred, plain
 from gswm.train.step import WARM_UP, Trainee

@@ -22,11 +22,11 @@ from gswm.model.propagation import (
     PropagationNoise,
 )
 from gswm.model.rendering import Renderer
-from gswm.model.schedule import Schedule, Stage
 from gswm.networks import GlimpseDecoder, Trunk
 from gswm.objects import NOBODY, Attributes, Objects, Sizes, select
 from gswm.records import map_tensors, stack
 from gswm.scene import Scene, as_track, repeat
+from gswm.schedule import Schedule, Stage
 from gswm.shapes import Frame, Video
 from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
 

@@ -18,6 +18,8 @@ ORDER = [
     *("schedule", "distributions", "geometry", "networks", "objects", "world_model", "scene"),
     *("track_pictures",),
     *("kernels.precision", "kernels.mlp"),
+    *("kernels.sampling", "kernels.compose_triton", "kernels.compose"),
+    *("kernels.crop_triton", "kernels.crop"),
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     "model.gswm",

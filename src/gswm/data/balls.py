@@ -5,6 +5,7 @@ other choices each has one option and draws nothing.
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,7 @@ from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
+from gswm.data.moving import Recycled
 from gswm.data.physics import simulate
 from gswm.data.randomstate import RandomStates
 from gswm.data.sprites import draw
@@ -64,15 +66,19 @@ class Balls:
         memory: int = MEMORY,
     ) -> Iterator[Episodes]:
         """The first `n` episodes of `seed`, or all of them, without end, in chunks."""
+        device = torch.device(device)
         path_bytes = self.num_frames * len(self.layers) * 4 * 8
-        video_bytes = self.num_frames * self.image_size**2 * 3
+        shape = self.num_frames, self.image_size, self.image_size, 3
+        chunk_bytes = memory // (16 if device.type == "cpu" else 4)
+        recycled = Recycled()
         for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes)):
             start = self.start(seeds)
             path = self.path(start, device)
-            for i in range(0, len(seeds), step := max(1, memory // 4 // video_bytes)):
+            for i in range(0, len(seeds), step := max(1, chunk_bytes // math.prod(shape))):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
-                yield Episodes(self.video(truth, memory // 4), truth)
+                out = recycled.bytes((len(positions), *shape), device)
+                yield Episodes(self.video(truth, memory // 4, out), truth)
 
     def start(self, seeds: Int64[np.ndarray, " episode"]) -> Start:
         """What the seeds draw."""
@@ -150,14 +156,18 @@ class Balls:
         )
 
     def video(
-        self, truth: Truth, memory: int = MEMORY
+        self,
+        truth: Truth,
+        memory: int = MEMORY,
+        out: UInt8[Tensor, "episode time height width 3"] | None = None,
     ) -> UInt8[Tensor, "episode time 3 height width"]:
-        """The frames that show `truth`."""
+        """The frames that show `truth`, in `out` or in new memory."""
         positions, sizes, colors = (
             part[:, :, : len(self.layers)].flatten(0, 1)
             for part in (truth.positions, truth.sizes, truth.colors)
         )
-        frames = draw(positions, sizes, colors, self.image_size, memory=memory)
+        out = None if out is None else out.flatten(0, 1)
+        frames = draw(positions, sizes, colors, self.image_size, memory=memory, out=out)
         return frames.unflatten(0, truth.ids.shape[:2])
 
 

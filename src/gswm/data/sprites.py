@@ -15,6 +15,7 @@ pixel comes to lie on a sprite's pixel: α of a window is a weighted sum of four
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +31,7 @@ FULL = 255.001
 """What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
 APART = 4.0
 """Between the knots of two sizes."""
-GROUP, CACHED = 1024, 64
+GROUP, CACHED = 512, 64
 """Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
 
 
@@ -41,16 +42,19 @@ def draw(
     image_size: int,
     background: Float[Tensor, "frame height width 3"] | None = None,
     memory: int = MEMORY,
+    out: UInt8[Tensor, "frame height width 3"] | None = None,
 ) -> UInt8[Tensor, "frame 3 height width"]:
     """One picture a frame; an object of size 0 is not drawn.
 
     Meant for few different sizes: each needs stamps of its own. The pictures lie in memory as
-    (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
+    (frame, height, width, 3): in `out`, or else in new memory. On a GPU, drawing takes about
+    `memory` bytes beside them.
     """
     frames, objects, _ = positions.shape
-    out = new_bytes((frames, image_size, image_size, 3), positions.device)
+    if out is None:
+        out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
-        stamps = make_stamps(sizes)
+        stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
         floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
         on_cpu = positions.device.type == "cpu"
         group = GROUP if on_cpu else max(1, memory // (8 * floats))
@@ -116,10 +120,11 @@ class Stamps:
         return Windows(corner.long(), stamp.flatten(2), weight.flatten(2).float())
 
 
-def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
-    """The stamps of all of `sizes`."""
-    different = sizes.unique()
-    pixel = (2 / SIDE) * different.cpu().clamp_min(1e-6)
+@lru_cache(maxsize=8)
+def make_stamps(sizes: tuple[float, ...], device: torch.device) -> Stamps:
+    """The stamps of all of `sizes`, which rise."""
+    different = torch.tensor(sizes, dtype=torch.float64)
+    pixel = (2 / SIDE) * different.clamp_min(1e-6)
     index = torch.arange(SIDE + 2, dtype=torch.float64)
     meets = [((p * index) % 1).round(decimals=12).tolist() for p in pixel]
     places = [sorted({0.0, 1.0, *row}) for row in meets]
@@ -135,8 +140,7 @@ def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
     alpha = torch.einsum("skyi,ij,slxj->sklyx", weight, sprite, weight)
     table = alpha.flatten(0, 2).flatten(1).repeat_interleave(3, 1).float()
     knots += APART * torch.arange(len(knots))[:, None]
-    device = sizes.device
-    return Stamps(width, different, knots.to(device), table.to(device))
+    return Stamps(width, different.to(device), knots.to(device), table.to(device))
 
 
 def blend(
@@ -156,16 +160,19 @@ def blend(
     x, y = (corner + margin).unbind(-1)
     at = ((torch.arange(frames, device=out.device) % step) * side + y) * side + x
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
-    canvas = torch.empty(step, side, side, 3, device=out.device)
+    canvas = torch.zeros(step, side, side, 3, device=out.device)
+    black = canvas.new_zeros(1, width, 3 * width)
     every, picture = every_window(canvas, width), canvas[:, inner, inner]
     first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
     for start in range(0, frames, step):
         part = slice(start, start + step)
         bottom = out[part]
         count = objects * len(bottom)
-        canvas.zero_()
         if background is not None:
             picture[: len(bottom)] = background[part] * FULL
+        elif start:
+            painted = at[:, start - step : start].reshape(-1)
+            put(every, painted, black.expand(len(painted), -1, -1))
         alpha = F.embedding_bag(
             windows.stamps[:, part].reshape(-1),
             stamps.table,

@@ -64,14 +64,15 @@ class Balls:
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
-        """The first `n` episodes of `seed`, or all of them, without end, in chunks."""
+        """See `World`."""
         device = torch.device(device)
         path_bytes = self.num_frames * len(self.layers) * 4 * 8
         shape = self.num_frames, self.image_size, self.image_size, 3
         chunk_bytes = memory // (16 if device.type == "cpu" else 4)
         recycled = Recycled()
-        for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes)):
+        for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes), first):
             start = self.start(seeds)
             path = self.path(start, device)
             for i in range(0, len(seeds), step := max(1, chunk_bytes // math.prod(shape))):
@@ -171,9 +172,12 @@ class Balls:
         return frames.unflatten(0, truth.ids.shape[:2])
 
 
-def episode_seeds(seed: int, n: int | None, step: int) -> Iterator[Int64[np.ndarray, " episode"]]:
-    """The seeds of the first `n` episodes, or of all, `step` at a time."""
+def episode_seeds(
+    seed: int, n: int | None, step: int, first: int = 0
+) -> Iterator[Int64[np.ndarray, " episode"]]:
+    """The seeds of `n` episodes from number `first` on, or of all, `step` at a time."""
     state = np.random.RandomState(seed)
+    state.randint(0, 2**32 - 1, size=first, dtype=np.int64)
     left = itertools.count(n, -step) if n is not None else itertools.repeat(step)
     for count in itertools.takewhile(lambda left: left > 0, left):
         yield state.randint(0, 2**32 - 1, size=min(step, count), dtype=np.int64)

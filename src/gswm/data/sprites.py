@@ -180,7 +180,8 @@ def blend(
             mode="sum",
             per_sample_weights=windows.weights[:, part].reshape(-1),
         ).view(objects, -1, width, 3 * width)
-        for where, color, cover in zip(at[:, part], paint[:, part], alpha, strict=True):
-            below = take(every, where)
-            put(every, where, torch.lerp(below, color, cover, out=below))
+        for i, cover in enumerate(alpha):
+            where, on_black = at[i, part], i == 0 and background is None
+            below = black if on_black else take(every, where)
+            put(every, where, torch.lerp(below, paint[i, part], cover, out=cover))
         truncate(picture[: len(bottom)], bottom)

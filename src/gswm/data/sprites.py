@@ -23,7 +23,7 @@ from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.moving import every_window, new_bytes, put, take, truncate
-from gswm.data.threads import in_threads
+from gswm.data.threads import in_threads, shares
 from gswm.data.world import MEMORY
 
 SIDE = 17
@@ -31,7 +31,7 @@ FULL = 255.001
 """What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
 APART = 4.0
 """Between the knots of two sizes."""
-GROUP, CACHED = 512, 64
+GROUP, CACHED = 1024, 64
 """Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
 
 
@@ -57,7 +57,7 @@ def draw(
         stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
         floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
         on_cpu = positions.device.type == "cpu"
-        group = GROUP if on_cpu else max(1, memory // (8 * floats))
+        group = shares(frames, GROUP) if on_cpu else max(1, memory // (8 * floats))
 
         def paint(start: int) -> None:
             part = slice(start, start + group)
@@ -160,19 +160,16 @@ def blend(
     x, y = (corner + margin).unbind(-1)
     at = ((torch.arange(frames, device=out.device) % step) * side + y) * side + x
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
-    canvas = torch.zeros(step, side, side, 3, device=out.device)
-    black = canvas.new_zeros(1, width, 3 * width)
+    canvas = torch.empty(step, side, side, 3, device=out.device)
     every, picture = every_window(canvas, width), canvas[:, inner, inner]
     first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
     for start in range(0, frames, step):
         part = slice(start, start + step)
         bottom = out[part]
         count = objects * len(bottom)
+        canvas.zero_()
         if background is not None:
             picture[: len(bottom)] = background[part] * FULL
-        elif start:
-            painted = at[:, start - step : start].reshape(-1)
-            put(every, painted, black.expand(len(painted), -1, -1))
         alpha = F.embedding_bag(
             windows.stamps[:, part].reshape(-1),
             stamps.table,
@@ -180,8 +177,7 @@ def blend(
             mode="sum",
             per_sample_weights=windows.weights[:, part].reshape(-1),
         ).view(objects, -1, width, 3 * width)
-        for i, cover in enumerate(alpha):
-            where, on_black = at[i, part], i == 0 and background is None
-            below = black if on_black else take(every, where)
-            put(every, where, torch.lerp(below, paint[i, part], cover, out=cover))
+        for where, color, cover in zip(at[:, part], paint[:, part], alpha, strict=True):
+            below = take(every, where)
+            put(every, where, torch.lerp(below, color, cover, out=below))
         truncate(picture[: len(bottom)], bottom)

@@ -37,7 +37,7 @@ ORDER = [
     ),
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
     *("train.trackers", "train.pictures", "train.launch"),
-    *("train.sweep", "selftest", "bench.data", "bench.train"),
+    *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train"),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
     *("commands.demo", "commands.evaluate", "commands.export", "commands.weights"),
     *("commands.imagine", "commands.selftest", "commands.sweep"),

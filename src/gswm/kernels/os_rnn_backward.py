@@ -118,7 +118,7 @@ def os_rnn_backward(
     nothing = tl.zeros([slots, hidden], tl.float32)
     d_x, of_h = two_products(
         *(nothing, nothing, work, pitch, weights + lstm_out, 2 * hidden, hidden, count),
-        *(4 * hidden, hidden, slots, hidden, hidden, block, stages, precision),
+        *(4 * hidden, hidden, slots, hidden, hidden, 2 * block, stages, precision),
     )
     write(work + at_x, pitch, k, count, in_hidden, d_x)
 
@@ -157,7 +157,8 @@ def os_rnn_backward(
     pair_k, pair_j = pair % slots, pair // slots
     some = tl.arange(0, together)
     of_k = tl.zeros([slots, e], tl.float32)
-    there, back = matrix(square_t + 2 * e * e, e, e, e), matrix(square + 2 * e * e, e, e, e)
+    there = tl.trans(matrix(square + 2 * e * e, e, e, e))
+    back = tl.trans(matrix(square_t + 2 * e * e, e, e, e))
     bias_2 = tl.load(bias + 2 * e)
     for start in tl.range(0, count, together, num_stages=1):
         j = start + pair_j
@@ -180,7 +181,8 @@ def os_rnn_backward(
 
     # MLP_weight of all pairs.
     of_k = tl.zeros([slots, e], tl.float32)
-    there, back = matrix(square_t + 4 * e * e, e, e, e), matrix(square + 4 * e * e, e, e, e)
+    there = tl.trans(matrix(square + 4 * e * e, e, e, e))
+    back = tl.trans(matrix(square_t + 4 * e * e, e, e, e))
     bias_2, last = tl.load(bias + 4 * e), tl.load(weights + logit + in_e)
     for start in tl.range(0, count, together, num_stages=1):
         j = start + pair_j
@@ -208,11 +210,11 @@ def os_rnn_backward(
     d_u = tl.zeros([slots, own_columns], tl.float32)
     d_u = product(
         *(d_u, work + at_x, pitch, os, os_width, count),
-        *(hidden, wide, slots, own_columns, block, stages, precision),
+        *(hidden, wide, slots, own_columns, 2 * block, stages, precision),
     )
     d_u, of_h = two_products(
         *(d_u, of_h, work + at_first, pitch, weights + first_out, wide + hidden, wide, count),
-        *(5 * e, wide, slots, own_columns, hidden, block, stages, precision),
+        *(5 * e, wide, slots, own_columns, hidden, 2 * block, stages, precision),
     )
     write(d_h, hidden, k, count, in_hidden, of_h)
     columns = tl.arange(0, own_columns)

@@ -101,7 +101,8 @@ def os_rnn_forward(
     pair = tl.arange(0, together * slots)
     pair_k, pair_j = pair % slots, pair // slots
     last = tl.load(weights + logit + in_e)
-    weight_2, bias_2 = matrix(square + 4 * e * e, e, e, e), tl.load(bias + 4 * e)
+    weight_2 = tl.trans(matrix(weights + square_out + 4 * e * e, e, e, e))
+    bias_2 = tl.load(bias + 4 * e)
     for start in tl.range(0, count, together, num_stages=1):
         j = start + pair_j
         one = read(saved + 2 * e, stride, pair_k, count, in_e)
@@ -127,14 +128,15 @@ def os_rnn_forward(
 
     # MLP_rel of all pairs; its last layer after the sum over j.
     heard = tl.zeros([slots, e], tl.float32)
-    rel_2, bias_2 = matrix(square + 2 * e * e, e, e, e), tl.load(bias + 2 * e)
+    rel_2 = tl.trans(matrix(weights + square_out + 2 * e * e, e, e, e))
+    bias_2 = tl.load(bias + 2 * e)
     for start in tl.range(0, count, together, num_stages=1):
         j = start + pair_j
         one = read(saved, stride, pair_k, count, in_e)
         one += read(saved + e, stride, j, count, in_e)
         two = tl.dot(celu(one), rel_2, input_precision=precision) + bias_2[None, :]
-        places = saved + pair_k * stride + at_p + j
-        share = tl.load(places, mask=(pair_k < count) & (j < count), other=0.0)
+        both = (pair_k < count) & (j < count)
+        share = tl.load(saved + pair_k * stride + at_p + j, mask=both, other=0.0)
         said = tl.reshape(celu(two) * share[:, None], [together, slots, e])
         heard += tl.sum(said, axis=0)
     write(saved + 6 * e, stride, k, count, in_e, heard)
@@ -147,12 +149,12 @@ def os_rnn_forward(
     x = tl.zeros([slots, hidden], tl.float32) + tl.load(weights + os_bias + in_hidden)[None, :]
     x = product(
         *(x, own, num_own, os, hidden, count),
-        *(num_own, hidden, slots, hidden, block, stages, precision),
+        *(num_own, hidden, slots, hidden, 4 * block, stages, precision),
     )
     if num_ctx > 0:
         x = product(
             *(x, e_ctx, num_ctx, os + num_own * hidden, hidden, count),
-            *(num_ctx, hidden, slots, hidden, block, stages, precision),
+            *(num_ctx, hidden, slots, hidden, 4 * block, stages, precision),
         )
     of_rel = matrix(os + (num_own + num_ctx) * hidden, hidden, e, hidden)
     x = tl.dot(e_rel, of_rel, x, input_precision=precision)

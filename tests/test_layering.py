@@ -18,6 +18,8 @@ ORDER = [
     *("schedule", "distributions", "geometry", "networks", "objects", "world_model", "scene"),
     *("track_pictures",),
     *("kernels.precision", "kernels.mlp"),
+    *("kernels.tiles", "kernels.os_rnn_weights", "kernels.os_rnn_forward"),
+    *("kernels.os_rnn_backward", "kernels.os_rnn"),
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     "model.gswm",

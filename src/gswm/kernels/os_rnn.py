@@ -14,7 +14,7 @@ from gswm.kernels.os_rnn_weights import OSRNNWeights, aligned, offsets
 from gswm.shapes import Scalars
 
 BLOCK, STAGES, WARPS = 16, 4, 8
-PAIRS = 64
+PAIRS, PAIRS_BACKWARD = 64, 64
 """Rows of a product of pairs."""
 
 States = Float[Tensor, "2 batch object hidden"]
@@ -29,7 +29,7 @@ def os_rnn(
     weights: OSRNNWeights,
     precision: str = "tf32",
 ) -> tuple[States, States]:
-    """h and c of the next frame; `own` is [o, z_state], and `e_ctx` may have no columns."""
+    """The next h and c; `own` is [o, z_state], and `e_ctx` may have no columns."""
     out = forward(own, e_ctx, pres, h, c, weights.values, weights.e, precision)
     return out[0], out[1]
 
@@ -45,7 +45,7 @@ def forward(
     e: int,
     precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """h, c and what the backward pass needs."""
+    """New h and c, and what the backward pass needs."""
     from gswm.kernels.os_rnn_forward import os_rnn_forward
 
     h_new, c_new, saved = empty_states(own, e_ctx, pres, h, c, weights, e, precision)
@@ -56,7 +56,7 @@ def forward(
             *(tensor.contiguous() for tensor in (own, e_ctx, pres, h, c)),
             *(weights, h_new, c_new, saved, batch, count),
             *(num_own, num_ctx, hidden, e),
-            **program(count, precision),
+            **program(count, precision, PAIRS),
             **offsets(num_own, num_ctx, hidden, e),
         )
     return h_new, c_new, saved
@@ -106,7 +106,7 @@ def backward(
             *(tensor.contiguous() for tensor in (d_h_new, d_c_new, pres, c)),
             *(c_new, weights, saved, work, d_in, d_h, d_c, batch, count),
             *(num_own, num_ctx, hidden, e, aligned(num_own), power_of_two(num_own)),
-            **program(count, precision),
+            **program(count, precision, PAIRS_BACKWARD),
             **offsets(num_own, num_ctx, hidden, e),
         )
     return d_in, d_h, d_c
@@ -157,16 +157,16 @@ def gradients(
 forward.register_autograd(gradients, setup_context=keep)
 
 
-def program(count: int, precision: str) -> dict[str, Any]:
+def program(count: int, precision: str, pairs: int) -> dict[str, Any]:
     """How a program does its work."""
     rows = slots(count)
     return {
         "slots": rows,
-        "together": max(1, PAIRS // rows),
+        "together": max(1, pairs // rows),
         "block": BLOCK,
         "stages": STAGES,
         "precision": precision,
-        "num_warps": WARPS if rows < PAIRS else 2 * WARPS,
+        "num_warps": WARPS if rows < 64 else 2 * WARPS,
     }
 
 

@@ -18,6 +18,8 @@ once more. Between its steps it leaves in `work`, a row for each object:
     ...    d heard_k · heard_k    1, at the place of 16
 """
 
+from typing import no_type_check
+
 import triton
 import triton.language as tl
 
@@ -34,6 +36,7 @@ from gswm.kernels.tiles import (
 
 
 @triton.jit
+@no_type_check
 def os_rnn_backward(
     d_h_new,
     d_c_new,
@@ -74,7 +77,7 @@ def os_rnn_backward(
     lstm_bias: tl.constexpr,
     total: tl.constexpr,
 ):
-    """d [pres, own, e_ctx] of this side, d h and d c."""
+    """Gradients of [pres, own, e_ctx] of this side, of h and of c."""
     element, side = tl.program_id(0), tl.program_id(1)
     objects = (side * batch + element) * count
     stride: tl.constexpr = 7 * e + 5 * hidden + slots

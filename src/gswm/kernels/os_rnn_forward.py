@@ -13,6 +13,8 @@ All of these are before their activations. A pair of objects is a row of a produ
 time and all k: row r is k = r mod slots and j = first + r div slots.
 """
 
+from typing import no_type_check
+
 import triton
 import triton.language as tl
 
@@ -20,6 +22,7 @@ from gswm.kernels.tiles import celu, matrix, product, read, tanh, two_products, 
 
 
 @triton.jit
+@no_type_check
 def os_rnn_forward(
     own,
     e_ctx,
@@ -56,7 +59,7 @@ def os_rnn_forward(
     lstm_bias: tl.constexpr,
     total: tl.constexpr,
 ):
-    """h and c, and what the backward kernel needs."""
+    """States h and c, and what the backward kernel needs."""
     element, side = tl.program_id(0), tl.program_id(1)
     objects = (side * batch + element) * count
     stride: tl.constexpr = 7 * e + 5 * hidden + slots

@@ -78,9 +78,7 @@ class OSRNNWeights:
     def refresh(self) -> None:
         """Take the parameters as they are now, in place."""
         flat = torch.cat([self.zero, *(p.flatten() for p in self.parameters)])
-        torch.addcmul(
-            flat[self.other], flat[self.term], self.sign, out=self.values.view(-1)
-        )
+        torch.addcmul(flat[self.other], flat[self.term], self.sign, out=self.values.view(-1))
 
 
 def row(places: dict[str, Tensor], starts: dict[str, int], num_own: int) -> Tensor:

@@ -14,7 +14,7 @@ from gswm.kernels.os_rnn_weights import OSRNNWeights, aligned, offsets
 from gswm.shapes import Scalars
 
 BLOCK, STAGES, WARPS = 16, 4, 8
-PAIRS, PAIRS_BACKWARD = 64, 64
+PAIRS = 64
 """Rows of a product of pairs."""
 
 States = Float[Tensor, "2 batch object hidden"]
@@ -55,9 +55,9 @@ def forward(
         os_rnn_forward[batch, 2](
             *(tensor.contiguous() for tensor in (own, e_ctx, pres, h, c)),
             *(weights, h_new, c_new, saved, batch, count),
-            *(num_own, num_ctx, hidden, e),
-            **program(count, precision, PAIRS),
+            **{"num_own": num_own, "num_ctx": num_ctx, "hidden": hidden, "e": e},
             **offsets(num_own, num_ctx, hidden, e),
+            **program(count, precision),
         )
     return h_new, c_new, saved
 
@@ -101,13 +101,15 @@ def backward(
     )
     _, batch, count, hidden = c.shape
     work = c.new_empty(2, batch, count, 5 * hidden + 6 * e + slots(count) + 16)
+    pairs = c.new_empty(2, batch, count, count, e)
     with torch.cuda.device_of(c):
         os_rnn_backward[batch, 2](
             *(tensor.contiguous() for tensor in (d_h_new, d_c_new, pres, c)),
-            *(c_new, weights, saved, work, d_in, d_h, d_c, batch, count),
-            *(num_own, num_ctx, hidden, e, aligned(num_own), power_of_two(num_own)),
-            **program(count, precision, PAIRS_BACKWARD),
+            *(c_new, weights, saved, work, pairs, d_in, d_h, d_c, batch, count),
+            **{"num_own": num_own, "num_ctx": num_ctx, "hidden": hidden, "e": e},
+            **{"wide": aligned(num_own), "own_columns": power_of_two(num_own)},
             **offsets(num_own, num_ctx, hidden, e),
+            **program(count, precision),
         )
     return d_in, d_h, d_c
 
@@ -157,12 +159,12 @@ def gradients(
 forward.register_autograd(gradients, setup_context=keep)
 
 
-def program(count: int, precision: str, pairs: int) -> dict[str, Any]:
+def program(count: int, precision: str) -> dict[str, Any]:
     """How a program does its work."""
     rows = slots(count)
     return {
         "slots": rows,
-        "together": max(1, pairs // rows),
+        "together": max(1, PAIRS // rows),
         "block": BLOCK,
         "stages": STAGES,
         "precision": precision,

@@ -7,7 +7,7 @@ With d the gradient of a thing, w_kj = p_kj company_k and heard_k = Σ_j p_kj re
     d logit_kj = p_kj d heard_k · (rel_kj - heard_k)
     d pres_j = Σ_k d logit_kj / pres_j + Σ_{k≠j} d company_k
 
-A program goes through the pairs twice, for MLP_rel and for MLP_weight, and computes their layers
+A program goes through the pairs for MLP_rel and then for MLP_weight, and computes their layers
 once more. Between its steps it leaves in `work`, a row for each object:
 
     0      d of the gates         4 hidden
@@ -16,6 +16,8 @@ once more. Between its steps it leaves in `work`, a row for each object:
     ...    d heard_k              e
     ...    d logit_kj             slots
     ...    d heard_k · heard_k    1, at the place of 16
+
+and in `pairs` the gradient of the second layer, of one of the two networks at a time.
 """
 
 from typing import no_type_check
@@ -37,6 +39,39 @@ from gswm.kernels.tiles import (
 
 @triton.jit
 @no_type_check
+def first_layer(
+    saved,
+    stride,
+    pairs,
+    weights,
+    work,
+    pitch,
+    count: tl.constexpr,
+    e: tl.constexpr,
+    slots: tl.constexpr,
+    together: tl.constexpr,
+    precision: tl.constexpr,
+):
+    """From the second layer of all pairs to the first, of k (column 0) and of j (column e)."""
+    pair, some, in_e = tl.arange(0, together * slots), tl.arange(0, together), tl.arange(0, e)
+    pair_k, pair_j = pair % slots, pair // slots
+    second = tl.trans(matrix(weights, e, e, e))
+    of_k = tl.zeros([slots, e], tl.float32)
+    for start in tl.range(0, count, together, num_stages=1):
+        j = start + pair_j
+        both = (pair_k < count) & (j < count)
+        places = pairs + (j * count + pair_k)[:, None] * e + in_e[None, :]
+        d_two = tl.load(places, mask=both[:, None], other=0.0)
+        one = read(saved, stride, pair_k, count, in_e) + read(saved + e, stride, j, count, in_e)
+        d_one = tl.dot(d_two, second, input_precision=precision) * celu_slope(one)
+        d_pairs = tl.reshape(d_one, [together, slots, e])
+        of_k += tl.sum(d_pairs, axis=0)
+        write(work + e, pitch, start + some, count, in_e, tl.sum(d_pairs, axis=1))
+    write(work, pitch, tl.arange(0, slots), count, in_e, of_k)
+
+
+@triton.jit
+@no_type_check
 def os_rnn_backward(
     d_h_new,
     d_c_new,
@@ -46,6 +81,7 @@ def os_rnn_backward(
     weights,
     saved,
     work,
+    pairs,
     d_in,
     d_h,
     d_c,
@@ -96,6 +132,7 @@ def os_rnn_backward(
     weights += side * total
     saved += objects * stride
     work += objects * pitch
+    pairs += objects * count * e
     d_in += objects * num_in
     d_h += objects * hidden
     k, in_e, in_hidden = tl.arange(0, slots), tl.arange(0, e), tl.arange(0, hidden)
@@ -158,53 +195,50 @@ def os_rnn_backward(
     # MLP_rel of all pairs.
     pair = tl.arange(0, together * slots)
     pair_k, pair_j = pair % slots, pair // slots
-    some = tl.arange(0, together)
-    of_k = tl.zeros([slots, e], tl.float32)
-    there = tl.trans(matrix(square + 2 * e * e, e, e, e))
-    back = tl.trans(matrix(square_t + 2 * e * e, e, e, e))
-    bias_2 = tl.load(bias + 2 * e)
+    second, bias_2 = tl.trans(matrix(square + 2 * e * e, e, e, e)), tl.load(bias + 2 * e)
     for start in tl.range(0, count, together, num_stages=1):
         j = start + pair_j
         both = (pair_k < count) & (j < count)
-        one = read(saved, stride, pair_k, count, in_e)
-        one += read(saved + e, stride, j, count, in_e)
-        two = tl.dot(celu(one), there, input_precision=precision) + bias_2[None, :]
+        one = read(saved, stride, pair_k, count, in_e) + read(saved + e, stride, j, count, in_e)
+        two = tl.dot(celu(one), second, input_precision=precision) + bias_2[None, :]
         p = tl.load(saved + pair_k * stride + at_p + j, mask=both, other=0.0)
-        d_two = read(work + at_heard, pitch, pair_k, count, in_e)
         mean = tl.load(work + pair_k * pitch + at_mean, mask=pair_k < count, other=0.0)
+        d_two = read(work + at_heard, pitch, pair_k, count, in_e)
         d_logit = p * (tl.sum(d_two * celu(two), axis=1) - mean)
         tl.store(work + pair_k * pitch + at_logit + j, d_logit, mask=both)
-        d_two *= p[:, None] * celu_slope(two)
-        d_one = tl.dot(d_two, back, input_precision=precision) * celu_slope(one)
-        d_pairs = tl.reshape(d_one, [together, slots, e])
-        of_k += tl.sum(d_pairs, axis=0)
-        write(work + at_first + e, pitch, start + some, count, in_e, tl.sum(d_pairs, axis=1))
-    write(work + at_first, pitch, k, count, in_e, of_k)
+        places = pairs + (j * count + pair_k)[:, None] * e + in_e[None, :]
+        tl.store(places, d_two * p[:, None] * celu_slope(two), mask=both[:, None])
+    tl.debug_barrier()
+    first_layer(
+        *(saved, stride, pairs, square_t + 2 * e * e, work + at_first, pitch),
+        *(count, e, slots, together, precision),
+    )
     tl.debug_barrier()
 
     # MLP_weight of all pairs.
-    of_k = tl.zeros([slots, e], tl.float32)
-    there = tl.trans(matrix(square + 4 * e * e, e, e, e))
-    back = tl.trans(matrix(square_t + 4 * e * e, e, e, e))
-    bias_2, last = tl.load(bias + 4 * e), tl.load(weights + logit + in_e)
+    second, bias_2 = tl.trans(matrix(square + 4 * e * e, e, e, e)), tl.load(bias + 4 * e)
+    last = tl.load(weights + logit + in_e)
+    weight_1 = saved + 2 * e
     for start in tl.range(0, count, together, num_stages=1):
         j = start + pair_j
-        one = read(saved + 2 * e, stride, pair_k, count, in_e)
-        one += read(saved + 3 * e, stride, j, count, in_e)
-        two = tl.dot(celu(one), there, input_precision=precision) + bias_2[None, :]
-        places = work + pair_k * pitch + at_logit + j
-        d_logit = tl.load(places, mask=(pair_k < count) & (j < count), other=0.0)
+        both = (pair_k < count) & (j < count)
+        one = read(weight_1, stride, pair_k, count, in_e)
+        one += read(weight_1 + e, stride, j, count, in_e)
+        two = tl.dot(celu(one), second, input_precision=precision) + bias_2[None, :]
+        d_logit = tl.load(work + pair_k * pitch + at_logit + j, mask=both, other=0.0)
+        places = pairs + (j * count + pair_k)[:, None] * e + in_e[None, :]
         d_two = d_logit[:, None] * last[None, :] * celu_slope(two)
-        d_one = tl.dot(d_two, back, input_precision=precision) * celu_slope(one)
-        d_pairs = tl.reshape(d_one, [together, slots, e])
-        of_k += tl.sum(d_pairs, axis=0)
-        write(work + at_first + 3 * e, pitch, start + some, count, in_e, tl.sum(d_pairs, axis=1))
-    write(work + at_first + 2 * e, pitch, k, count, in_e, of_k)
+        tl.store(places, d_two, mask=both[:, None])
+    tl.debug_barrier()
+    first_layer(
+        *(weight_1, stride, pairs, square_t + 4 * e * e, work + at_first + 2 * e, pitch),
+        *(count, e, slots, together, precision),
+    )
 
     # Presence, as a weight of the softmax and as company.
-    places = work + k[:, None] * pitch + at_logit + k[None, :]
-    d_logit = tl.load(places, mask=exists[:, None] & exists[None, :], other=0.0)
-    d_pres = tl.where(here >= 1e-30, tl.sum(d_logit, axis=0) / tl.maximum(here, 1e-30), 0.0)
+    at = work + k[:, None] * pitch + at_logit + k[None, :]
+    d_logits = tl.load(at, mask=exists[:, None] & exists[None, :], other=0.0)
+    d_pres = tl.where(here >= 1e-30, tl.sum(d_logits, axis=0) / tl.maximum(here, 1e-30), 0.0)
     d_pres += tl.sum(tl.where(exists, d_company, 0.0), axis=0) - d_company
     tl.store(d_in + k * num_in, d_pres, mask=exists)
     tl.debug_barrier()
@@ -221,5 +255,5 @@ def os_rnn_backward(
     )
     write(d_h, hidden, k, count, in_hidden, of_h)
     columns = tl.arange(0, own_columns)
-    places = d_in + 1 + k[:, None] * num_in + columns[None, :]
-    tl.store(places, d_u, mask=exists[:, None] & (columns < num_own)[None, :])
+    at = d_in + 1 + k[:, None] * num_in + columns[None, :]
+    tl.store(at, d_u, mask=exists[:, None] & (columns < num_own)[None, :])

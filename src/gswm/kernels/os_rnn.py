@@ -52,7 +52,8 @@ def forward(
     _, batch, count, hidden = h.shape
     num_own, num_ctx = own.shape[-1], e_ctx.shape[-1]
     with torch.cuda.device_of(own):
-        os_rnn_forward[batch, 2](
+        launch: Any = os_rnn_forward[batch, 2]
+        launch(
             *(tensor.contiguous() for tensor in (own, e_ctx, pres, h, c)),
             *(weights, h_new, c_new, saved, batch, count),
             **{"num_own": num_own, "num_ctx": num_ctx, "hidden": hidden, "e": e},
@@ -103,7 +104,8 @@ def backward(
     work = c.new_empty(2, batch, count, 5 * hidden + 6 * e + slots(count) + 16)
     pairs = c.new_empty(2, batch, count, count, e)
     with torch.cuda.device_of(c):
-        os_rnn_backward[batch, 2](
+        launch: Any = os_rnn_backward[batch, 2]
+        launch(
             *(tensor.contiguous() for tensor in (d_h_new, d_c_new, pres, c)),
             *(c_new, weights, saved, work, pairs, d_in, d_h, d_c, batch, count),
             **{"num_own": num_own, "num_ctx": num_ctx, "hidden": hidden, "e": e},

@@ -126,7 +126,7 @@ def os_rnn_forward(
     p = tl.exp(value - tl.max(value, axis=1)[:, None])
     p = p / tl.sum(p, axis=1)[:, None]
     tl.debug_barrier()
-    tl.store(places, p, mask=exists)
+    tl.store(places, p, mask=(k < count)[:, None])
     tl.debug_barrier()
 
     # MLP_rel of all pairs; its last layer after the sum over j.

@@ -20,6 +20,8 @@ ORDER = [
     *("kernels.precision", "kernels.mlp"),
     *("kernels.sampling", "kernels.compose_triton", "kernels.compose"),
     *("kernels.crop_triton", "kernels.crop"),
+    *("kernels.tiles", "kernels.os_rnn_weights", "kernels.os_rnn_forward"),
+    *("kernels.os_rnn_backward", "kernels.os_rnn"),
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     "model.gswm",

@@ -179,6 +179,8 @@ class NoStateLatent(nn.Module):
 class Propagation(nn.Module):
     """V-Prop."""
 
+    crop = staticmethod(crop)
+
     def __init__(self, cfg: PropagationConfig, sizes: Sizes, image_size: int) -> None:
         super().__init__()
         self.cfg, self.sizes = cfg, sizes
@@ -217,7 +219,7 @@ class Propagation(nn.Module):
         """e_prop: the frame around where each object was; h sets how far around."""
         low, high = self.cfg.proposal_range
         s_prop = o.hw + low + (high - low) * self.mlp_prop(h).float().sigmoid()
-        return per_object(self.conv_prop, crop(frame, o.xy, s_prop, self.sizes.glimpse))
+        return per_object(self.conv_prop, self.crop(frame, o.xy, s_prop, self.sizes.glimpse))
 
     def move(self, o: Attributes, drawn: Drawn, noise_pres: Scalars) -> Attributes:
         """The attributes to which the latents move `o` (A.2, "Attribute updates")."""

@@ -18,12 +18,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.geometry import paste
+from gswm.kernels.compose import EPS
 from gswm.networks import GlimpseDecoder, per_object
 from gswm.objects import Attributes
 from gswm.records import map_tensors
 from gswm.shapes import Frame, Mask, Scalars, Video
 
-EPS = 1e-5
 CHUNK = 256
 """How many frames are drawn at once where no gradient is wanted."""
 
@@ -65,8 +65,11 @@ class Renderer(nn.Module):
 
         alpha_att = alpha_att * o.pres[..., None, None]
         y_att = alpha_att * y_att
-        layers = paste(torch.cat([y_att, alpha_att], dim=2), o.xy, o.hw, self.image_size)
-        y, alpha = layers.split([3, 1], dim=2)
+        return self.place(torch.cat([y_att, alpha_att], dim=2), o)
+
+    def place(self, glimpses: Float[Tensor, "batch object 4 h w"], o: Attributes) -> Foreground:
+        """[ŷ_att, α̂_att] of every object, on one canvas."""
+        y, alpha = paste(glimpses, o.xy, o.hw, self.image_size).split([3, 1], dim=2)
         return compose(y, alpha, o.depth)
 
 

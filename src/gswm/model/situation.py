@@ -28,6 +28,8 @@ Survey = Float[Tensor, "batch time *seen"]
 class Situation(nn.Module):
     """e_ctx."""
 
+    crop = staticmethod(crop)
+
     def __init__(self, kind: SituationKind, size: float, sizes: Sizes, image_size: int) -> None:
         super().__init__()
         self.kind: SituationKind = kind
@@ -50,6 +52,6 @@ class Situation(nn.Module):
     ) -> Float[Tensor, "batch object e"]:
         """e_ctx of each object, from one frame of the survey."""
         if self.kind == "attend":
-            glimpses = crop(seen, o.xy, o.hw + self.size, self.glimpse)
+            glimpses = self.crop(seen, o.xy, o.hw + self.size, self.glimpse)
             return per_object(self.conv_ctx_att, glimpses)
         return seen[:, None].expand(-1, o.xy.shape[1], -1)

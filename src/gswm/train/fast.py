@@ -59,7 +59,7 @@ class Deferred:
         self, model: Any, *, kernels: bool = False, compiled: bool = False, half: bool = False
     ) -> None:
         frames: Any = constants(model)
-        self.prepared = replace_operations(frames) if kernels else []
+        self.prepared = replace_operations(model, frames) if kernels else []
         self.methods = [
             Method(module, name, getattr(twin, name), compiled)
             for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)

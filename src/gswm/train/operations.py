@@ -12,7 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gswm.kernels.compose import draw
+from gswm.kernels.crop import crop
+from gswm.kernels.os_rnn import os_rnn
+from gswm.kernels.os_rnn_weights import OSRNNWeights
+from gswm.kernels.precision import precision
+from gswm.model.propagation import Propagation
+from gswm.model.rendering import Foreground, Renderer
+from gswm.model.situation import Situation
 from gswm.networks import MLP, Encoder
+from gswm.objects import Attributes, LSTMState, Objects
 
 LARGEST = 16
 """Pixels of the largest image whose convolutions are faster as matrices."""
@@ -29,12 +38,15 @@ def constants(model: nn.Module) -> nn.Module:
     return copy
 
 
-def replace_operations(copy: nn.Module) -> list["Prepared"]:
+def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     """Replace what can be; gives those that want to be prepared before each step."""
-    for module in list(copy.modules()):
-        for fast in (FusedMLP, DenseEncoder):
+    for module in copy.modules():
+        for fast in (FusedMLP, DenseEncoder, FastPropagation, FastSituation):
             if fast.replaces(module):
                 module.__class__ = fast
+    for module in model.modules():
+        if FastRenderer.replaces(module):
+            module.__class__ = FastRenderer
     return [module for module in copy.modules() if isinstance(module, Prepared)]
 
 
@@ -103,6 +115,57 @@ class DenseEncoder(Encoder):
             else:
                 x = layer(x)
         return x
+
+
+class FastPropagation(Propagation):
+    """Both object-state RNNs in one kernel, and glimpses in another."""
+
+    crop = staticmethod(crop)
+    packed: OSRNNWeights
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Propagation
+
+    def prepare(self) -> None:
+        """The weights as the kernel reads them."""
+        if hasattr(self, "packed"):
+            self.packed.refresh()
+        else:
+            self.packed = OSRNNWeights(self.rnn_prior, self.rnn_post)
+
+    def remember(self, prev: Objects, e_ctx: Tensor) -> tuple[LSTMState, LSTMState]:
+        """The same."""
+        own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
+        h = torch.stack([prev.h_prior.h, prev.h_post.h])
+        c = torch.stack([prev.h_prior.c, prev.h_post.c])
+        h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed, precision())
+        return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
+
+
+class FastSituation(Situation):
+    """Glimpses in one kernel."""
+
+    crop = staticmethod(crop)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Situation
+
+
+class FastRenderer(Renderer):
+    """Objects onto one canvas in one kernel."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Renderer
+
+    def place(self, glimpses: Tensor, o: Attributes) -> Foreground:
+        """The same."""
+        return Foreground(*draw(glimpses, o.xy, o.hw, o.depth, self.image_size))
 
 
 class HalfConv(nn.Conv2d):

@@ -1,0 +1,130 @@
+"""What the kernels are made of: products of a few rows with many weights.
+
+A program holds all objects of a batch element, `slots` of them (a power of two, at least 16), of
+which the first `count` exist; the others read as zeros and are never written.
+"""
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+@no_type_check
+def celu(x):
+    """CELU, as in F.celu."""
+    return tl.where(x > 0, x, celu_slope(x) - 1)
+
+
+@triton.jit
+@no_type_check
+def celu_slope(x):
+    """The derivative of CELU: e to the power of min(x, 0), by an instruction for powers of 2."""
+    return tl.exp2(tl.minimum(x, 0.0) * 1.4426950408889634)
+
+
+@triton.jit
+@no_type_check
+def tanh(x):
+    """In terms of what Triton has."""
+    return 2 * tl.sigmoid(2 * x) - 1
+
+
+@triton.jit
+@no_type_check
+def read(start, stride, rows, count, columns):
+    """Some columns of some rows; zeros where a row is past `count`."""
+    places = start + rows[:, None] * stride + columns[None, :]
+    return tl.load(places, mask=(rows < count)[:, None], other=0.0)
+
+
+@triton.jit
+@no_type_check
+def write(start, stride, rows, count, columns, values):
+    """The inverse of `read`."""
+    places = start + rows[:, None] * stride + columns[None, :]
+    tl.store(places, values, mask=(rows < count)[:, None])
+
+
+@triton.jit
+@no_type_check
+def matrix(start, stride, height: tl.constexpr, width: tl.constexpr):
+    """A matrix of weights, all at once."""
+    rows, columns = tl.arange(0, height), tl.arange(0, width)
+    return tl.load(start + rows[:, None] * stride + columns[None, :])
+
+
+@triton.jit
+@no_type_check
+def product(
+    acc,
+    x,
+    x_stride,
+    weights,
+    weights_stride,
+    count,
+    num_in: tl.constexpr,
+    width: tl.constexpr,
+    slots: tl.constexpr,
+    out: tl.constexpr,
+    block: tl.constexpr,
+    stages: tl.constexpr,
+    precision: tl.constexpr,
+):
+    """The sum acc + x W, of `out` columns, `width` of which W has; W comes in blocks of rows."""
+    rows, columns, inside = tl.arange(0, slots), tl.arange(0, out), tl.arange(0, block)
+    for start in tl.range(0, num_in, block, num_stages=stages):
+        places = start + inside
+        a = tl.load(
+            x + rows[:, None] * x_stride + places[None, :],
+            mask=(rows < count)[:, None] & (places < num_in)[None, :],
+            other=0.0,
+        )
+        b = tl.load(
+            weights + places[:, None] * weights_stride + columns[None, :],
+            mask=(places < num_in)[:, None] & (columns < width)[None, :],
+            other=0.0,
+        )
+        acc = tl.dot(a, b, acc, input_precision=precision)
+    return acc
+
+
+@triton.jit
+@no_type_check
+def two_products(
+    acc_1,
+    acc_2,
+    x,
+    x_stride,
+    weights,
+    weights_stride,
+    second,
+    count,
+    num_in: tl.constexpr,
+    width: tl.constexpr,
+    slots: tl.constexpr,
+    out_1: tl.constexpr,
+    out_2: tl.constexpr,
+    block: tl.constexpr,
+    stages: tl.constexpr,
+    precision: tl.constexpr,
+):
+    """Two products with the same x; the second's weights begin at column `second`."""
+    rows, inside = tl.arange(0, slots), tl.arange(0, block)
+    columns_1, columns_2 = tl.arange(0, out_1), tl.arange(0, out_2)
+    for start in tl.range(0, num_in, block, num_stages=stages):
+        places = start + inside
+        exists = places < num_in
+        a = tl.load(
+            x + rows[:, None] * x_stride + places[None, :],
+            mask=(rows < count)[:, None] & exists[None, :],
+            other=0.0,
+        )
+        row = weights + places[:, None] * weights_stride
+        mask_1 = exists[:, None] & (columns_1 < width)[None, :]
+        b_1 = tl.load(row + columns_1[None, :], mask=mask_1, other=0.0)
+        b_2 = tl.load(row + second + columns_2[None, :], mask=exists[:, None], other=0.0)
+        acc_1 = tl.dot(a, b_1, acc_1, input_precision=precision)
+        acc_2 = tl.dot(a, b_2, acc_2, input_precision=precision)
+    return acc_1, acc_2

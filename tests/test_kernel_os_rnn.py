@@ -1,0 +1,130 @@
+"""The object-state RNNs in one kernel against the modules; without a GPU it is interpreted."""
+
+import pytest
+import torch
+from tiny import generator
+from torch import Tensor
+
+from gswm.kernels.os_rnn import os_rnn
+from gswm.kernels.os_rnn_weights import OSRNNWeights
+from gswm.model.propagation import ObjectStateRNN
+from gswm.objects import Attributes, LSTMState, Objects, Sizes
+
+SIZES = Sizes(what=5, state=9, hidden=32, encoding=16)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+WITH_CTX, WITHOUT = SIZES.encoding, 0
+
+
+def rnns(num_ctx: int, seed: int = 0) -> list[ObjectStateRNN]:
+    """The prior's and the posterior's."""
+    torch.manual_seed(seed)
+    return [ObjectStateRNN(SIZES, num_ctx).to(DEVICE) for _ in range(2)]
+
+
+def inputs(slots: int, num_ctx: int, batch: int = 1) -> dict[str, Tensor]:
+    """Some objects are there, some in part, and in the last video some are absent."""
+    g = generator()
+
+    def randn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=g)
+
+    pres = torch.rand(batch, slots, 1, generator=g)
+    pres[:, ::3] = 1
+    pres[-1, 1::2] = 0
+    tensors = {
+        "own": torch.cat([pres, randn(batch, slots, SIZES.o + SIZES.state - 1)], dim=-1),
+        "e_ctx": randn(batch, slots, num_ctx),
+        "pres": pres,
+        "h": randn(2, batch, slots, SIZES.hidden),
+        "c": randn(2, batch, slots, SIZES.hidden),
+    }
+    return {name: tensor.to(DEVICE).requires_grad_() for name, tensor in tensors.items()}
+
+
+def plain(sides: list[ObjectStateRNN], given: dict[str, Tensor]) -> list[Tensor]:
+    """h and c as the modules give them."""
+    own, pres = given["own"], given["pres"]
+    o, z_state = own.split([SIZES.o, SIZES.state], dim=-1)
+    ids = torch.zeros(own.shape[:2], dtype=torch.int64, device=own.device)
+    out = []
+    for rnn, *hc in zip(sides, given["h"], given["c"], strict=True):
+        state = LSTMState(*hc)
+        prev = Objects(Attributes.split(o), z_state, state, state, ids, ids[:, 0])
+        # Presence is an attribute and it is a weight; here each has a gradient of its own.
+        rnn.interaction.register_forward_pre_hook(lambda _, args: (args[0], pres))
+        new = rnn(prev, given["e_ctx"], state)
+        out.append([new.h, new.c])
+    return [torch.stack(v) for v in zip(*out, strict=True)]
+
+
+def assert_same(given: dict[str, Tensor], num_ctx: int) -> None:
+    """Values and all gradients are those of the modules."""
+    sides = rnns(num_ctx)
+    want = plain(sides, given)
+    got = os_rnn(**given, weights=OSRNNWeights(*sides), precision="ieee")
+    torch.testing.assert_close(list(got), want, atol=1e-5, rtol=1e-5)
+
+    g = generator(1)
+    d_out = [torch.randn(v.shape, generator=g).to(DEVICE) for v in want]
+    d_want = torch.autograd.grad(want, list(given.values()), d_out)
+    d_got = torch.autograd.grad(got, list(given.values()), d_out)
+    for name, one, other in zip(given, d_got, d_want, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4, msg=lambda m, n=name: n + m)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 10, 17])
+def test_it_is_the_modules_and_so_are_its_gradients(slots: int) -> None:
+    assert_same(inputs(slots, WITH_CTX), WITH_CTX)
+
+
+def test_there_need_be_no_context_and_may_be_more_videos() -> None:
+    assert_same(inputs(3, WITHOUT, batch=2), WITHOUT)
+
+
+def test_nobody_may_be_there() -> None:
+    given = inputs(3, WITHOUT)
+    given["pres"] = torch.zeros_like(given["pres"], requires_grad=True)
+    assert_same(given, WITHOUT)
+
+
+def test_a_gradient_of_h_alone_is_enough() -> None:
+    given, sides = inputs(3, WITHOUT), rnns(WITHOUT)
+    h, _ = os_rnn(**given, weights=OSRNNWeights(*sides), precision="ieee")
+    (got,) = torch.autograd.grad(h.sum(), given["own"])
+    (want,) = torch.autograd.grad(plain(sides, given)[0].sum(), given["own"])
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_refreshed_weights_are_those_of_the_modules_now() -> None:
+    sides, others = rnns(WITH_CTX, seed=0), rnns(WITH_CTX, seed=1)
+    weights = OSRNNWeights(*sides)
+    before, place = weights.values.clone(), weights.values.data_ptr()
+    for rnn, other in zip(sides, others, strict=True):
+        rnn.load_state_dict(other.state_dict())
+    weights.refresh()
+    assert not weights.values.equal(before)
+    assert weights.values.equal(OSRNNWeights(*others).values)
+    assert weights.values.data_ptr() == place
+
+
+def test_the_operator_is_what_it_says() -> None:
+    given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
+    torch.library.opcheck(
+        torch.ops.gswm.os_rnn,
+        (*given.values(), weights.values, weights.e, "ieee"),
+        test_utils=["test_schema", "test_autograd_registration", "test_faketensor"],
+    )
+
+
+def test_a_compiled_caller_gets_the_same() -> None:
+    given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
+
+    def caller(*tensors: Tensor) -> Tensor:
+        h, c, _ = torch.ops.gswm.os_rnn(*tensors, weights.values, weights.e, "ieee")
+        return (h * c).sum()
+
+    compiled = torch.compile(caller, backend="aot_eager", fullgraph=True)
+    tensors = list(given.values())
+    want, got = (torch.autograd.grad(f(*tensors), tensors) for f in (caller, compiled))
+    torch.testing.assert_close(got, want)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gswm.model.gswm import GSWM, GSWMConfig
 from gswm.model.noise import Noise
+from gswm.objects import Sizes
 from gswm.records import tensors
 from gswm.train.fast import Backward, Deferred, plain
 from gswm.world_model import Loss
@@ -50,7 +51,7 @@ def assert_equal_gradients(ours: GSWM, theirs: GSWM) -> None:
             assert param.grad is None or not param.grad.any(), name
             continue
         assert param.grad is not None, name
-        atol = 1e-4 * expected.abs().max().item() + 1e-6
+        atol = 1e-4 * expected.abs().max().item() + 1e-5
         assert torch.allclose(param.grad, expected, rtol=1e-3, atol=atol), name
 
 
@@ -66,10 +67,13 @@ def test_loss_and_every_gradient_are_those_of_autograd(recipe: str) -> None:
     assert all(p.grad is not None and p.grad.any() for net in weights for p in net.parameters())
 
 
-@pytest.mark.parametrize("recipe", ["two-layer", "single-ball-d", "maze"])
+@pytest.mark.parametrize("recipe", ["two-layer", "maze"])
 def test_kernels_give_what_autograd_gives(recipe: str) -> None:
-    ours, theirs = twins(tiny.config(recipe))
+    sizes = Sizes(what=5, state=6, hidden=16, encoding=16, context=4)
+    cfg = tiny.config(recipe)
+    ours, theirs = twins(replace(cfg, sizes=replace(sizes, glimpse=cfg.sizes.glimpse)))
     deferred = Deferred(ours, kernels=True)
+    assert {type(m).__name__ for m in deferred.prepared} == {"DenseEncoder", "FastPropagation"}
     for seed in (0, 1):
         for model, backward in ((ours, deferred), (theirs, plain)):
             model.zero_grad()

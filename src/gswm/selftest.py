@@ -27,7 +27,7 @@ from gswm.world_model import Loss
 
 Path = Literal["deferred", "kernels", "captured", "compiled"]
 RECIPES = ("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe")
-SIZES = Sizes(what=12, state=20, hidden=24, encoding=28, context=8)
+SIZES = Sizes(what=12, state=20, hidden=16, encoding=32, context=8)
 BATCH, LENGTH, OBJECTS = 3, 4, 4
 LOSS_TOLERANCE = 1e-5
 GRADIENT_TOLERANCE = 1e-3

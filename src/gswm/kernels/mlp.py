@@ -18,6 +18,7 @@ ROWS = 16
 """Rows a program takes: the least that a tensor core does."""
 BLOCK = 64
 """How much of a wide layer is loaded at once."""
+WARPS, STAGES = 4, 3
 
 
 def mlp(x: Tensor, weights: list[Tensor], biases: list[Tensor]) -> Tensor:
@@ -40,6 +41,8 @@ def mlp_forward(
         ROWS=ROWS,
         BLOCK=BLOCK,
         PRECISION=precision(),
+        num_warps=WARPS,
+        num_stages=STAGES,
     )
     return y, a_1, a_2
 
@@ -65,6 +68,8 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
         ROWS=ROWS,
         BLOCK=BLOCK,
         PRECISION=precision(),
+        num_warps=WARPS,
+        num_stages=STAGES,
     )
     return dx
 

@@ -122,14 +122,20 @@ class FastPropagation(Propagation):
 
     crop = staticmethod(crop)
     packed: OSRNNWeights
+    precision: str
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
         """Whether it can do the module's work."""
-        return type(module) is Propagation
+        if type(module) is not Propagation:
+            return False
+        return all(
+            x >= 16 and not x & (x - 1) for x in (module.sizes.hidden, module.sizes.encoding)
+        )
 
     def prepare(self) -> None:
         """The weights as the kernel reads them."""
+        self.precision = precision()
         if hasattr(self, "packed"):
             self.packed.refresh()
         else:
@@ -140,7 +146,7 @@ class FastPropagation(Propagation):
         own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
         h = torch.stack([prev.h_prior.h, prev.h_post.h])
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
-        h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed, precision())
+        h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed, self.precision)
         return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
 
 

@@ -23,6 +23,8 @@ ORDER = [
     *("eval.boxes", "eval.matching", "eval.distance", "eval.counts", "eval.tracking"),
     *("eval.corridor", "eval.futures", "eval.lpips", "eval.pixels", "eval.baselines"),
     *("eval.examples", "eval.protocols", "eval.evaluate"),
+    *("report.paper", "report.results", "report.drawing", "report.charts", "report.scenes"),
+    *("report.figures", "report.tables", "report.page", "report.writing"),
     *("recipes", "weights"),
     *("train.distributed", "train.signals", "train.checkpoint", "train.fast", "train.step"),
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
@@ -30,7 +32,7 @@ ORDER = [
     *("train.sweep", "selftest", "bench.data", "bench.train"),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
     *("commands.demo", "commands.evaluate", "commands.export", "commands.weights"),
-    *("commands.imagine", "commands.selftest", "commands.sweep"),
+    *("commands.imagine", "commands.selftest", "commands.sweep", "commands.report"),
     *("cli", "__main__"),
 ]
 LONGEST = 300

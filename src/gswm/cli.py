@@ -35,6 +35,7 @@ COMMANDS = {
     "sweep": Command("gswm.commands.sweep", "Sweep", "Train many runs at once on one device."),
     "export": Command("gswm.commands.export", "Export", "Write a run's weights for release."),
     "eval": Command("gswm.commands.evaluate", "Evaluate", "Measure a model, or a simple rule."),
+    "report": Command("gswm.commands.report", "Report", "Tables and figures of what was measured."),
     "imagine": Command("gswm.commands.imagine", "Imagine", "Imagine how a video goes on."),
     "track": Command("gswm.commands.imagine", "Track", "Find the objects of a video."),
     "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),

@@ -90,7 +90,7 @@ class Evaluate:
         """How to measure this again."""
         name = None if self.model is None else Path(self.model).name
         words = ["gswm eval", *([name] if name else [])]
-        for setting in ("world", "split", "protocol", "baseline", "episodes", "half"):
+        for setting in ("baseline", "world", "split", "protocol", "episodes", "half"):
             if value := getattr(self, setting):
                 words.append(f"--{setting}" if value is True else f"--{setting} {value}")
         return " ".join(words)

@@ -123,9 +123,9 @@ def see(
     track = imagine(model, episodes, rules, generator)
     if episodes.truth is None:
         return Seen(track, None, None)
-    follow = "tracking" in rules.metrics and not isinstance(model, Baseline)
-    tracked = Boxes.of_track(model.infer(episodes.video)) if follow else None
-    return Seen(track, whole(track), tracked)
+    if "tracking" not in rules.metrics or isinstance(model, Baseline):
+        return Seen(track, whole(track), None)
+    return Seen(track, whole(track), Boxes.of_track(model.infer(episodes.video)))
 
 
 def measure(

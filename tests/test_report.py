@@ -247,3 +247,22 @@ def test_walls_are_where_no_corridor_is() -> None:
     floor = picture[round(head) + 150, 150].tolist()
     assert wall == list(bytes.fromhex(scenes.WALL[1:]))
     assert floor == list(bytes.fromhex(scenes.DARK[1:]))
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_the_results_that_ship_are_what_the_command_writes(tmp_path: Path) -> None:
+    out, text = tmp_path / "out", tmp_path / "results.md"
+    given = ["report", str(DOCS / "results"), "--out", str(out), "--markdown", str(text)]
+    assert main(given) == 0
+    assert text.read_text() == (DOCS / "results.md").read_text(), "run `make results`"
+    shown = re.findall(r"\]\((.+?)\)", text.read_text())
+    assert all((DOCS / name).is_file() for name in shown)
+    assert {Path(name).name for name in shown} == {f.name for f in (DOCS / "results").glob("*.png")}
+
+
+def test_the_results_that_ship_are_small() -> None:
+    files = list((DOCS / "results").glob("*.json"))
+    assert files
+    assert all(file.stat().st_size < 200_000 for file in files)

@@ -18,7 +18,7 @@ from gswm.records import map_tensors
 EPISODES = 3
 STEPS = 40
 """Generated frames of which there are places."""
-STRIP = 12
+STRIP = 8
 """Frames of which there are tracked boxes, from the first to the last."""
 NEAR = 0.25
 """What is further from a true object does not stand for it."""

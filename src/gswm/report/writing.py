@@ -11,6 +11,8 @@ from gswm.report.page import Section, figure, image, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import EMPTY, markdown, tables
 
+COLORS = 128
+"""Of a PNG: a third of the size, and nobody sees it."""
 Figures = dict[str, Drawing | Picture]
 TITLE = "Results"
 LEAD = (
@@ -67,5 +69,5 @@ def save(made: Figures, folder: Path) -> list[Path]:
     """A PNG of each."""
     for name, each in made.items():
         picture = each.picture() if isinstance(each, Drawing) else each
-        picture_files.save_picture(folder / f"{name}.png", picture)
+        picture_files.save_picture(folder / f"{name}.png", picture, COLORS)
     return [folder / f"{name}.png" for name in made]

@@ -1,4 +1,4 @@
-# make demo    makes .venv if it is not there, and shows what gswm does, in demo/
+# make demo    makes .venv if it is not there, and shows what gswm imagines, in demo/index.html
 # make test    makes .venv if it is not there, and runs the whole suite
 # make results writes docs/results.md and its figures from docs/results/*.json
 

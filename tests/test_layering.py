@@ -31,8 +31,14 @@ ORDER = [
     *("train.trackers", "train.pictures", "train.launch"),
     *("train.sweep", "selftest", "bench.data", "bench.train"),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
-    *("commands.demo", "commands.evaluate", "commands.export", "commands.weights"),
-    *("commands.imagine", "commands.selftest", "commands.sweep", "commands.report"),
+    *("commands.evaluate", "commands.export", "commands.weights"),
+    *(
+        "commands.imagine",
+        "commands.demo",
+        "commands.selftest",
+        "commands.sweep",
+        "commands.report",
+    ),
     *("cli", "__main__"),
 ]
 LONGEST = 300

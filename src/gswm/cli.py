@@ -22,9 +22,7 @@ class Command:
 
 
 COMMANDS = {
-    "demo": Command(
-        "gswm.commands.demo", "Demo", "Make episodes of every world, and pictures of them."
-    ),
+    "demo": Command("gswm.commands.demo", "Demo", "Show what the models that ship can do."),
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
     "data import": Command(
         "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."

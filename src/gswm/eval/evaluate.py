@@ -125,7 +125,7 @@ def see(
         return Seen(track, None, None)
     if "tracking" not in rules.metrics or isinstance(model, Baseline):
         return Seen(track, whole(track), None)
-    return Seen(track, whole(track), Boxes.of_track(model.infer(episodes.video)))
+    return Seen(track, whole(track), Boxes.of_track(model.infer(episodes.video, render=False)))
 
 
 def measure(

@@ -11,7 +11,7 @@ from PIL import Image
 
 from gswm.data.pictures import Picture
 from gswm.report.drawing import DARK, LIGHT
-from gswm.report.tables import EMPTY, Table
+from gswm.report.tables import EMPTY, HERE, Table
 
 STYLE = """
 *{box-sizing:border-box}
@@ -22,6 +22,7 @@ font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-s
 main{max-width:1060px;margin:0 auto;padding:48px 24px 96px}
 h1{font-size:34px;line-height:1.15;margin:0 0 8px;letter-spacing:-.02em}
 h2{font-size:21px;margin:56px 0 4px;letter-spacing:-.01em}
+h3{font-size:15px;margin:28px 0 -6px;color:var(--faint);font-weight:600}
 p{max-width:74ch;margin:6px 0 14px}
 .lead{color:var(--faint);font-size:18px}
 figure{margin:20px 0 0}
@@ -29,6 +30,7 @@ figure svg,figure img{display:block;max-width:100%;height:auto}
 figure img{border-radius:6px}
 svg text{font-family:inherit}
 figcaption{color:var(--faint);font-size:14px;max-width:80ch;margin-top:10px}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:4px 24px}
 .wide{overflow-x:auto;margin-top:14px}
 table{border-collapse:collapse;font-size:14.5px;font-variant-numeric:tabular-nums;min-width:60%}
 th,td{padding:7px 14px 7px 0;text-align:right;white-space:nowrap;
@@ -74,7 +76,7 @@ def page(title: str, lead: str, sections: Sequence[Section], foot: str = "") -> 
 
 def table_html(table: Table) -> str:
     """A table; what is measured here stands out from what the paper says."""
-    ours = [name.endswith(", here") for name in table.head]
+    ours = [name.endswith(HERE) for name in table.head]
     head = "".join(f"<th>{escape(name)}</th>" for name in table.head)
     body = "".join(
         "<tr>" + "".join(td(c, mine) for c, mine in zip(row, ours, strict=True)) + "</tr>"

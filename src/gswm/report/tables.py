@@ -1,7 +1,7 @@
 """Tables: the paper's, with its numbers and ours side by side, and how each of ours was made."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS, MOTA, Said
@@ -10,6 +10,8 @@ from gswm.report.results import Measured, Results, mean_and_spread, recipe_of
 EMPTY = "not trained yet"
 NOTHING = "–"
 """What the paper leaves empty, and what was not measured."""
+HERE = ", here"
+"""How a column of ours ends."""
 STEPS = (10, 25, 50, 94)
 
 
@@ -21,6 +23,14 @@ class Table:
     text: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def filled(self) -> "Table":
+        """The rows in which something was measured, and the columns that say anything of them."""
+        ours = [i for i, name in enumerate(self.head) if name.endswith(HERE)]
+        some = [r for r in self.rows if any(r[i] != EMPTY for i in ours) or EMPTY not in r]
+        said = [i for i in range(len(self.head)) if any(r[i] not in (EMPTY, NOTHING) for r in some)]
+        rows = tuple(tuple(row[i] for i in said) for row in some)
+        return replace(self, head=tuple(self.head[i] for i in said), rows=rows)
 
 
 def tables(results: Results) -> dict[str, Table]:
@@ -57,7 +67,7 @@ def against_paper(
 ) -> Table:
     """A table of the paper, each of its columns beside one of ours."""
     name, said, digits = score
-    head = ["", *(word for model in MODELS for word in (f"{model}, paper", f"{model}, here"))]
+    head = ["", *(word for model in MODELS for word in (f"{model}, paper", model + HERE))]
     rows = []
     for world in BALLS:
         row = [world]

@@ -55,7 +55,7 @@ class Scene:
 SCENES = (
     Scene(
         *("two-layer", "Three red balls over three blue ones. Ten frames are given."),
-        *(40, 1, 8, ("error", "strict", "mota"), ("ways", "tracking")),
+        *(40, 1, 16, ("error", "strict", "mota"), ("ways", "tracking")),
     ),
     Scene(
         *("single-ball", "Five frames are given; then the ball may turn left or right."),

@@ -134,7 +134,7 @@ def test_a_video_is_inferred_frame_by_frame(recipe: str) -> None:
     h_0 = tuple(getattr(model.propagation, f"rnn_{w}").start(2, cells) for w in ("prior", "post"))
     track, objects = model.infer(frames), model.empty(2)
     for t in range(4):
-        now = noise.frame(t)
+        now = noise.frames()[t]
         if t > 0:
             seen = model.propagation.situation.survey(mu_bg[:, t - 1 : t])[:, 0]
             objects, _ = model.propagation.infer(objects, seen, frames[:, t], now.propagation)
@@ -160,7 +160,7 @@ def test_a_future_is_imagined_frame_by_frame(recipe: str) -> None:
     future, objects = model.imagine_from(state, 3, sample=False), state.objects
     for t in range(3):
         seen = model.propagation.situation.survey(before[:, t : t + 1])[:, 0]
-        objects = model.propagation.imagine(objects, seen, noise.frame(t).propagation)
+        objects = model.propagation.imagine(objects, seen, noise.frames()[t].propagation)
         got = future.state_at(t).objects
         torch.testing.assert_close(got.flat(), objects.flat(), atol=1e-6, rtol=1e-5)
 
@@ -419,7 +419,7 @@ step = torch.compile(model.step, fullgraph=True, backend="eager")
 gradients = []
 for run in (model.step, step):
     model.zero_grad()
-    after, evidence = run(known, seen, frame, e_img, noise.frame(1))
+    after, evidence = run(known, seen, frame, e_img, noise.frames()[1])
     total = after.flat().square().sum() + evidence.found.pres.logit.sum()
     (total + evidence.known.q.mean.sum()).backward()
     gradients.append({n: p.grad for n, p in model.named_parameters() if p.grad is not None})

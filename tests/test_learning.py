@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from gswm.data.sprites import draw
 from gswm.model.gswm import GSWM
-from gswm.model.schedule import Schedule
 from gswm.networks import group_norm
 from gswm.objects import Sizes
 from gswm.recipes import recipe
+from gswm.schedule import Schedule
 
 STEPS, BATCH, LR = 800, 4, 1e-3
 FRAMES, LENGTH, RADIUS = 6, 3, 7.0

@@ -12,6 +12,7 @@ from tiny import SIZES, attributes, generator
 
 from gswm.model.rendering import EPS, Foreground, Renderer, compose
 from gswm.objects import Attributes
+from gswm.records import stack
 from gswm.records import map_tensors
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -110,9 +111,10 @@ def test_all_frames_at_once_are_each_frame_by_itself() -> None:
     net, frames = renderer(), [attributes(seed=i) for i in range(5)]
     mu_bg = torch.rand(2, 5, 3, 20, 20, generator=generator())
     want = torch.stack([net(o).over(mu_bg[:, t]) for t, o in enumerate(frames)], dim=1)
-    torch.testing.assert_close(net.draw(frames, mu_bg), want, atol=1e-5, rtol=1e-5)
+    o = stack(frames, dim=1)
+    torch.testing.assert_close(net.draw(o, mu_bg), want, atol=1e-5, rtol=1e-5)
     with torch.no_grad():
-        torch.testing.assert_close(net.draw(frames, mu_bg), want, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(net.draw(o, mu_bg), want, atol=1e-5, rtol=1e-5)
 
 
 def test_a_picture_has_a_gradient_to_every_attribute() -> None:

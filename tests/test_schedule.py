@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tiny import generator
 
 from gswm.model.noise import frames_kept, frames_to_discover_in
-from gswm.model.schedule import Anneal, Schedule
+from gswm.schedule import Anneal, Schedule
 
 
 @given(st.integers(0, 30))

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import dataclass
 
 import pytest
 
@@ -75,3 +76,28 @@ def test_differences_are_named_one_a_line() -> None:
     del theirs["seed"]
     got = differences(ours, theirs)
     assert [line.split(":")[0] for line in got] == ["model.schedule.lengths", "train.lr", "seed"]
+
+
+@dataclass(frozen=True)
+class Warm:
+    celsius: float
+
+
+@dataclass(frozen=True)
+class Cold:
+    kelvin: float
+
+
+@dataclass(frozen=True)
+class Day:
+    weather: Warm | Cold
+
+
+@pytest.mark.parametrize("weather", [Warm(20.0), Cold(250.0)])
+def test_of_several_kinds_the_one_with_the_same_names_is_read(weather: Warm | Cold) -> None:
+    assert from_dict(Day, to_dict(Day(weather))) == Day(weather)
+
+
+def test_names_of_no_kind_are_refused() -> None:
+    with pytest.raises(UserError, match="lacks setting 'celsius'"):
+        from_dict(Day, {"weather": {"rain": 1.0}})

@@ -28,7 +28,7 @@ class Encoder(nn.Sequential):
         self, size: int, channels: Sequence[int], num_out: int, first_kernel: int = 3
     ) -> None:
         layers: list[nn.Module] = []
-        kernel = first_kernel
+        first_size, kernel = size, first_kernel
         for i, o in pairwise(channels):
             size //= 2
             if size == 1:  # a convolution onto one pixel is a linear layer of the four it sees
@@ -38,6 +38,7 @@ class Encoder(nn.Sequential):
             layers += [nn.CELU(), group_norm(o)]
             kernel = 3
         super().__init__(*layers, nn.Flatten(), nn.Linear(channels[-1] * size**2, num_out))
+        self.size = first_size
 
 
 class GlimpseDecoder(nn.Sequential):

@@ -10,8 +10,8 @@ from gswm.errors import UserError
 from gswm.model.discovery import DiscoveryConfig
 from gswm.model.gswm import GSWM, GSWMConfig
 from gswm.model.propagation import PropagationConfig, UpdateScales
-from gswm.model.schedule import Anneal, Schedule
 from gswm.objects import Sizes
+from gswm.schedule import Anneal, Schedule
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,20 @@ class DataConfig:
     """Frames given when validating."""
 
 
+ModelConfig = GSWMConfig
+"""The settings of any model. Each has `image_size`, `num_objects` and a `schedule` with `lengths`
+and `background_only`; no two have the same names, by which a file's are told apart."""
+MODELS: dict[type, type[GSWM]] = {GSWMConfig: GSWM}
+"""The model that belongs to settings."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One experiment."""
 
     name: str
     data: DataConfig
-    model: GSWMConfig = field(default_factory=GSWMConfig)
+    model: ModelConfig = field(default_factory=GSWMConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
 
@@ -172,4 +179,5 @@ def recipe(name: str) -> Recipe:
 
 def build(what: str | Recipe) -> GSWM:
     """A recipe's model, untrained."""
-    return GSWM((recipe(what) if isinstance(what, str) else what).model)
+    cfg = (recipe(what) if isinstance(what, str) else what).model
+    return MODELS[type(cfg)](cfg)

@@ -42,6 +42,13 @@ def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
     return map_tensors(lambda *tensors: torch.cat(tensors, dim), *records)
 
 
+def frames(record: Record) -> list[Record]:
+    """The records of each frame, of tensors whose second axis is time; each of them contiguous."""
+    first = map_tensors(lambda tensor: tensor.movedim(1, 0).contiguous(), record)
+    num = len(tensors(first)[0])
+    return [map_tensors(lambda tensor, t=t: tensor[t], first) for t in range(num)]
+
+
 def tensors(record: Any) -> list[Tensor]:
     """Every tensor of a record, in order; one that is in it twice comes twice."""
     found: list[Tensor] = []

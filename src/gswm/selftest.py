@@ -4,8 +4,9 @@ Loss and every gradient are compared, of small models of several recipes, on the
 the same weights and the same noise. What is compared with plain autograd:
 
     deferred    recurrent weights' gradients in one go
-    compiled    the same, with the recurrent methods compiled
-    captured    the same as deferred, replayed from a CUDA graph
+    kernels     the same, with frames through kernels of our own
+    captured    the same as kernels, replayed from a CUDA graph
+    compiled    the same as kernels, compiled
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ from gswm.train.fast import Backward, Deferred, plain
 from gswm.train.step import WARM_UP, side_stream
 from gswm.world_model import Loss
 
-Path = Literal["deferred", "compiled", "captured"]
+Path = Literal["deferred", "kernels", "captured", "compiled"]
 RECIPES = ("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe")
 SIZES = Sizes(what=12, state=20, hidden=24, encoding=28, context=8)
 BATCH, LENGTH, OBJECTS = 3, 4, 4
@@ -64,7 +65,7 @@ def selftest(
 ) -> Iterator[Comparison]:
     """Compare all paths of all recipes; those that the device can take if none are named."""
     device = torch.device(device)
-    on_gpu: tuple[Path, ...] = ("deferred", "captured", "compiled")
+    on_gpu: tuple[Path, ...] = ("deferred", "kernels", "captured", "compiled")
     chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
     for name in names:
         for path in chosen:
@@ -96,7 +97,7 @@ def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
 
     other = deepcopy(model)
     want = result(model, run(plain, model))
-    deferred = Deferred(other, compiled=path == "compiled")
+    deferred = Deferred(other, kernels=path != "deferred", compiled=path == "compiled")
     got = captured(partial(run, deferred, other)) if path == "captured" else run(deferred, other)
     return difference(chosen.name, path, want, result(other, got))
 

@@ -46,12 +46,19 @@ def build(kind: Any, value: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in args:
             return None
-        return build(next(a for a in args if a is not type(None)), value, where)
+        return build(fitting([a for a in args if a is not type(None)], value), value, where)
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
         raise UserError(f"{where} must be {getattr(kind, '__name__', kind)}, not {value!r}")
     return value
+
+
+def fitting(kinds: list[Any], value: Any) -> Any:
+    """Of several kinds of settings the one that has the names of `value`; the first if none has."""
+    settings = [kind for kind in kinds if is_dataclass(kind) and isinstance(value, dict)]
+    fits = [kind for kind in settings if {f.name for f in fields(kind)} == set(value)]
+    return (fits or kinds)[0]
 
 
 def differences(ours: Any, theirs: Any, where: str = "") -> list[str]:

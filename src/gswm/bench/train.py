@@ -18,10 +18,10 @@ from gswm.bench.data import host_bytes
 from gswm.data.resident import Resident
 from gswm.data.windows import Windows
 from gswm.errors import UserError
-from gswm.model.schedule import Schedule
 from gswm.recipes import Recipe, build, recipe
+from gswm.schedule import Schedule
 from gswm.train.distributed import Processes
-from gswm.train.fast import Deferred, plain
+from gswm.train.fast import fast_path, plain
 from gswm.train.step import WARM_UP, Trainee
 
 AUTHORS = {
@@ -93,7 +93,7 @@ def bench_train(
         lengths: values of T; the recipe's longest if empty.
         objects: values of K; the recipe's if empty. Each is measured at the longest T.
         both: measure the fast and the plain path; else the one that training takes there.
-        compiled: compile the recurrent methods of the fast path.
+        compiled: let torch compile the fast path.
         steps: how many are timed.
         imagine: frames given, frames imagined, and videos at once; None for no imagination.
         change: what is to be different in the recipe.
@@ -162,7 +162,7 @@ def bench_case(
             seed=chosen.seed,
             device=device,
             processes=Processes(),
-            backward=Deferred(model, compiled=compiled) if fast else plain,
+            backward=fast_path(model, compiled=compiled) if fast else plain,
             capture=fast and cuda,
         )
         timed_step(trainee, device)

@@ -63,7 +63,7 @@ class Train:
     plain: bool = False
     """Measure the fast and the plain path; else the one that training takes on this device."""
     compiled: bool = False
-    """Compile the recurrent methods of the fast path."""
+    """Let torch compile the fast path."""
     steps: int = 20
     """How many are timed, each time."""
     imagine: bool = True

@@ -26,7 +26,7 @@ class SelfTest:
     recipes: tuple[str, ...] = RECIPES
     """Whose models are compared, at small sizes."""
     paths: tuple[Path, ...] = ()
-    """deferred, captured and compiled on a GPU, and deferred on a CPU, if not given."""
+    """deferred, kernels, captured and compiled on a GPU; deferred on a CPU, if not given."""
 
     def run(self) -> None:
         """Compare, and print a table."""

@@ -31,6 +31,17 @@ class ContextState:
 
 
 @dataclass(frozen=True)
+class DrawnContext:
+    """One frame's context, and where it came from."""
+
+    state: ContextState
+    """After it."""
+    z_ctx: Float[Tensor, "batch context"]
+    q: Gaussian
+    p: Gaussian
+
+
+@dataclass(frozen=True)
 class Contexts:
     """The context of some frames."""
 
@@ -58,8 +69,8 @@ class Context(nn.Module):
 
     def start(self, batch: int) -> ContextState:
         """Before the first frame."""
-        h_prior, h_post = self.h_0.expand(batch, 2, 2, -1).unbind(1)
-        return ContextState(LSTMState(*h_prior.unbind(1)), LSTMState(*h_post.unbind(1)))
+        h = self.h_0[:, :, None].repeat(1, 1, batch, 1)
+        return ContextState(LSTMState(*h[0]), LSTMState(*h[1]))
 
     def imagine(self, state: ContextState, noise: Noise) -> Contexts:
         """p(z_ctx | earlier z_ctx), for as many frames as there is noise for."""
@@ -73,22 +84,33 @@ class Context(nn.Module):
         self, state: ContextState, noise: Noise, e_frame: Float[Tensor, "batch time e"] | None
     ) -> Contexts:
         """z_ctx from the posterior where there are frames, from the prior where there are none."""
-        states, zs, qs, ps = [], [], [], []
-        for t in range(noise.shape[1]):
-            q = p = Gaussian.of(self.mlp_prior(state.h_prior.h))
-            if e_frame is not None:
-                q = Gaussian.of(self.mlp_post(torch.cat([state.h_post.h, e_frame[:, t]], dim=-1)))
-            z_ctx = q.draw(noise[:, t])
-            h_prior = self.rnn_prior(z_ctx, (state.h_prior.h, state.h_prior.c))
-            h_post = self.rnn_post(z_ctx, (state.h_post.h, state.h_post.c))
-            state = ContextState(LSTMState(*h_prior), LSTMState(*h_post))
-            states.append(state)
-            zs.append(z_ctx)
-            qs.append(q)
-            ps.append(p)
-        z_ctx = torch.stack(zs, dim=1)
+        drawn, time = [], noise.shape[1]
+        for t in range(time):
+            e = None if e_frame is None else e_frame[:, t]
+            drawn.append(self.step(drawn[-1].state if drawn else state, noise[:, t], e))
+        z_ctx = torch.stack([each.z_ctx for each in drawn], dim=1)
         mu_bg = self.deconv(z_ctx.flatten(0, 1)).sigmoid().unflatten(0, z_ctx.shape[:2])
-        return Contexts(states, mu_bg, stack(qs, dim=1), stack(ps, dim=1))
+        q, p = (stack([getattr(each, of) for each in drawn], dim=1) for of in ("q", "p"))
+        return Contexts([each.state for each in drawn], mu_bg, q, p)
+
+    def step(
+        self,
+        state: ContextState,
+        noise: Float[Tensor, "batch context"],
+        e_frame: Float[Tensor, "batch e"] | None,
+    ) -> DrawnContext:
+        """One frame more."""
+        q = p = Gaussian.of(self.mlp_prior(state.h_prior.h))
+        if e_frame is not None:
+            q = Gaussian.of(self.mlp_post(torch.cat([state.h_post.h, e_frame], dim=-1)))
+        z_ctx = q.draw(noise)
+        h_prior = self.rnn_prior(z_ctx, (state.h_prior.h, state.h_prior.c))
+        h_post = self.rnn_post(z_ctx, (state.h_post.h, state.h_post.c))
+        return DrawnContext(ContextState(LSTMState(*h_prior), LSTMState(*h_post)), z_ctx, q, p)
+
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """The method that is called frame by frame."""
+        return [(self, "step")]
 
 
 class NoContext(nn.Module):
@@ -115,3 +137,7 @@ class NoContext(nn.Module):
     def infer(self, state: ContextState, noise: Noise, video: Video) -> Contexts:
         """Black frames."""
         return self.imagine(state, noise)
+
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """Nothing is called frame by frame."""
+        return []

@@ -22,11 +22,11 @@ from gswm.model.propagation import (
     PropagationNoise,
 )
 from gswm.model.rendering import Renderer
-from gswm.model.schedule import Schedule, Stage
 from gswm.networks import GlimpseDecoder, Trunk
 from gswm.objects import NOBODY, Attributes, Objects, Sizes, select
-from gswm.records import map_tensors, stack
+from gswm.records import frames, map_tensors, stack
 from gswm.scene import Scene, as_track, repeat
+from gswm.schedule import Schedule, Stage
 from gswm.shapes import Frame, Video
 from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
 
@@ -93,7 +93,8 @@ class GSWM(Imagines, nn.Module):
             return Loss.of(terms, {"objects": torch.zeros_like(std)})
 
         objects, evidence = self.track(video, contexts, noise)
-        mu = self.renderer.draw([each.o for each in objects], contexts.mu_bg)
+        o = stack([each.o for each in objects], dim=1)
+        mu = self.renderer.draw(o, contexts.mu_bg)
         hw_mean = cfg.schedule.hw_prior_mean.at(step).to(video.device, torch.float32)
         prior_att = self.discovery.prior_att(hw_mean)
         found = stack([each.found for each in evidence], dim=1)
@@ -104,25 +105,28 @@ class GSWM(Imagines, nn.Module):
             prior = self.propagation.latent.prior(stack(known, dim=1).h_prior)
             aux = cfg.discovery.pres_prior if cfg.aux_pres else None
             terms |= objective.propagation_terms(stack(known, dim=1), prior, aux)
-        there = torch.stack([each.o.pres for each in objects], dim=1) > 0.5
-        metrics = {"objects": there.float().sum(dim=(2, 3)).mean()}
+        metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
     def track(
         self, video: Video, contexts: Contexts, noise: Noise
     ) -> tuple[list[Objects], list[Evidence]]:
         """The objects of every frame, and what the objective needs to know of them."""
-        seen = self.propagation.situation.survey(contexts.mu_bg)
-        e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept))
-        objects, found = self.discover(self.empty(len(video)), e_img[:, 0], noise.frame(0))
-        tracked, evidence = [objects], [Evidence(found, None)]
-        for t in range(1, video.shape[1]):
-            objects, more = self.step(
-                objects, seen[:, t - 1], video[:, t], e_img[:, t], noise.frame(t)
-            )
+        seen = frames(self.propagation.situation.survey(contexts.mu_bg))
+        e_img = frames(self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept)))
+        x, at = frames(video), noise.frames()
+        objects, first = self.begin(e_img[0], at[0])
+        tracked, evidence = [objects], [first]
+        for t in range(1, len(x)):
+            objects, more = self.step(objects, seen[t - 1], x[t], e_img[t], at[t])
             tracked.append(objects)
             evidence.append(more)
         return tracked, evidence
+
+    def begin(self, e_img: Float[Tensor, "batch cell e"], noise: Noise) -> tuple[Objects, Evidence]:
+        """The first frame, in which all objects are new."""
+        objects, found = self.discover(self.empty(len(e_img)), e_img, noise)
+        return objects, Evidence(found, None)
 
     def step(
         self,
@@ -161,7 +165,15 @@ class GSWM(Imagines, nn.Module):
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
         """The methods that are called frame by frame, each a function of its arguments alone."""
-        return [(self.propagation, "infer"), (self.discovery, "infer")]
+        return [(self, "step"), *self.context.recurrent()]
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """The methods that are called once, and take most of the time outside the recurrence."""
+        return [(self, "begin"), (self.discovery, "look"), (self.renderer, "draw")]
+
+    def halves(self) -> list[nn.Module]:
+        """The convolutions to which half precision does no harm."""
+        return [self.discovery.conv_disc, self.renderer.deconv_what]
 
     @torch.no_grad()
     def infer(
@@ -204,8 +216,8 @@ class GSWM(Imagines, nn.Module):
         seen = self.propagation.situation.survey(contexts.mu_bg)
         seen = torch.cat([state.seen[:, None], seen], dim=1)
         objects, imagined = state.objects, []
-        for t in range(steps):
-            objects = self.propagation.imagine(objects, seen[:, t], noise.frame(t).propagation)
+        for t, now in enumerate(noise.frames()):
+            objects = self.propagation.imagine(objects, seen[:, t], now.propagation)
             imagined.append(objects)
         track = self.as_track(imagined, contexts, render=render)
         spread = map_tensors(lambda x: x.unflatten(0, (batch, futures)), replace(track, states=()))
@@ -220,7 +232,7 @@ class GSWM(Imagines, nn.Module):
         ]
         if not render:
             return as_track(scenes, None, None)
-        mu = self.renderer.draw([each.o for each in objects], contexts.mu_bg)
+        mu = self.renderer.draw(stack([each.o for each in objects], dim=1), contexts.mu_bg)
         return as_track(scenes, mu, contexts.mu_bg)
 
     @property

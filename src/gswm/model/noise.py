@@ -10,7 +10,7 @@ from gswm.distributions import logistic_noise, normal_noise
 from gswm.model.discovery import DiscoveryNoise
 from gswm.model.propagation import PropagationNoise
 from gswm.objects import Sizes
-from gswm.records import map_tensors
+from gswm.records import frames, map_tensors
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Noise:
         some = map_tensors(lambda tensor: tensor[which], self)
         return replace(some, kept=self.kept[which])
 
-    def frame(self, t: int) -> "Noise":
-        """Of one frame of each video."""
-        return map_tensors(lambda tensor: tensor[:, t], self)
+    def frames(self) -> "list[Noise]":
+        """Frame by frame."""
+        return frames(replace(self, kept=()))
 
 
 @dataclass(frozen=True)

@@ -201,14 +201,17 @@ class Propagation(nn.Module):
     ) -> tuple[Objects, PropagationEvidence]:
         """q(z̃_t | x_t, z_<t)."""
         e_ctx = self.situation(seen, prev.o)
-        h_prior = self.rnn_prior(prev, e_ctx, prev.h_prior)
-        h_post = self.rnn_post(prev, e_ctx, prev.h_post)
-
+        h_prior, h_post = self.remember(prev, e_ctx)
         drawn = self.latent.post(h_post.h, self.look(frame, prev.o, h_post.h), noise)
         o = self.move(prev.o, drawn, noise.pres)
         objects = replace(prev, o=o, z_state=drawn.z_state, h_prior=h_prior, h_post=h_post)
         weight = prev.o.pres.detach()
         return objects, PropagationEvidence(drawn.q, h_prior.h, drawn.pres, weight)
+
+    def remember(self, prev: Objects, e_ctx: Encoding) -> tuple[LSTMState, LSTMState]:
+        """H and ĥ: both RNNs, one step on."""
+        h_prior = self.rnn_prior(prev, e_ctx, prev.h_prior)
+        return h_prior, self.rnn_post(prev, e_ctx, prev.h_post)
 
     def look(self, frame: Frame, o: Attributes, h: Hidden) -> Encoding:
         """e_prop: the frame around where each object was; h sets how far around."""

@@ -11,7 +11,6 @@ canvases are laid over each other by depth:
     μ = μ_fg + (1 - α) μ_bg
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from gswm.geometry import paste
 from gswm.networks import GlimpseDecoder, per_object
 from gswm.objects import Attributes
-from gswm.records import map_tensors, stack
+from gswm.records import map_tensors
 from gswm.shapes import Frame, Mask, Scalars, Video
 
 EPS = 1e-5
@@ -49,17 +48,16 @@ class Renderer(nn.Module):
         self.image_size = image_size
         self.deconv_what = GlimpseDecoder(num_what, 4)
 
-    def draw(self, objects: Sequence[Attributes], mu_bg: Video) -> Video:
+    def draw(self, o: Attributes, mu_bg: Video) -> Video:
         """μ of every frame, all at once; in parts where no gradient is wanted."""
-        time = mu_bg.shape[1]
-        part = time if torch.is_grad_enabled() else max(1, CHUNK // len(mu_bg))
-        frames = []
-        for t in range(0, time, part):
-            o = stack(objects[t : t + part], dim=1)
-            bg = mu_bg[:, t : t + part]
-            foreground = self(map_tensors(lambda x: x.flatten(0, 1), o))
-            frames.append(foreground.over(bg.flatten(0, 1)).unflatten(0, bg.shape[:2]))
-        return torch.cat(frames, dim=1)
+        flat = map_tensors(lambda x: x.flatten(0, 1), (o, mu_bg))
+        num = len(flat[1])
+        part = num if torch.is_grad_enabled() else CHUNK
+        drawn = []
+        for start in range(0, num, part):
+            some, bg = map_tensors(lambda x, start=start: x[start : start + part], flat)
+            drawn.append(self(some).over(bg))
+        return torch.cat(drawn).unflatten(0, mu_bg.shape[:2])
 
     def forward(self, o: Attributes) -> Foreground:
         """Every object in its box, the near over the far."""

@@ -12,16 +12,18 @@ of their arguments:
 
 It does the forward work twice to save most of the backward's many small kernels, which are what
 a GPU waits for here. The same code runs on a CPU, where a test compares it with plain autograd.
+Frames go through a copy of the model that shares its weights, some operations of which can be
+replaced by single kernels, and which can be compiled.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gswm.records import concatenate, map_tensors, tensors
+from gswm.train.operations import constants, in_half, replace_operations
 from gswm.world_model import Loss
 
 LossFunction = Callable[[], Loss]
@@ -36,14 +38,42 @@ def plain(loss: LossFunction) -> Loss:
     return value
 
 
-class Deferred:
-    """With the gradients of recurrent weights in one go at the end."""
+def fast_path(model: nn.Module, *, compiled: bool) -> Backward:
+    """All that makes a step fast, where the model is: kernels and bfloat16 on a GPU alone."""
+    on_gpu = next(model.parameters()).is_cuda
+    return Deferred(model, kernels=on_gpu, compiled=compiled, half=on_gpu)
 
-    def __init__(self, model: Any, *, compiled: bool = False) -> None:
-        self.methods = [Method(module, name, compiled) for module, name in model.recurrent()]
+
+class Deferred:
+    """With the gradients of recurrent weights in one go at the end.
+
+    Args:
+        model: what is trained; some of its methods are replaced.
+        kernels: whether frames go through kernels of our own.
+        compiled: whether torch compiles the methods of frames, and those done for all at once.
+        half: whether convolutions that are done for all frames at once are in bfloat16.
+    """
+
+    def __init__(
+        self, model: Any, *, kernels: bool = False, compiled: bool = False, half: bool = False
+    ) -> None:
+        frames: Any = constants(model)
+        self.prepared = replace_operations(frames) if kernels else []
+        self.methods = [
+            Method(module, name, getattr(twin, name), compiled)
+            for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)
+        ]
+        if half:
+            for module in model.halves():
+                in_half(module)
+        if compiled:
+            for module, name in model.batched():
+                setattr(module, name, compiled_method(getattr(module, name)))
 
     def __call__(self, loss: LossFunction) -> Loss:
         """The loss; the gradients of all parameters are left behind."""
+        for module in self.prepared:
+            module.prepare()
         for method in self.methods:
             method.calls.clear()  # of a loss that was not finished, or not ours
         value = loss()
@@ -56,21 +86,21 @@ class Deferred:
 class Method:
     """A recurrent method in place of a module's own."""
 
-    def __init__(self, module: nn.Module, name: str, compiled: bool) -> None:
-        self.whole: Callable[..., Any] = getattr(module, name)
-        self.frame = torch.compile(self.whole, dynamic=False) if compiled else self.whole
-        self.module = module
+    def __init__(
+        self, module: nn.Module, name: str, frame: Callable[..., Any], compiled: bool
+    ) -> None:
+        self.own: Callable[..., Any] = getattr(module, name)
+        self.frame = torch.compile(frame, dynamic=False) if compiled else frame
+        self.whole = torch.compile(self.own) if compiled else self.own
         self.calls: list[tuple[Any, list[Tensor]]] = []
         setattr(module, name, self)
 
     def __call__(self, *args: Any) -> Any:
         """What the module's own method gives."""
         if not torch.is_grad_enabled():
-            return self.whole(*args)
-        with frozen(self.module):
-            out = self.frame(*args)
+            return self.own(*args)
         # A view has a gradient of its own: what comes from outside, and not from other outputs.
-        out = map_tensors(lambda tensor: tensor.view_as(tensor), out)
+        out = map_tensors(lambda tensor: tensor.view_as(tensor), self.frame(*args))
         outputs = tensors(out)
         for tensor in outputs:
             if tensor.requires_grad:
@@ -83,7 +113,8 @@ class Method:
         calls, self.calls = self.calls, []
         if not calls:
             return
-        outputs = tensors(self.whole(*concatenate([args for args, _ in calls])))
+        args = map_tensors(any_batch, concatenate([args for args, _ in calls]))
+        outputs = tensors(self.whole(*args))
         pairs = []
         for i, whole in enumerate(outputs):
             parts = [of_frame[i] for _, of_frame in calls]
@@ -99,14 +130,17 @@ def gradient(tensor: Tensor) -> Tensor:
     return torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
 
 
-@contextmanager
-def frozen(module: nn.Module) -> Iterator[None]:
-    """A module's parameters as constants."""
-    params = [param for param in module.parameters() if param.requires_grad]
-    for param in params:
-        param.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for param in params:
-            param.requires_grad_(True)
+def any_batch(tensor: Tensor) -> Tensor:
+    """The tensor, marked as one of a batch of any length: compiled once for all lengths."""
+    torch._dynamo.maybe_mark_dynamic(tensor, 0)
+    return tensor
+
+
+def compiled_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, compiled where gradients are wanted, for batches of any length."""
+    compiled = torch.compile(method)
+
+    def either(*args: Any) -> Any:
+        return compiled(*args) if torch.is_grad_enabled() else method(*args)
+
+    return either

@@ -1,0 +1,211 @@
+"""MLPs of three layers as one kernel, and the gradient of their inputs as another.
+
+A program takes some rows through all layers: what is between the layers stays where it is. Only
+activations are kept for the backward pass, where the slope of CELU is read off its value: it is 1
+above zero, and the value + 1 below. Weights are constants here, and get no gradient.
+"""
+
+from typing import Any, no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gswm.kernels.precision import precision
+
+ROWS = 16
+"""Rows a program takes: the least that a tensor core does."""
+BLOCK = 64
+"""How much of a wide layer is loaded at once."""
+
+
+def mlp(x: Tensor, weights: list[Tensor], biases: list[Tensor]) -> Tensor:
+    """CELU between the layers: the twin of `networks.MLP`, on the last axis of `x`."""
+    y, *_ = mlp_forward(x.flatten(0, -2), weights, biases)
+    return y.unflatten(0, x.shape[:-1])
+
+
+@torch.library.custom_op("gswm::mlp", mutates_args=())
+def mlp_forward(
+    x: Tensor, weights: list[Tensor], biases: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The last layer's values, and the first two layers' activations."""
+    x = x.contiguous()
+    y, a_1, a_2 = outputs(x, weights, biases)
+    forward_kernel[(triton.cdiv(len(x), ROWS),)](
+        *(x, weights[0], biases[0], weights[1], biases[1], weights[2], biases[2], y, a_1, a_2),
+        *(len(x), x.shape[1], a_1.shape[1], y.shape[1]),
+        HIDDEN=padded(a_1.shape[1]),
+        ROWS=ROWS,
+        BLOCK=BLOCK,
+        PRECISION=precision(),
+    )
+    return y, a_1, a_2
+
+
+@mlp_forward.register_fake
+def outputs(
+    x: Tensor, weights: list[Tensor], biases: list[Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Room for what the forward kernel gives."""
+    hidden, out = biases[0].shape[0], biases[2].shape[0]
+    return x.new_empty(len(x), out), x.new_empty(len(x), hidden), x.new_empty(len(x), hidden)
+
+
+@torch.library.custom_op("gswm::mlp_backward", mutates_args=())
+def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) -> Tensor:
+    """The gradient of x."""
+    dy = dy.contiguous()
+    dx = input_like(dy, a_1, a_2, weights)
+    backward_kernel[(triton.cdiv(len(dy), ROWS),)](
+        *(dy, a_1, a_2, weights[0], weights[1], weights[2], dx),
+        *(len(dy), dx.shape[1], a_1.shape[1], dy.shape[1]),
+        HIDDEN=padded(a_1.shape[1]),
+        ROWS=ROWS,
+        BLOCK=BLOCK,
+        PRECISION=precision(),
+    )
+    return dx
+
+
+@mlp_backward.register_fake
+def input_like(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) -> Tensor:
+    """Room for what the backward kernel gives."""
+    return dy.new_empty(len(dy), weights[0].shape[1])
+
+
+def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    """Keep for the backward pass."""
+    _, weights, _ = inputs
+    _, a_1, a_2 = output
+    ctx.save_for_backward(a_1, a_2, *weights)
+
+
+def backward(ctx: Any, dy: Tensor, _1: Tensor, _2: Tensor) -> tuple[Tensor, list, list]:
+    """From the gradient of the last layer; nobody else sees the activations."""
+    a_1, a_2, *weights = ctx.saved_tensors
+    return mlp_backward(dy, a_1, a_2, weights), [None] * 3, [None] * 3
+
+
+mlp_forward.register_autograd(backward, setup_context=save)
+
+
+def padded(size: int) -> int:
+    """The size that a kernel has for a layer."""
+    return max(16, 1 << (size - 1).bit_length())
+
+
+@triton.jit
+@no_type_check
+def celu(x):
+    """CELU."""
+    return tl.where(x > 0, x, tl.exp(tl.minimum(x, 0.0)) - 1)
+
+
+@triton.jit
+@no_type_check
+def slope(a):
+    """The derivative of CELU where its value is `a`."""
+    return tl.where(a > 0, 1.0, a + 1)
+
+
+@triton.jit
+@no_type_check
+def tile(at, row, column, num_rows, num_columns):
+    """A part of a matrix; 0 beyond its edges."""
+    inside = (row[:, None] < num_rows) & (column[None, :] < num_columns)
+    return tl.load(at + row[:, None] * num_columns + column[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+@no_type_check
+def put(at, value, row, column, num_rows, num_columns):
+    """Write a part of a matrix, inside its edges."""
+    inside = (row[:, None] < num_rows) & (column[None, :] < num_columns)
+    tl.store(at + row[:, None] * num_columns + column[None, :], value, mask=inside)
+
+
+@triton.jit
+@no_type_check
+def forward_kernel(
+    x,
+    w_1,
+    b_1,
+    w_2,
+    b_2,
+    w_3,
+    b_3,
+    y,
+    a_1,
+    a_2,
+    num_rows,
+    num_in: tl.constexpr,
+    num_hidden: tl.constexpr,
+    num_out: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """All three layers, of some rows."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    unit, part = tl.arange(0, HIDDEN), tl.arange(0, BLOCK)
+    h = tl.zeros((ROWS, HIDDEN), tl.float32)
+    for start in range(0, num_in, BLOCK):
+        w = tile(w_1, unit, start + part, num_hidden, num_in)
+        some = tile(x, row, start + part, num_rows, num_in)
+        h = tl.dot(some, tl.trans(w), h, input_precision=PRECISION)
+    h = celu(h + tl.load(b_1 + unit, mask=unit < num_hidden, other=0.0)[None, :])
+    put(a_1, h, row, unit, num_rows, num_hidden)
+
+    inner = tile(w_2, unit, unit, num_hidden, num_hidden)
+    h = tl.dot(h, tl.trans(inner), input_precision=PRECISION)
+    h = celu(h + tl.load(b_2 + unit, mask=unit < num_hidden, other=0.0)[None, :])
+    put(a_2, h, row, unit, num_rows, num_hidden)
+
+    for start in range(0, num_out, BLOCK):
+        out = start + part
+        w_out = tile(w_3, out, unit, num_out, num_hidden)
+        y_out = tl.dot(h, tl.trans(w_out), input_precision=PRECISION)
+        y_out += tl.load(b_3 + out, mask=out < num_out, other=0.0)[None, :]
+        put(y, y_out, row, out, num_rows, num_out)
+
+
+@triton.jit
+@no_type_check
+def backward_kernel(
+    dy,
+    a_1,
+    a_2,
+    w_1,
+    w_2,
+    w_3,
+    dx,
+    num_rows,
+    num_in: tl.constexpr,
+    num_hidden: tl.constexpr,
+    num_out: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """From the last layer to the first, of some rows."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    unit, part = tl.arange(0, HIDDEN), tl.arange(0, BLOCK)
+    g = tl.zeros((ROWS, HIDDEN), tl.float32)
+    for start in range(0, num_out, BLOCK):
+        w = tile(w_3, start + part, unit, num_out, num_hidden)
+        some = tile(dy, row, start + part, num_rows, num_out)
+        g = tl.dot(some, w, g, input_precision=PRECISION)
+    g *= slope(tile(a_2, row, unit, num_rows, num_hidden))
+
+    inner = tile(w_2, unit, unit, num_hidden, num_hidden)
+    g = tl.dot(g, inner, input_precision=PRECISION)
+    g *= slope(tile(a_1, row, unit, num_rows, num_hidden))
+
+    for start in range(0, num_in, BLOCK):
+        w_in = tile(w_1, unit, start + part, num_hidden, num_in)
+        dx_in = tl.dot(g, w_in, input_precision=PRECISION)
+        put(dx, dx_in, row, start + part, num_rows, num_in)

@@ -119,7 +119,23 @@ def test_every_number_has_its_command_commit_seed_and_minutes(tmp_path: Path) ->
     assert training[1:] == (
         *("two-layer", "9,000", "5", "NVIDIA H200", "4.2", "abcdef0", "`gswm train two-layer`"),
     )
-    assert evaluation == ("`gswm eval two-layer`", "two-layer", "gswm-10-90", "200", "0123456")
+    assert evaluation == (
+        "`gswm eval two-layer`",
+        "two-layer",
+        "gswm-10-90",
+        "200",
+        "cpu",
+        "0123456",
+    )
+
+
+def test_a_short_table_has_what_was_measured_and_the_papers_numbers_of_it(tmp_path: Path) -> None:
+    made = tables(read([saved(tmp_path, result())]))
+    short = made["error"].filled()
+    assert short.head == ("", "G-SWM, paper", "G-SWM, here", "SCALOR, paper")
+    assert short.rows == (("two-layer", "0.212 ± 0.007", "0.250", "1.012 ± 0.021"),)
+    assert [r[0] for r in made["strict"].filled().rows] == ["two-layer"]
+    assert made["corridor"].filled().rows == ()
 
 
 def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ class Measured:
     """What the weights say of their training."""
     commit: str
     """Of the evaluator."""
+    device: str
     episodes: int
     protocol: str
     given: int
@@ -103,6 +104,7 @@ def one(path: Path) -> Measured:
             train=model.get("train", ""),
             about=model.get("about", {}),
             commit=(held["commit"] or "")[:7],
+            device=held["device"],
             episodes=held["episodes"],
             protocol=rules["name"],
             given=rules["given"],

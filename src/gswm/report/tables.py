@@ -183,10 +183,10 @@ def trainings(results: Results) -> Table:
 def evaluations(results: Results) -> Table:
     """How each number can be measured again."""
     rows = tuple(
-        (f"`{m.command}`", m.world, m.protocol, str(m.episodes), m.commit or NOTHING)
+        (f"`{m.command}`", m.world, m.protocol, str(m.episodes), m.device, m.commit or NOTHING)
         for m in results.all
     )
-    head = ("command", "world", "protocol", "episodes", "commit")
+    head = ("command", "world", "protocol", "episodes", "device", "commit")
     text = (
         "Weights that ship are in half precision; the numbers are theirs. One command is one row."
     )

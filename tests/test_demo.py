@@ -59,7 +59,7 @@ def test_the_demo_shows_what_ships(
         with Image.open(out / file) as picture:
             assert getattr(picture, "n_frames", 1) >= 6
     assert "1 of the 100 test episodes" in source
-    assert "on_mode 0.500" in source
+    assert "on mode 0.500" in source
     assert "100 futures" in source
     assert (out / "worlds" / "maze.png").is_file()
 

@@ -161,7 +161,7 @@ def measured(found: Results, scene: Scene) -> list[str]:
 def of_all(found: Results) -> str:
     """What the weights say that they score on all test episodes."""
     scores = found.all[0].about.get("test", {})
-    known = [f"{name} {scores[name]:.3f}" for name in SHOWN if name in scores]
+    known = [f"{name.replace('_', ' ')} {scores[name]:.3f}" for name in SHOWN if name in scores]
     return f"On all of them: {', '.join(known)}." if known else ""
 
 

@@ -30,7 +30,7 @@ figure svg,figure img{display:block;max-width:100%;height:auto}
 figure img{border-radius:6px}
 svg text{font-family:inherit}
 figcaption{color:var(--faint);font-size:14px;max-width:80ch;margin-top:10px}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:4px 24px}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:4px 24px}
 .wide{overflow-x:auto;margin-top:14px}
 table{border-collapse:collapse;font-size:14.5px;font-variant-numeric:tabular-nums;min-width:60%}
 th,td{padding:7px 14px 7px 0;text-align:right;white-space:nowrap;
@@ -42,6 +42,7 @@ td.empty{color:var(--faint);font-size:13px;font-style:italic}
 td.words{text-align:left}
 code{font:13px/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:var(--panel);
 padding:2px 5px;border-radius:4px}
+@media(max-width:700px){figure{overflow-x:auto}figure svg{max-width:none}}
 footer{margin-top:72px;color:var(--faint);font-size:14px}
 """
 

@@ -97,6 +97,14 @@ def test_fewer_episodes_are_the_first_of_more_however_they_are_chunked(balls: Ba
     assert equal(concatenate([*itertools.islice(endless, 4)])[:4], ten[:4])
 
 
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_later_episode_is_made_alone(name: str) -> None:
+    six = concatenate(list(world(name).episodes(5, 6)))
+    assert equal(next(world(name).episodes(5, 1, first=4)), six[4:5])
+    some = world(name).episodes(5, 4, memory=8 << 20, first=2)
+    assert equal(concatenate(list(some)), six[2:])
+
+
 @every_world
 def test_a_chunk_is_within_the_memory_given(balls: Balls) -> None:
     chunks = list(balls.episodes(0, 9, memory=10 << 20))

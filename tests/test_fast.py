@@ -183,3 +183,17 @@ def test_a_background_that_learns_alone_needs_no_recurrent_method() -> None:
         args = (video, noise, torch.tensor(0), stage)
         backward(lambda model=model, args=args: model.loss(*args))
     assert_equal_gradients(ours, theirs)
+
+
+def test_half_precision_is_near_and_leaves_what_is_inferred_as_it_was() -> None:
+    ours, theirs = twins(tiny.config())
+    before = ours.infer(tiny.video()).xy
+    half = Deferred(ours, half=True)(lambda: loss(ours))
+    full = plain(lambda: loss(theirs))
+    assert half.total != full.total
+    torch.testing.assert_close(half.total, full.total, rtol=1e-2, atol=0)
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        if b.grad is not None and b.grad.norm() > 1:
+            assert a.grad is not None, name
+            assert (a.grad - b.grad).norm() < 0.1 * b.grad.norm(), name
+    assert torch.equal(ours.infer(tiny.video()).xy, before)

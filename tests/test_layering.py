@@ -18,6 +18,8 @@ ORDER = [
     *("schedule", "distributions", "geometry", "networks", "objects", "world_model", "scene"),
     *("track_pictures",),
     *("kernels.precision", "kernels.mlp"),
+    *("kernels.sampling", "kernels.compose_triton", "kernels.compose"),
+    *("kernels.crop_triton", "kernels.crop"),
     *("model.rendering", "model.context", "model.interaction", "model.situation"),
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     "model.gswm",
@@ -37,7 +39,7 @@ ORDER = [
     ),
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
     *("train.trackers", "train.pictures", "train.launch"),
-    *("train.sweep", "selftest", "bench.data", "bench.train"),
+    *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train"),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
     *("commands.evaluate", "commands.export", "commands.weights"),
     *(

@@ -46,13 +46,14 @@ class Noise:
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
         assert n is not None
         self.made.append(seed)
-        for first in range(0, n, 3):
+        for begin in range(first, first + n, 3):
             parts = [
                 np.random.RandomState([seed, i]).randint(256, size=(FRAMES, 3, SIZE, SIZE))
-                for i in range(first, min(first + 3, n))
+                for i in range(begin, min(begin + 3, first + n))
             ]
             yield Episodes(torch.tensor(np.stack(parts), dtype=torch.uint8, device=device))
 

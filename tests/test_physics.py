@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gswm.data.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE, Balls
-from gswm.data.physics import fused, simulate
+from gswm.data.physics import Pairs, fused, meeting, simulate, step
 
 
 def exact(a: float, b: float, c: float) -> float:
@@ -109,3 +109,17 @@ def test_going_on_from_any_frame_is_the_same_path() -> None:
     layers = torch.tensor([TWO_LAYER.layers])
     on = simulate(where[:, 9], how_fast[:, 9], radii, layers, 91, 64.0)
     assert torch.equal(on[0], where[:, 9:])
+
+
+def test_a_step_of_tensors_is_a_step_of_arrays() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(2, 9, 50, generator=generator, dtype=torch.float64) * 20
+    v = torch.randn(2, 9, 50, generator=generator, dtype=torch.float64) * 3
+    radius = torch.full((9, 50), 2.0, dtype=torch.float64)
+    pairs = meeting(radius.T, torch.zeros(50, 9, dtype=torch.int64))
+    assert pairs is not None
+    got = step(x.numpy(), v.numpy(), radius.numpy(), 20.0, pairs)
+    pairs = Pairs(torch.as_tensor(pairs.ends), torch.as_tensor(pairs.reach))
+    for array, tensor in zip(got, step(x, v, radius, 20.0, pairs), strict=True):
+        torch.testing.assert_close(torch.from_numpy(array), tensor, rtol=0, atol=1e-12)
+    assert (got[1] != v.numpy()).mean() > 0.5

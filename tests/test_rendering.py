@@ -12,8 +12,7 @@ from tiny import SIZES, attributes, generator
 
 from gswm.model.rendering import EPS, Foreground, Renderer, compose
 from gswm.objects import Attributes
-from gswm.records import stack
-from gswm.records import map_tensors
+from gswm.records import map_tensors, stack
 
 SEEDS = st.integers(0, 2**32 - 1)
 

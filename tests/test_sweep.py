@@ -22,7 +22,7 @@ from gswm.commands.sweep import Sweep, seeds, spread, table
 from gswm.errors import UserError
 from gswm.recipes import recipe
 from gswm.settings import to_dict
-from gswm.train import sweep
+from gswm.train import slurm, sweep
 from gswm.train.sweep import Job
 
 TINY = ["--train.steps", "3", "--train.batch", "2", "--train.validation-episodes", "2"]
@@ -251,6 +251,10 @@ def test_a_mean_is_of_two_or_more() -> None:
         (["maze", "--jobs", "0"], "--jobs is '0'"),
         (["maze", "--jobs"], "--jobs needs a value"),
         (["maze", "--seed", "1"], "use --seeds"),
+        (["maze", "--launcher", "cloud"], "--launcher is 'cloud'"),
+        (["maze", "--slurm", "timeout_min=9"], "--slurm is for --launcher slurm"),
+        (["maze", "--launcher", "slurm", "--slurm", "fast"], "--slurm is 'fast'"),
+        (["maze", "--launcher", "slurm"], "there is no sbatch here"),
         (["maze", "--train.nothing", "1"], "--train.nothing"),
     ],
 )
@@ -267,3 +271,67 @@ def test_a_mistake_is_one_line_before_anything_runs(
     assert said in message
     assert len(message.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_a_cluster_runs_what_a_sweep_submits(tmp_path: Path) -> None:
+    bad = "print('gswm: the disk is full', file=sys.stderr)\nsys.exit(4)"
+    jobs = [fake(tmp_path, 0, bad), fake(tmp_path, 1, "(here / 'done').touch()")]
+    launch = slurm.launcher(tmp_path / "slurm", {"timeout_min": "5"}, cluster="local")
+    said: list[str] = []
+    rows = sweep.Sweep(jobs, 2, said.append, launch).run()
+    assert [(row["state"], row["said"]) for row in rows] == [
+        ("failed", "the disk is full"),
+        ("stopped", None),
+    ]
+    assert (jobs[1].folder / "done").exists()
+
+
+def test_a_job_whose_time_is_up_saves_and_is_queued_again(tmp_path: Path) -> None:
+    script = """
+signal.signal(signal.SIGTERM, lambda *_: ((here / "saved").touch(), sys.exit(0)))
+(here / "ready").touch()
+time.sleep(60)
+"""
+    job = fake(tmp_path, 0, script)
+    command = slurm.Command(list(job.command), job.log)
+    thread = threading.Thread(target=command)
+    thread.start()
+    while not (job.folder / "ready").exists():
+        time.sleep(0.02)
+    again = command.checkpoint()
+    thread.join()
+    assert (job.folder / "saved").exists()
+    assert again.function == slurm.Command(list(job.command), job.log)
+
+
+def test_ctrl_c_cancels_what_is_queued(tmp_path: Path) -> None:
+    class Queued:
+        """A job that the cluster ends when it is cancelled."""
+
+        cancelled = False
+
+        def done(self) -> bool:
+            (tmp_path / "queued").mkdir(exist_ok=True)
+            (tmp_path / "queued" / "ready").touch()
+            return self.cancelled
+
+        def cancel(self, check: bool) -> None:
+            self.cancelled = True
+
+        def exception(self) -> Exception:
+            return RuntimeError("cancelled")
+
+    queued = Queued()
+    thread = threading.Thread(target=interrupt, args=(tmp_path, 1, 1))
+    thread.start()
+    job = fake(tmp_path, 0, "")
+    rows = sweep.Sweep([job], 1, print, lambda _: slurm.Submitted(queued)).run()
+    thread.join()
+    assert queued.cancelled
+    assert rows[0]["state"] == "stopped"
+
+
+def test_what_a_job_cannot_ask_for_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--slurm") as caught:
+        slurm.launcher(tmp_path / "slurm", {"speed": "9"}, cluster="local")
+    assert len(str(caught.value).splitlines()) == 1

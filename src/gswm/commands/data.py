@@ -109,7 +109,7 @@ def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
                 raise UserError(f"{source}: has no episode {index}; {held}")
             return file.read([int(indices[index])])
     world = worlds.world(source)
-    return nth(world, world.splits[split or "test"].seed, index)
+    return next(world.episodes(world.splits[split or "test"].seed, 1, first=index))
 
 
 def usable(device: str) -> str:
@@ -144,15 +144,6 @@ def progress() -> Progress:
     return Progress(
         *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
     )
-
-
-def nth(world: World, seed: int, index: int) -> Episodes:
-    """Episode `index` of a seed."""
-    for chunk in world.episodes(seed, index + 1):
-        if index < len(chunk):
-            return chunk[index : index + 1]
-        index -= len(chunk)
-    raise AssertionError("a world makes as many episodes as it is asked for")
 
 
 def drawn(

@@ -15,6 +15,7 @@ from rich.table import Table
 from gswm.commands.train import Train
 from gswm.errors import UserError
 from gswm.files import write_whole
+from gswm.train.slurm import launcher
 from gswm.train.sweep import SCORES, Job
 from gswm.train.sweep import Sweep as Runs
 
@@ -24,12 +25,15 @@ Train many runs at once on one device: every recipe with every seed, each in OUT
 The same command goes on with those that were stopped, and leaves those that are finished.
 
   --seeds    the seeds, such as 0..4 or 0,2,5; 0 if not given
-  --jobs     how many at once; 1 if not given
+  --jobs     how many at once; if not given 1, and all of them in a cluster's queue
   --out      the folder of all runs; runs if not given
+  --launcher local, or slurm: each run a job of a Slurm cluster (the extra `slurm`)
+  --slurm    what each job asks for, in submitit's words, such as
+             slurm_partition=gpu,gpus_per_node=1,timeout_min=600
   --print    print the command of each run, a line each, and run none: for a cluster's scheduler
 
 All other settings are those of `gswm train`, for every run."""
-OURS = ("--seeds", "--jobs", "--out")
+OURS = ("--seeds", "--jobs", "--out", "--launcher", "--slurm")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Sweep:
     number: int = 1
     out: Path = Path("runs")
     only_print: bool = False
+    slurm: dict[str, str] | None = None
+    """What a cluster's jobs ask for; None to run here."""
 
     @staticmethod
     def from_args(args: list[str]) -> "Sweep":
@@ -59,14 +65,17 @@ class Sweep:
             for name in dict.fromkeys(names)
             for seed in seeds(ours.get("--seeds", "0"))
         ]
-        return Sweep(tuple(jobs), whole(ours.get("--jobs", "1")), out, only_print)
+        slurm = asked_for(ours.get("--launcher", "local"), ours.get("--slurm"))
+        number = "1" if slurm is None else str(len(jobs))
+        return Sweep(tuple(jobs), whole(ours.get("--jobs", number)), out, only_print, slurm)
 
     def run(self) -> int:
         """Train all, and print a table; 1 if any failed."""
         if self.only_print:
             print("\n".join(shlex.join(job.command) for job in self.jobs))
             return 0
-        rows = Runs(self.jobs, self.number, tell).run()
+        launch = None if self.slurm is None else launcher(self.out / "slurm", self.slurm)
+        rows = Runs(self.jobs, self.number, tell, launch).run()
         write_whole(self.out / "sweep.json", (json.dumps(rows, indent=2) + "\n").encode())
         Console(width=None if sys.stdout.isatty() else 120).print(table(rows))
         return int(any(row["state"] == "failed" for row in rows))
@@ -117,6 +126,20 @@ def whole(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise UserError(f"--jobs is '{text}'; it must be a number from 1 on")
     return int(text)
+
+
+def asked_for(launcher: str, text: str | None) -> dict[str, str] | None:
+    """What `--slurm name=value,...` says; None where the runs are to be here."""
+    if launcher not in ("local", "slurm"):
+        raise UserError(f"--launcher is '{launcher}'; it must be local or slurm")
+    if launcher == "local":
+        if text is not None:
+            raise UserError("--slurm is for --launcher slurm")
+        return None
+    pairs = [part.partition("=") for part in (text or "").split(",") if part]
+    if not all(name and value for name, _, value in pairs):
+        raise UserError(f"--slurm is '{text}'; it must be such as gpus_per_node=1,timeout_min=600")
+    return {name: value for name, _, value in pairs}
 
 
 def table(rows: list[dict[str, Any]]) -> Table:

@@ -5,6 +5,7 @@ other choices each has one option and draws nothing.
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,7 @@ from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
+from gswm.data.moving import Recycled
 from gswm.data.physics import simulate
 from gswm.data.randomstate import RandomStates
 from gswm.data.sprites import draw
@@ -62,17 +64,22 @@ class Balls:
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
-        """The first `n` episodes of `seed`, or all of them, without end, in chunks."""
+        """See `World`."""
+        device = torch.device(device)
         path_bytes = self.num_frames * len(self.layers) * 4 * 8
-        video_bytes = self.num_frames * self.image_size**2 * 3
-        for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes)):
+        shape = self.num_frames, self.image_size, self.image_size, 3
+        chunk_bytes = memory // (16 if device.type == "cpu" else 4)
+        recycled = Recycled()
+        for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes), first):
             start = self.start(seeds)
             path = self.path(start, device)
-            for i in range(0, len(seeds), step := max(1, memory // 4 // video_bytes)):
+            for i in range(0, len(seeds), step := max(1, chunk_bytes // math.prod(shape))):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
-                yield Episodes(self.video(truth, memory // 4), truth)
+                out = recycled.bytes((len(positions), *shape), device)
+                yield Episodes(self.video(truth, memory // 4, out), truth)
 
     def start(self, seeds: Int64[np.ndarray, " episode"]) -> Start:
         """What the seeds draw."""
@@ -150,20 +157,27 @@ class Balls:
         )
 
     def video(
-        self, truth: Truth, memory: int = MEMORY
+        self,
+        truth: Truth,
+        memory: int = MEMORY,
+        out: UInt8[Tensor, "episode time height width 3"] | None = None,
     ) -> UInt8[Tensor, "episode time 3 height width"]:
-        """The frames that show `truth`."""
+        """The frames that show `truth`, in `out` or in new memory."""
         positions, sizes, colors = (
             part[:, :, : len(self.layers)].flatten(0, 1)
             for part in (truth.positions, truth.sizes, truth.colors)
         )
-        frames = draw(positions, sizes, colors, self.image_size, memory=memory)
+        out = None if out is None else out.flatten(0, 1)
+        frames = draw(positions, sizes, colors, self.image_size, memory=memory, out=out)
         return frames.unflatten(0, truth.ids.shape[:2])
 
 
-def episode_seeds(seed: int, n: int | None, step: int) -> Iterator[Int64[np.ndarray, " episode"]]:
-    """The seeds of the first `n` episodes, or of all, `step` at a time."""
+def episode_seeds(
+    seed: int, n: int | None, step: int, first: int = 0
+) -> Iterator[Int64[np.ndarray, " episode"]]:
+    """The seeds of `n` episodes from number `first` on, or of all, `step` at a time."""
     state = np.random.RandomState(seed)
+    state.randint(0, 2**32 - 1, size=first, dtype=np.int64)
     left = itertools.count(n, -step) if n is not None else itertools.repeat(step)
     for count in itertools.takewhile(lambda left: left > 0, left):
         yield state.randint(0, 2**32 - 1, size=min(step, count), dtype=np.int64)

@@ -73,6 +73,7 @@ class Maze:
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
         step = max(1, memory // DRAWING)
@@ -80,7 +81,7 @@ class Maze:
             size = AT_ONCE if n is None else min(AT_ONCE, n - start)
             if size <= 0:
                 return
-            u = uniforms(seed, start, size, device)
+            u = uniforms(seed, first + start, size, device)
             grid = lead_on(kruskal(u["edges"], ROOMS, ROOMS), u["ends"])
             cells = walk(grid, u["start"], u["turns"])
             for i in range(0, size, step):

@@ -11,18 +11,24 @@ Collisions make this chaotic: the last bit of a velocity decides where a disk is
 later. So every operation is one that IEEE 754 rounds in one way, in one order, on any device. The
 episodes that the paper's generator makes depend on one more thing: it takes products of vectors
 by BLAS, which multiplies and adds the second components in one rounding (`fused`).
+
+The same lines run on tensors and on arrays. A CPU takes arrays: the arithmetic is the same, and
+numpy begins an operation in a fraction of torch's time, which is most of the time there is.
 """
 
 from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Int, Shaped
 from torch import Tensor
 
+Array: TypeAlias = Tensor | np.ndarray
 STEPS = 10
 DT = 0.1
-CACHED = 4096
+CACHED = 2048
 """Episodes that a CPU simulates at a time: many, since an operation's start costs most."""
 SPLITTER = 2.0**27 + 1
 """Splits a double into two halves (Dekker 1971)."""
@@ -46,20 +52,17 @@ def simulate(
     episodes, objects, _ = positions.shape
     path = positions.new_empty(2, frames, 2, objects, episodes)
     radii, layers = radii.expand(episodes, -1), layers.expand(episodes, -1)
-    step = CACHED if positions.device.type == "cpu" else max(1, episodes)
-    for start in range(0, episodes, step):
-        part = slice(start, start + step)
-        x, v = (state[part].permute(2, 1, 0).contiguous() for state in (positions, velocities))
-        radius = radii[part].T.contiguous()
+    on_cpu = positions.device.type == "cpu"
+    for start in range(0, episodes, size := CACHED if on_cpu else max(1, episodes)):
+        part = slice(start, start + size)
+        x, v = (native(state[part].permute(2, 1, 0)) for state in (positions, velocities))
+        radius = native(radii[part].T)
         pairs = meeting(radii[part], layers[part]) if collide else None
+        seen: Any = path[..., part].numpy() if on_cpu else path[..., part]
         for frame in range(frames):
-            path[0, frame, ..., part], path[1, frame, ..., part] = x, v
+            seen[0, frame], seen[1, frame] = x, v
             for _ in range(STEPS if frame + 1 < frames else 0):
-                v = reflect(x + DT * v, v, radius, side)
-                trial = x + DT * v
-                if pairs is not None and exchange(trial, v, pairs):
-                    trial = x + DT * v
-                x = trial
+                x, v = step(x, v, radius, side, pairs)
     where, how_fast = path.permute(0, 4, 1, 3, 2)
     return where, how_fast
 
@@ -68,8 +71,8 @@ def simulate(
 class Pairs:
     """The pairs that collide in some episode, in the order in which they are looked at."""
 
-    ends: Int[Tensor, "2 pair"]
-    reach: Float64[Tensor, "pair episode"]
+    ends: Int[Array, "2 pair"]
+    reach: Float64[Array, "pair episode"]
     """The square of the distance at which they touch; 0 where they never do."""
 
 
@@ -85,56 +88,97 @@ def meeting(
     some = meet.any(0)
     if not some.any():
         return None
-    return Pairs(torch.stack([first, second])[:, some], (distance * distance).T[some].contiguous())
+    ends, reach = torch.stack([first, second])[:, some], (distance * distance).T[some]
+    return Pairs(native(ends), native(reach))
+
+
+def step(
+    x: Float64[Array, "2 object episode"],
+    v: Float64[Array, "2 object episode"],
+    radius: Float64[Array, "object episode"],
+    side: float,
+    pairs: Pairs | None,
+) -> tuple[Float64[Array, "2 object episode"], Float64[Array, "2 object episode"]]:
+    """Positions and velocities a tenth of a frame later."""
+    v = reflect(x + DT * v, v, radius, side)
+    trial = x + DT * v
+    if pairs is not None and exchange(trial, v, pairs):
+        trial = x + DT * v
+    return trial, v
 
 
 def reflect(
-    trial: Float64[Tensor, "2 object episode"],
-    v: Float64[Tensor, "2 object episode"],
-    radius: Float64[Tensor, "object episode"],
+    trial: Float64[Array, "2 object episode"],
+    v: Float64[Array, "2 object episode"],
+    radius: Float64[Array, "object episode"],
     side: float,
-) -> Float64[Tensor, "2 object episode"]:
+) -> Float64[Array, "2 object episode"]:
     """Velocities that no longer lead out of the box."""
-    speed = v.abs()
-    v = torch.where(trial < radius, speed, v)
-    return torch.where(trial + radius > side, -speed, v)
+    lib, speed = library(v), abs(v)
+    v = lib.where(trial < radius, speed, v)
+    return lib.where(trial + radius > side, -speed, v)
 
 
 def exchange(
-    trial: Float64[Tensor, "2 object episode"],
-    v: Float64[Tensor, "2 object episode"],
+    trial: Float64[Array, "2 object episode"],
+    v: Float64[Array, "2 object episode"],
     pairs: Pairs,
 ) -> bool:
     """Let the pairs that overlap in `trial` collide, in place; whether any did."""
-    first, second = (trial.index_select(1, end) for end in pairs.ends)
-    apart = first - second
+    apart = trial[:, pairs.ends[0]] - trial[:, pairs.ends[1]]
     square = apart * apart
-    square = square[0] + square[1]
-    episode, pair = (square < pairs.reach).T.nonzero().unbind(1)
+    episode, pair = hits(square[0] + square[1] < pairs.reach)
     if not len(pair):
         return False
+    lib = library(v)
     away = apart[:, pair, episode]
-    normal = away / root(dot(away, away))
+    normal = away / lib.sqrt(dot(away, away))
     ends = pairs.ends[:, pair]
-    turn = turns(episode)
+    turn = lib.arange(len(pair), device=v.device) - lib.searchsorted(episode, episode)
     for i in range(last := int(turn.max()) + 1):
-        now = slice(None) if last == 1 else (turn == i).nonzero()[:, 0]
-        n, where = normal[:, now], (slice(None), ends[:, now], episode[now])
+        now = slice(None) if last == 1 else turn == i
+        n, where = normal[:, None, now], (slice(None), ends[:, now], episode[now])
         before = v[where]
-        first, second = dot(n[:, None].expand_as(before), before)
-        push = n * (second - first)
-        v[where] = before + torch.stack([push, -push], 1)
+        first, second = dot(n, before)
+        push = n[:, 0] * (second - first)
+        v[where] = before + lib.stack([push, -push], 1)
     return True
 
 
-def dot(a: Float64[Tensor, "2 ..."], b: Float64[Tensor, "2 ..."]) -> Float64[Tensor, "..."]:
+def native(tensor: Shaped[Tensor, "..."]) -> Shaped[Array, "..."]:
+    """What computes fastest where the tensor is: on a CPU, an array."""
+    tensor = tensor.contiguous()
+    return tensor.numpy() if tensor.device.type == "cpu" else tensor
+
+
+def library(array: Array) -> ModuleType:
+    """Whose functions take `array`; where both have one, they agree in name and order.
+
+    Only the square root is apart: torch's, on a CPU, can be off in the last bit.
+    """
+    return np if isinstance(array, np.ndarray) else torch
+
+
+def hits(
+    close: Bool[Array, "pair episode"],
+) -> tuple[Int[Array, " hit"], Int[Array, " hit"]]:
+    """Episode and pair of each that is close, those of an episode together and in order."""
+    if isinstance(close, np.ndarray):
+        pair, episode = np.divmod(np.flatnonzero(close), close.shape[1])
+        order = np.argsort(episode, kind="stable")
+        return episode[order], pair[order]
+    episode, pair = close.T.nonzero().unbind(1)
+    return episode, pair
+
+
+def dot(a: Float64[Array, "2 *#hit"], b: Float64[Array, "2 *#hit"]) -> Float64[Array, "*#hit"]:
     """The product of two vectors, as BLAS rounds it."""
     return fused(a[1], b[1], a[0] * b[0])
 
 
 def fused(
-    a: Float64[Tensor, "*hit"], b: Float64[Tensor, "*hit"], c: Float64[Tensor, "*hit"]
-) -> Float64[Tensor, "*hit"]:
+    a: Float64[Array, "*#hit"], b: Float64[Array, "*#hit"], c: Float64[Array, "*#hit"]
+) -> Float64[Array, "*#hit"]:
     """Multiply and add, a · b + c, rounded once: Dekker's product and Knuth's sum keep the rest."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
@@ -145,23 +189,8 @@ def fused(
     return total + (lost + rest)
 
 
-def halves(a: Float64[Tensor, "*hit"]) -> tuple[Float64[Tensor, "*hit"], Float64[Tensor, "*hit"]]:
+def halves(a: Float64[Array, "*hit"]) -> tuple[Float64[Array, "*hit"], Float64[Array, "*hit"]]:
     """Two numbers of half the digits that add up to `a`."""
     scaled = a * SPLITTER
     high = scaled - (scaled - a)
     return high, a - high
-
-
-def root(square: Float64[Tensor, " hit"]) -> Float64[Tensor, " hit"]:
-    """The square root of IEEE 754; torch's, on a CPU, can be off in the last bit."""
-    if square.device.type == "cpu":
-        return torch.from_numpy(np.sqrt(square.numpy()))
-    return square.sqrt()
-
-
-def turns(episode: Int[Tensor, " hit"]) -> Int[Tensor, " hit"]:
-    """How many hits of the same episode come before each, given that they stand together."""
-    place = torch.arange(len(episode), device=episode.device)
-    starts: Bool[Tensor, " hit"] = torch.ones_like(episode, dtype=torch.bool)
-    starts[1:] = episode[1:] != episode[:-1]
-    return place - torch.where(starts, place, 0).cummax(0).values

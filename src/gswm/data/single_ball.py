@@ -45,11 +45,13 @@ class SingleBall:
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`. Episode i goes as `randint(2)` number i of `RandomState(seed)` says."""
         both = two_episodes().to(device)
         chunk = max(1, memory // (4 * both.video[0].nbytes))
         rng = np.random.RandomState(seed)
+        rng.randint(2, size=first)
         for start in count(0, chunk):
             size = chunk if n is None else min(chunk, n - start)
             if size <= 0:

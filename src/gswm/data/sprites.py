@@ -15,6 +15,7 @@ pixel comes to lie on a sprite's pixel: α of a window is a weighted sum of four
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,7 @@ from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.moving import every_window, new_bytes, put, take, truncate
-from gswm.data.threads import in_threads
+from gswm.data.threads import in_threads, shares
 from gswm.data.world import MEMORY
 
 SIDE = 17
@@ -41,19 +42,22 @@ def draw(
     image_size: int,
     background: Float[Tensor, "frame height width 3"] | None = None,
     memory: int = MEMORY,
+    out: UInt8[Tensor, "frame height width 3"] | None = None,
 ) -> UInt8[Tensor, "frame 3 height width"]:
     """One picture a frame; an object of size 0 is not drawn.
 
     Meant for few different sizes: each needs stamps of its own. The pictures lie in memory as
-    (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
+    (frame, height, width, 3): in `out`, or else in new memory. On a GPU, drawing takes about
+    `memory` bytes beside them.
     """
     frames, objects, _ = positions.shape
-    out = new_bytes((frames, image_size, image_size, 3), positions.device)
+    if out is None:
+        out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
-        stamps = make_stamps(sizes)
+        stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
         floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
         on_cpu = positions.device.type == "cpu"
-        group = GROUP if on_cpu else max(1, memory // (8 * floats))
+        group = shares(frames, GROUP) if on_cpu else max(1, memory // (8 * floats))
 
         def paint(start: int) -> None:
             part = slice(start, start + group)
@@ -116,10 +120,11 @@ class Stamps:
         return Windows(corner.long(), stamp.flatten(2), weight.flatten(2).float())
 
 
-def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
-    """The stamps of all of `sizes`."""
-    different = sizes.unique()
-    pixel = (2 / SIDE) * different.cpu().clamp_min(1e-6)
+@lru_cache(maxsize=8)
+def make_stamps(sizes: tuple[float, ...], device: torch.device) -> Stamps:
+    """The stamps of all of `sizes`, which rise."""
+    different = torch.tensor(sizes, dtype=torch.float64)
+    pixel = (2 / SIDE) * different.clamp_min(1e-6)
     index = torch.arange(SIDE + 2, dtype=torch.float64)
     meets = [((p * index) % 1).round(decimals=12).tolist() for p in pixel]
     places = [sorted({0.0, 1.0, *row}) for row in meets]
@@ -135,8 +140,7 @@ def make_stamps(sizes: Float64[Tensor, "frame object"]) -> Stamps:
     alpha = torch.einsum("skyi,ij,slxj->sklyx", weight, sprite, weight)
     table = alpha.flatten(0, 2).flatten(1).repeat_interleave(3, 1).float()
     knots += APART * torch.arange(len(knots))[:, None]
-    device = sizes.device
-    return Stamps(width, different, knots.to(device), table.to(device))
+    return Stamps(width, different.to(device), knots.to(device), table.to(device))
 
 
 def blend(

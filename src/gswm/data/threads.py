@@ -24,3 +24,10 @@ def in_threads(task: Callable[[int], None], items: Iterable[int], device: torch.
                 pass
     finally:
         torch.set_num_threads(threads)
+
+
+def shares(count: int, most: int) -> int:
+    """The size of pieces of `count`, `most` at most, of which every thread gets as many."""
+    threads = torch.get_num_threads()
+    rounds = -(-count // (most * threads))
+    return -(-count // (rounds * threads))

@@ -55,10 +55,12 @@ class World(Protocol):
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
-        """The first `n` episodes of `seed`, or all of them, without end, in chunks.
+        """The `n` episodes of `seed` from number `first` on, or all, without end, in chunks.
 
-        Episode i of a seed is the same for every `n` and device, and however it is chunked. A
-        chunk's making takes no more than about `memory` bytes.
+        Episode i of a seed is the same for every `n`, `first` and device, and however it is
+        chunked; those before `first` are not made. A chunk's making takes no more than about
+        `memory` bytes.
         """
         ...

@@ -173,7 +173,7 @@ class GSWM(Imagines, nn.Module):
 
     def halves(self) -> list[nn.Module]:
         """The convolutions to which half precision does no harm."""
-        return [self.discovery.conv_disc, self.renderer.deconv_what]
+        return [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
 
     @torch.no_grad()
     def infer(

@@ -17,13 +17,14 @@ replaced by single kernels, and which can be compiled.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gswm.records import concatenate, map_tensors, tensors
-from gswm.train.operations import constants, in_half, replace_operations
+from gswm.train.operations import constants, halve, replace_operations
 from gswm.world_model import Loss
 
 LossFunction = Callable[[], Loss]
@@ -65,7 +66,7 @@ class Deferred:
         ]
         if half:
             for module in model.halves():
-                in_half(module)
+                halve(module)
         if compiled:
             for module, name in model.batched():
                 setattr(module, name, compiled_method(getattr(module, name)))
@@ -92,7 +93,7 @@ class Method:
         self.own: Callable[..., Any] = getattr(module, name)
         self.frame = torch.compile(frame, dynamic=False) if compiled else frame
         self.whole = torch.compile(self.own) if compiled else self.own
-        self.calls: list[tuple[Any, list[Tensor]]] = []
+        self.calls: list[tuple[Any, Gradients]] = []
         setattr(module, name, self)
 
     def __call__(self, *args: Any) -> Any:
@@ -101,11 +102,7 @@ class Method:
             return self.own(*args)
         # A view has a gradient of its own: what comes from outside, and not from other outputs.
         out = map_tensors(lambda tensor: tensor.view_as(tensor), self.frame(*args))
-        outputs = tensors(out)
-        for tensor in outputs:
-            if tensor.requires_grad:
-                tensor.retain_grad()
-        self.calls.append((map_tensors(Tensor.detach, args), outputs))
+        self.calls.append((map_tensors(Tensor.detach, args), Gradients(tensors(out))))
         return out
 
     def finish(self) -> None:
@@ -114,20 +111,27 @@ class Method:
         if not calls:
             return
         args = map_tensors(any_batch, concatenate([args for args, _ in calls]))
-        outputs = tensors(self.whole(*args))
         pairs = []
-        for i, whole in enumerate(outputs):
-            parts = [of_frame[i] for _, of_frame in calls]
-            if whole.requires_grad and any(p.grad is not None for p in parts):
-                pairs.append((whole, torch.cat([gradient(p) for p in parts])))
+        for i, whole in enumerate(tensors(self.whole(*args))):
+            if whole.requires_grad and any(i in gradients.of for _, gradients in calls):
+                pairs.append((whole, torch.cat([gradients[i] for _, gradients in calls])))
         if pairs:
             wholes, gradients = zip(*pairs, strict=True)
             torch.autograd.backward(wholes, gradients)
 
 
-def gradient(tensor: Tensor) -> Tensor:
-    """What reached a tensor in the backward pass."""
-    return torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
+class Gradients:
+    """What reaches some tensors in the backward pass."""
+
+    def __init__(self, outputs: list[Tensor]) -> None:
+        self.outputs = [tensor.detach() for tensor in outputs]
+        self.of: dict[int, Tensor] = {}
+        for i, tensor in enumerate(outputs):
+            if tensor.requires_grad:
+                tensor.register_hook(partial(self.of.__setitem__, i))
+
+    def __getitem__(self, i: int) -> Tensor:
+        return self.of[i] if i in self.of else torch.zeros_like(self.outputs[i])
 
 
 def any_batch(tensor: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ weights, it prepares once a step.
 """
 
 from copy import deepcopy
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -105,12 +105,23 @@ class DenseEncoder(Encoder):
         return x
 
 
-def in_half(module: Any) -> None:
-    """Let a module compute in bfloat16; what it takes and gives stays as it is."""
-    forward = module.forward
+class HalfConv(nn.Conv2d):
+    """A convolution in bfloat16, channels last; what it takes and gives is as before."""
 
-    def halved(x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16):
-            return forward(x).to(x.dtype)
+    def forward(self, input: Tensor) -> Tensor:
+        """The same, less exactly; exactly where no gradient is wanted."""
+        if not torch.is_grad_enabled():
+            return super().forward(input)
+        x, weight = (
+            tensor.to(torch.bfloat16, memory_format=torch.channels_last)
+            for tensor in (input, self.weight)
+        )
+        bias = None if self.bias is None else self.bias.to(torch.bfloat16)
+        return F.conv2d(x, weight, bias, self.stride, self.padding).to(input.dtype)
 
-    module.forward = halved
+
+def halve(module: nn.Module) -> None:
+    """Let all convolutions of a module be in bfloat16."""
+    for conv in module.modules():
+        if type(conv) is nn.Conv2d:
+            conv.__class__ = HalfConv

@@ -1,5 +1,7 @@
 """Many runs at once, each a process of its own; on one GPU they share it by MPS where there is it.
 
+What starts a run can be another, such as a cluster's queue.
+
 A run that has ended is not started again, and one that has not goes on from its checkpoint. A run
 that fails does not stop the others. Ctrl-C and SIGTERM have every run save and end; a second one
 ends them at once.
@@ -14,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, Protocol, TextIO, runtime_checkable
 
 import torch
 
@@ -56,6 +58,29 @@ class Job:
         )
 
 
+@runtime_checkable
+class Process(Protocol):
+    """What a sweep asks of a run that goes on."""
+
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        ...
+
+    def terminate(self) -> None:
+        """Have it save and end."""
+        ...
+
+    def kill(self) -> None:
+        """End it."""
+        ...
+
+    def wait(self) -> int | None:
+        """Until it has ended."""
+        ...
+
+
 @dataclass
 class Sweep:
     """Runs that wait, that go on, and that have ended."""
@@ -64,7 +89,9 @@ class Sweep:
     number: int
     """How many go on at once."""
     tell: Tell
-    running: dict[subprocess.Popen[bytes], Job] = field(default_factory=dict)
+    launch: Callable[[Job], Process] | None = None
+    """Starts a run elsewhere; None for a process here."""
+    running: dict[Process, Job] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     """The last words of runs that failed, by the name of their folder."""
     signals: int = 0
@@ -76,7 +103,8 @@ class Sweep:
         waiting = [job for job in self.jobs if not job.is_finished()]
         if done := len(self.jobs) - len(waiting):
             self.tell(f"{done} of {len(self.jobs)} runs are finished already")
-        with gpu_shared(min(self.number, len(waiting)), self.tell), self.stoppable():
+        here = min(self.number, len(waiting)) if self.launch is None else 0
+        with gpu_shared(here, self.tell), self.stoppable():
             while waiting or self.running:
                 if self.signals > self.passed_on:
                     waiting = []
@@ -84,20 +112,23 @@ class Sweep:
                 while waiting and len(self.running) < self.number:
                     self.start(waiting.pop(0))
                 self.look()
-                time.sleep(POLL)
+                time.sleep(POLL if self.launch is None else 10 * POLL)
         return [self.row(job) for job in self.jobs]
 
     def start(self, job: Job) -> None:
         """Begin a run, or go on with it; signals from the terminal do not reach it."""
         job.folder.parent.mkdir(parents=True, exist_ok=True)
+        self.running[(self.launch or self.launch_here)(job)] = job
+        self.tell(f"{job.folder.name} started; it says more in {job.log}")
+
+    def launch_here(self, job: Job) -> Process:
+        """A process with its share of the cores."""
         threads = max(1, (os.cpu_count() or 1) // self.number)
         env = {"OMP_NUM_THREADS": str(threads), **os.environ}
         with log_of(job) as log:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 job.command, stdout=log, stderr=log, env=env, start_new_session=True
             )
-        self.running[process] = job
-        self.tell(f"{job.folder.name} started; it says more in {job.log}")
 
     def look(self) -> None:
         """See who has ended."""
@@ -172,7 +203,7 @@ def log_of(job: Job) -> TextIO:
 
 def last_line(log: Path) -> str:
     """The last thing that a run said."""
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1].removeprefix("gswm: ") if lines else ""
 
 

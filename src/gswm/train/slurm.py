@@ -1,0 +1,90 @@
+"""Runs of a sweep as jobs of a Slurm cluster, by submitit (the extra `slurm`).
+
+A job that comes to the end of its time, or is preempted, has its run save, and is queued again:
+the run goes on from there.
+"""
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gswm.errors import UserError
+from gswm.train.sweep import Job
+
+
+@dataclass
+class Command:
+    """What a job does: run a command, and add what it says to a log."""
+
+    words: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self) -> int:
+        """The command's exit code."""
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(self.words, stdout=log, stderr=log)
+        return self.process.wait()
+
+    def checkpoint(self) -> Any:
+        """Called when the time is up: have the run save, and queue the job again."""
+        from submitit.helpers import DelayedSubmission
+
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+        return DelayedSubmission(Command(self.words, self.log))
+
+
+class Submitted:
+    """A job in the cluster's queue, as if it were a process here."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended; as of a signal, where the cluster ended it."""
+        if self.returncode is None and self.job.done():
+            ended = self.job.exception() is not None
+            self.returncode = -signal.SIGTERM if ended else self.job.result()
+        return self.returncode
+
+    def terminate(self) -> None:
+        """Cancel it: Slurm asks the run to end, and ends it some time later."""
+        self.job.cancel(check=False)
+
+    kill = terminate
+
+    def wait(self) -> int | None:
+        """Leave it to the cluster."""
+        return self.poll()
+
+
+def launcher(
+    folder: Path, settings: Mapping[str, str], cluster: str = "slurm"
+) -> Callable[[Job], Submitted]:
+    """What submits a run; submitit keeps its files in `folder`."""
+    try:
+        import submitit
+    except ImportError as error:
+        raise UserError("--launcher slurm needs submitit: pip install 'gswm[slurm]'") from error
+    if cluster == "slurm" and shutil.which("sbatch") is None:
+        raise UserError("--launcher slurm: there is no sbatch here; run it where jobs are sent")
+    executor = submitit.AutoExecutor(folder, cluster=cluster)
+    try:
+        executor.update_parameters(
+            **{name: int(value) if value.isdigit() else value for name, value in settings.items()}
+        )
+    except (NameError, TypeError) as error:
+        raise UserError(f"--slurm: {' '.join(str(error).split())}") from error
+
+    def submit(job: Job) -> Submitted:
+        executor.update_parameters(name=job.folder.name)
+        return Submitted(executor.submit(Command(list(job.command), job.log.absolute())))
+
+    return submit

@@ -1,12 +1,13 @@
-# make demo    makes .venv if it is not there, and shows what gswm does, in demo/
+# make demo    makes .venv if it is not there, and shows what gswm imagines, in demo/index.html
 # make test    makes .venv if it is not there, and runs the whole suite
+# make results writes docs/results.md and its figures from docs/results/*.json
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test results lint clean
 
 setup: $(STAMP)
 
@@ -20,6 +21,9 @@ demo: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+results: setup
+	$(BIN)/gswm report docs/results --out report --markdown docs/results.md
 
 lint: setup
 	$(BIN)/ruff check .

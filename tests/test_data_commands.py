@@ -1,4 +1,4 @@
-"""`gswm data make`, `gswm data show`, `gswm demo`."""
+"""`gswm data make`, `gswm data show`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from gswm.cli import main
-from gswm.commands import data, demo
+from gswm.commands import data
 from gswm.data import hdf5
 from gswm.data.episode import Episodes
 from gswm.data.single_ball import SingleBall
@@ -173,18 +173,3 @@ def test_show_draws_a_video_of_which_nothing_is_known(tmp_path: Path) -> None:
     assert main(["data", "show", str(tmp_path / "a.hdf5"), "--scale", "2", "--out", str(out)]) == 0
     with Image.open(out) as image:
         assert image.size == (60, 40)
-
-
-def test_the_demo_shows_every_world(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(demo, "EPISODES", 1)
-    monkeypatch.setattr(demo, "FRAMES", 20)
-    assert main(["demo", "--out", str(tmp_path / "demo"), "--scale", "1"]) == 0
-    said = capsys.readouterr().out
-    expected = sorted(f"{name}.{kind}" for name in WORLDS for kind in ("gif", "png"))
-    assert files(tmp_path / "demo") == expected
-    assert all(str(tmp_path / "demo" / name) in said for name in expected)
-    for name, each in WORLDS.items():
-        with Image.open(tmp_path / "demo" / f"{name}.gif") as image:
-            assert getattr(image, "n_frames", 1) == min(20, each.num_frames)

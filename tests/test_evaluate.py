@@ -222,3 +222,30 @@ def test_a_maze_is_measured_by_its_corridors(tmp_path: Path) -> None:
     scores = json.loads(out.read_text())["scores"]
     assert scores["in_corridor"] == 1
     assert scores["pace"] == 0
+
+
+def test_a_result_says_how_to_get_it_again(weights: Path, tmp_path: Path) -> None:
+    recipe = gswm.recipe("single-ball")
+    other = replace(recipe, seed=4, train=replace(recipe.train, steps=7, lr=1e-3))
+    gswm.save(tmp_path / "other.safetensors", gswm.build(other), other)
+    args = ["eval", str(tmp_path / "other.safetensors"), "--episodes", "1", "--split", "val"]
+    assert main([*args, "--half", "--json", str(tmp_path / "out.json")]) == 0
+    report = json.loads((tmp_path / "out.json").read_text())
+    assert report["command"] == "gswm eval other.safetensors --split val --episodes 1 --half"
+    assert report["model"]["kind"] == "GSWM"
+    train = "gswm train single-ball --train.steps 7 --train.lr 0.001 --seed 4"
+    assert report["model"]["train"] == train
+    assert len(report["examples"]) == 1
+    assert len(report["examples"][0]["futures"]) == 100
+
+
+def test_weights_are_rounded_as_they_are_for_release(weights: Path, tmp_path: Path) -> None:
+    recipe = gswm.recipe("single-ball")
+    gswm.save(tmp_path / "half.safetensors", gswm.load(weights), recipe, half=True)
+    cpu = torch.device("cpu")
+    released = resolve(str(tmp_path / "half.safetensors"), cpu)[0]
+    rounded, whole = (resolve(str(weights), cpu, half)[0] for half in (True, False))
+    assert isinstance(released, torch.nn.Module)
+    for name, value in released.state_dict().items():
+        assert torch.equal(value, rounded.state_dict()[name])
+    assert any(not torch.equal(v, whole.state_dict()[k]) for k, v in released.state_dict().items())

@@ -26,8 +26,10 @@ ORDER = [
     *("model.propagation", "model.discovery", "model.objective", "model.noise"),
     "model.gswm",
     *("eval.boxes", "eval.matching", "eval.distance", "eval.counts", "eval.tracking"),
-    *("eval.corridor", "eval.futures", "eval.pixels", "eval.baselines"),
-    *("eval.protocols", "eval.evaluate"),
+    *("eval.corridor", "eval.futures", "eval.lpips", "eval.pixels", "eval.baselines"),
+    *("eval.examples", "eval.protocols", "eval.evaluate"),
+    *("report.paper", "report.results", "report.drawing", "report.charts", "report.scenes"),
+    *("report.figures", "report.tables", "report.page", "report.writing"),
     *("recipes", "weights"),
     *(
         "train.distributed",
@@ -41,8 +43,14 @@ ORDER = [
     *("train.trackers", "train.pictures", "train.launch"),
     *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train"),
     *("commands.data", "commands.importing", "commands.train", "commands.bench"),
-    *("commands.demo", "commands.evaluate", "commands.export", "commands.weights"),
-    *("commands.imagine", "commands.selftest", "commands.sweep"),
+    *("commands.evaluate", "commands.export", "commands.weights"),
+    *(
+        "commands.imagine",
+        "commands.demo",
+        "commands.selftest",
+        "commands.sweep",
+        "commands.report",
+    ),
     *("cli", "__main__"),
 ]
 LONGEST = 300

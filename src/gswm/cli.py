@@ -22,9 +22,7 @@ class Command:
 
 
 COMMANDS = {
-    "demo": Command(
-        "gswm.commands.demo", "Demo", "Make episodes of every world, and pictures of them."
-    ),
+    "demo": Command("gswm.commands.demo", "Demo", "Show what the models that ship can do."),
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
     "data import": Command(
         "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
@@ -35,6 +33,7 @@ COMMANDS = {
     "sweep": Command("gswm.commands.sweep", "Sweep", "Train many runs at once on one device."),
     "export": Command("gswm.commands.export", "Export", "Write a run's weights for release."),
     "eval": Command("gswm.commands.evaluate", "Evaluate", "Measure a model, or a simple rule."),
+    "report": Command("gswm.commands.report", "Report", "Tables and figures of what was measured."),
     "imagine": Command("gswm.commands.imagine", "Imagine", "Imagine how a video goes on."),
     "track": Command("gswm.commands.imagine", "Track", "Find the objects of a video."),
     "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),

@@ -1,19 +1,71 @@
 """`gswm demo`."""
 
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
+from gswm import weights
 from gswm.commands.data import drawn
+from gswm.commands.evaluate import Evaluate
+from gswm.commands.imagine import Imagine
+from gswm.commands.weights import SHOWN
 from gswm.data import picture_files, pictures
-from gswm.data.episode import Episodes
 from gswm.data.world import World
 from gswm.data.worlds import WORLDS
 from gswm.errors import UserError
+from gswm.files import write_whole
+from gswm.report import figures, results
+from gswm.report.drawing import Drawing
+from gswm.report.page import Section, figure, image, page, table_html
+from gswm.report.results import Results
+from gswm.report.tables import tables
 
 EPISODES = 4
 SHEET_COLUMNS = 9
-FRAMES = 50
+FRAMES = 40
 FPS = 10
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is shown of one of the models that ship."""
+
+    name: str
+    text: str
+    steps: int
+    futures: int
+    measured: int
+    """Test episodes of the short evaluation."""
+    tables: tuple[str, ...]
+    figures: tuple[str, ...]
+    fps: int = FPS
+    scale: int = 2
+
+    @property
+    def sample(self) -> bool:
+        """By means where there is one future, as the paper does."""
+        return self.futures > 1
+
+    def command(self) -> str:
+        """What a user would type."""
+        how = f"--futures {self.futures}" if self.sample else "--no-sample"
+        return f"gswm imagine {self.name} --steps {self.steps} {how}"
+
+
+SCENES = (
+    Scene(
+        *("two-layer", "Three red balls over three blue ones. Ten frames are given."),
+        *(40, 1, 16, ("error", "strict", "mota"), ("ways", "tracking")),
+    ),
+    Scene(
+        *("single-ball", "Five frames are given; then the ball may turn left or right."),
+        *(4, 16, 2, ("futures",), ("futures",), 4),
+    ),
+    Scene(
+        *("maze", "Five frames are given; agents keep to the dark corridors and turn at random."),
+        *(30, 8, 2, ("corridor",), ("maze",), 8),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -21,32 +73,99 @@ class Demo:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
-    """The folder to write to."""
-    scale: int = 3
-    """Enlarge the frames so many times."""
+    """The folder to write to; begin with its index.html."""
+    scale: int = 2
+    """Enlarge the frames of the worlds so many times."""
+    device: str = "cpu"
+    """cpu, cuda, or auto: a GPU where there is one."""
 
     def run(self) -> None:
-        """Make the first test episodes of every world, and show them."""
+        """Imagine and measure with the weights that ship, and show every world."""
         if self.scale < 1:
             raise UserError(f"--scale is {self.scale}; it must be at least 1")
         picture_files.make_folder(self.out)
-        for name, world in WORLDS.items():
-            episodes = next(world.episodes(world.splits["test"].seed, EPISODES))
-            sheet, moving = self.out / f"{name}.png", self.out / f"{name}.gif"
-            self.show(world, episodes, sheet, moving)
-            print(f"{name:16} {sheet}  {moving}")
+        there = weights.shipped()
+        sections = [self.scene(scene) for scene in SCENES if scene.name in there]
+        if not sections:
+            print("this installation has no weights: there is nothing to imagine with")
+        shown = tuple(self.world(name, world) for name, world in WORLDS.items())
+        grid = f'<div class="grid">{"".join(shown)}</div>'
+        sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
+        index = self.out / "index.html"
+        lead = "What the models that ship see and imagine, made on this machine just now."
+        write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
+        print(f"look at {index}")
 
-    def show(self, world: World, episodes: Episodes, sheet: Path, moving: Path) -> None:
-        """A contact sheet of the beginning, and the episodes side by side."""
+    def scene(self, scene: Scene) -> Section:
+        """One model: what it imagines, and how well."""
+        folder = self.out / scene.name
+        print(f"\n{scene.command()}")
+        Imagine(
+            scene.name,
+            steps=scene.steps,
+            futures=scene.futures,
+            sample=scene.sample,
+            out=folder,
+            scale=scene.scale,
+            fps=scene.fps,
+            mp4=False,
+            device=self.device,
+        ).run()
+        Evaluate(
+            scene.name, episodes=scene.measured, device=self.device, json=folder / "eval.json"
+        ).run()
+        found = results.read([folder / "eval.json"])
+        whole = WORLDS[scene.name].splits["test"].episodes
+        shown = [
+            linked(folder / "imagined.gif", self.out, f"`{scene.command()}`"),
+            *measured(found, scene),
+        ]
+        text = (
+            f"{scene.text} The scores are of {scene.measured} of the {whole} test episodes: a "
+            f"glance, not a result. {of_all(found)}"
+        )
+        return Section(scene.name, text, tuple(shown))
+
+    def world(self, name: str, world: World) -> str:
+        """A contact sheet of a world's first test episodes, and the episodes side by side."""
+        episodes = next(world.episodes(world.splits["test"].seed, EPISODES))
         videos = [drawn(episodes, i, self.scale, length=FRAMES) for i in range(len(episodes))]
         labels = [f"episode {i}" for i in range(len(videos))]
         every = 2 if world.num_frames > 2 * SHEET_COLUMNS else 1
         times = range(0, every * SHEET_COLUMNS, every)
         picture = pictures.sheet(
-            [video[list(times)] for video in videos],
-            labels,
-            [f"t = {t}" for t in times],
-            world.name,
+            *([video[list(times)] for video in videos], labels, [f"t = {t}" for t in times], name)
         )
-        picture_files.save_picture(sheet, picture)
+        folder = self.out / "worlds"
+        picture_files.save_picture(folder / f"{name}.png", picture)
+        moving = folder / f"{name}.gif"
         picture_files.save_video(moving, pictures.side_by_side(videos, labels), FPS)
+        print(f"{name:16} {moving}")
+        return linked(moving, self.out, name)
+
+
+def measured(found: Results, scene: Scene) -> list[str]:
+    """The tables of a short evaluation, beside the paper's numbers, and its figures."""
+    rows = tables(found)
+    shown = [
+        f"<h3>{escape(rows[n].title)}</h3>{table_html(rows[n].filled())}" for n in scene.tables
+    ]
+    made = figures.figures(found)
+    for name in (name for name in scene.figures if name in made):
+        each = made[name]
+        element = each.svg(name) if isinstance(each, Drawing) else image(each, name)
+        shown.append(figure(element, figures.CAPTIONS[name]))
+    return shown
+
+
+def of_all(found: Results) -> str:
+    """What the weights say that they score on all test episodes."""
+    scores = found.all[0].about.get("test", {})
+    known = [f"{name.replace('_', ' ')} {scores[name]:.3f}" for name in SHOWN if name in scores]
+    return f"On all of them: {', '.join(known)}." if known else ""
+
+
+def linked(file: Path, folder: Path, caption: str) -> str:
+    """A picture that lies in the folder of the page."""
+    name = escape(file.relative_to(folder).as_posix(), quote=True)
+    return figure(f'<img alt="{escape(file.stem, quote=True)}" src="{name}">', caption)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +16,14 @@ from gswm.data.episode import Episodes
 from gswm.data.world import SplitName
 from gswm.devices import find_device
 from gswm.errors import UserError
+from gswm.eval import lpips
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import protocol, usual
 from gswm.files import write_whole
+from gswm.recipes import RECIPES, Recipe
+from gswm.settings import flat, to_dict
+from gswm.train.folder import commit
 from gswm.weights import find, load, read_header
 from gswm.world_model import WorldModel
 
@@ -47,6 +51,10 @@ class Evaluate:
     """The first so many of the split; all if not given."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
+    half: bool = False
+    """Round the weights to half precision first, as `gswm export --half` does."""
+    lpips: Path | None = None
+    """Measure pixels too, and LPIPS with the weights in this file: see docs/evaluation.md."""
     json: Path | None = None
     """Write everything that was measured to this file."""
 
@@ -58,30 +66,68 @@ class Evaluate:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
         device = find_device(self.device)
         if self.model is not None:
-            model, about = resolve(self.model, device)
+            model, about = resolve(self.model, device, self.half)
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
         rules = protocol(self.protocol) if self.protocol else usual(world_of(world))
+        if self.lpips is not None and "pixels" not in rules.metrics:
+            rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         split = self.split or rules.split
-        result = evaluate(model, episodes_of(world, split, self.episodes), rules, device=device)
+        result = evaluate(
+            *(model, episodes_of(world, split, self.episodes), rules),
+            device=device,
+            lpips=None if self.lpips is None else lpips.read(self.lpips, device),
+        )
         data = {"world": world, "split": split}
-        stamp = {"gswm": gswm.__version__, "device": device.type}
+        stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
         if self.json is not None:
-            report = {"model": about, "data": data, **stamp, **result.to_json()}
-            text = json.dumps(report, indent=1, allow_nan=False) + "\n"
-            write_whole(self.json, text.encode())
+            report = {"command": self.command(), "model": about, "data": data, **stamp}
+            write_whole(self.json, (laid_out(report | result.to_json()) + "\n").encode())
         print(table(result, world, split))
 
+    def command(self) -> str:
+        """How to measure this again."""
+        name = None if self.model is None else Path(self.model).name
+        words = ["gswm eval", *([name] if name else [])]
+        for setting in ("baseline", "world", "split", "protocol", "episodes", "half"):
+            if value := getattr(self, setting):
+                words.append(f"--{setting}" if value is True else f"--{setting} {value}")
+        return " ".join(words)
 
-def resolve(name: str, device: torch.device) -> tuple[WorldModel, dict[str, Any]]:
+
+def resolve(
+    name: str, device: torch.device, half: bool = False
+) -> tuple[WorldModel, dict[str, Any]]:
     """A trained model by what the user calls it, on `device`, and what is known of it."""
     path = find(name)
     header = read_header(path)
     recipe = header["recipe"]
-    about = {"file": path.name, "recipe": recipe.name, "world": recipe.data.world}
-    about["given"] = recipe.data.given
-    return load(path, device), {**about, "about": header["about"]}
+    model = load(path, device)
+    if half:
+        model.half().float()
+    about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
+    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(recipe)}
+    return model, {**about, "about": header["about"]}
+
+
+def trained_by(recipe: Recipe) -> str:
+    """The command that trains this, with every setting that is not the recipe's own."""
+    plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
+    changed = differing(to_dict(recipe), to_dict(plain))
+    return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
+
+
+def differing(ours: dict[str, Any], theirs: dict[str, Any], where: str = "") -> dict[str, str]:
+    """Values of `ours` that are others in `theirs`, as a command line has them."""
+    out: dict[str, str] = {}
+    for key, value in ours.items():
+        if isinstance(value, dict):
+            out |= differing(value, theirs.get(key, {}), f"{where}{key}.")
+        elif value != theirs.get(key):
+            words = [x for x in flat(value) if x not in ("[", "]")]
+            out[where + key] = " ".join(map(str, words))
+    return out
 
 
 def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
@@ -114,6 +160,15 @@ def world_of(world: str) -> str:
         return world
     with hdf5.open_file(world) as file:
         return str(file.attributes.get("world", file.layout))
+
+
+def laid_out(value: Any, indent: int = 0) -> str:
+    """JSON in which a list is one line, however long: half the size, and lines still differ."""
+    if not isinstance(value, dict) or not value:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    space = " " * (indent + 1)
+    lines = [f"{space}{json.dumps(k)}: {laid_out(v, indent + 1)}" for k, v in value.items()]
+    return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
 
 
 def table(result: Result, world: str, split: str) -> str:

@@ -22,10 +22,13 @@ EXACT = 96
 """Of them, those that are kept as they are, the most frequent."""
 
 
-def save_picture(path: Path, picture: Picture) -> None:
-    """Write a PNG."""
+def save_picture(path: Path, picture: Picture, colors: int | None = None) -> None:
+    """Write a PNG: of at most so many colors, up to 256, if that is said."""
     check_suffix(path, STILL)
-    write(path, lambda part: Image.fromarray(picture).save(part, format="PNG", optimize=True))
+    image = Image.fromarray(picture)
+    if colors is not None:
+        image = image.quantize(colors, dither=Image.Dither.NONE)
+    write(path, lambda part: image.save(part, format="PNG", optimize=True))
 
 
 def save_video(path: Path, frames: Frames, fps: int = 10) -> None:

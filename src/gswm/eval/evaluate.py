@@ -6,7 +6,7 @@ samples are drawn by generators that are seeded for each batch, and batches are 
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -18,7 +18,9 @@ from gswm.eval.boxes import Boxes
 from gswm.eval.corridor import corridor
 from gswm.eval.counts import counts
 from gswm.eval.distance import center_errors
+from gswm.eval.examples import EPISODES, examples
 from gswm.eval.futures import futures
+from gswm.eval.lpips import Lpips
 from gswm.eval.pixels import pixels
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.tracking import tracked
@@ -35,7 +37,6 @@ VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_r
 """What training watches; weights are chosen by the first, which no missed object makes better."""
 
 
-@runtime_checkable
 @runtime_checkable
 class Measured(Protocol):
     """A record of what was measured, episodes first: records of many batches are joined."""
@@ -58,6 +59,8 @@ class Result:
     seed: int
     scores: dict[str, float]
     curves: dict[str, list[float]]
+    examples: list[dict[str, Any]] = field(default_factory=list)
+    """The first episodes, as numbers; of models, not of rules."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; None for what is no number."""
@@ -71,36 +74,69 @@ def evaluate(
     *,
     device: str | torch.device = "cpu",
     seed: int = 0,
+    lpips: Lpips | None = None,
 ) -> Result:
     """Measure `model`, whose weights are on `device`, on all `episodes`, a batch at a time."""
     parts: list[dict[str, Measured]] = []
+    shown: list[dict[str, Any]] = []
     number = 0
     for batch in batches(episodes, max(1, min(MOST, ROWS // rules.futures))):
         generator = torch.Generator(device).manual_seed(seed + number)
         batch = cut(batch, rules)
         on_device = replace(batch, video=batch.video.to(device))
-        parts.append(measure(model, on_device, rules, generator))
+        seen = see(model, on_device, rules, generator)
+        parts.append(measure(seen, on_device, rules, lpips))
+        if seen.predicted is not None and not isinstance(model, Baseline) and number < EPISODES:
+            few = on_device[: EPISODES - number]
+            boxes = seen.predicted, seen.tracked
+            shown += examples(few, *boxes, rules.given, seen.futures, first=number)
         number += len(batch)
     if not parts:
         raise UserError("there are no episodes to evaluate on")
     joined = [concatenate([part[name] for part in parts]) for name in parts[0]]
     scores = {k: v for measured in joined for k, v in measured.scores().items()}
     curves = {k: v for measured in joined for k, v in measured.curves().items()}
-    return Result(rules, number, seed, scores, curves)
+    return Result(rules, number, seed, scores, curves, shown)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a model says of one batch."""
+
+    track: Track
+    """What it imagines."""
+    predicted: Boxes | None
+    """Given and imagined frames, a row for each future; None where nothing is known to compare."""
+    tracked: Boxes | None
+    """What it tracks when it sees all frames; None where that is not asked for."""
+
+    @property
+    def futures(self) -> int:
+        """Of each episode."""
+        return self.track.pres.shape[1]
+
+
+def see(
+    model: WorldModel | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
+) -> Seen:
+    """Ask the model for all that the protocol looks at."""
+    track = imagine(model, episodes, rules, generator)
+    if episodes.truth is None:
+        return Seen(track, None, None)
+    if "tracking" not in rules.metrics or isinstance(model, Baseline):
+        return Seen(track, whole(track), None)
+    return Seen(track, whole(track), Boxes.of_track(model.infer(episodes.video, render=False)))
 
 
 def measure(
-    model: WorldModel | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
+    seen: Seen, episodes: Episodes, rules: Rules, lpips: Lpips | None
 ) -> dict[str, Measured]:
     """All that the protocol asks, of one batch."""
     measured: dict[str, Measured] = {}
-    given, side = rules.given, episodes.video.shape[-1]
-    track = imagine(model, episodes, rules, generator)
-    number = track.pres.shape[1]
-    if episodes.truth is not None:
-        true = Boxes.of_truth(known(episodes), side)
+    given, number, predicted = rules.given, seen.futures, seen.predicted
+    if predicted is not None:
+        true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
         spread = true.each(number)
-        predicted = whole(track)
         if "center" in rules.metrics:
             measured["center"] = center_errors(predicted.frames(given), spread.frames(given))
         measured["counts"] = counts(predicted, spread)
@@ -111,12 +147,12 @@ def measure(
             measured["corridor"] = corridor(predicted, spread, grid, given)
         if "futures" in rules.metrics:
             measured["futures"] = futures(predicted, spread, given, number)
-        if "tracking" in rules.metrics and not isinstance(model, Baseline):
-            measured["tracking"] = tracked(Boxes.of_track(model.infer(episodes.video)), true)
+        if seen.tracked is not None:
+            measured["tracking"] = tracked(seen.tracked, true)
     elif rules.metrics != ("pixels",):
         known(episodes)
-    if "pixels" in rules.metrics and track.reconstruction is not None:
-        measured["pixels"] = pixels(track.reconstruction[:, 0], as_float(episodes.video[:, given:]))
+    if "pixels" in rules.metrics and (drawn := seen.track.reconstruction) is not None:
+        measured["pixels"] = pixels(drawn[:, 0], as_float(episodes.video[:, given:]), lpips)
     return measured
 
 

@@ -1,11 +1,11 @@
-"""Pixels: PSNR and SSIM of imagined frames, each frame by itself (SlotFormer, OCVP).
+"""Pixels: PSNR, SSIM and LPIPS of imagined frames, each frame by itself (SlotFormer, OCVP).
 
     PSNR   -10 log10 of the mean squared error, values from 0 to 1
     SSIM   Wang et al. (2004): means, variances and covariance under a Gaussian window with
            σ = 1.5 of 11 × 11 pixels, where it fits into the frame; mean over places and channels
 
 That is skimage's `structural_similarity` with `gaussian_weights=True` and
-`use_sample_covariance=False`.
+`use_sample_covariance=False`. LPIPS has a file of its own, and needs weights.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.errors import UserError
+from gswm.eval.lpips import Lpips
 
 SIGMA, RADIUS = 1.5, 5
 C1, C2 = 0.01**2, 0.03**2
@@ -32,20 +33,29 @@ class Pixels:
 
     psnr: Float[Tensor, "row step"]
     ssim: Float[Tensor, "row step"]
+    lpips: Float[Tensor, "row step"] | None = None
+    """None where there are no weights for it."""
+
+    def values(self) -> dict[str, Float[Tensor, "row step"]]:
+        """What was measured, by name."""
+        named = {"psnr": self.psnr, "ssim": self.ssim, "lpips": self.lpips}
+        return {name: value for name, value in named.items() if value is not None}
 
     def scores(self) -> dict[str, float]:
         """Means over frames and episodes."""
-        return {"psnr": self.psnr.mean().item(), "ssim": self.ssim.mean().item()}
+        return {name: value.mean().item() for name, value in self.values().items()}
 
     def curves(self) -> dict[str, list[float]]:
         """Over the steps."""
-        return {"psnr": self.psnr.mean(dim=0).tolist(), "ssim": self.ssim.mean(dim=0).tolist()}
+        return {name: value.mean(dim=0).tolist() for name, value in self.values().items()}
 
 
-def pixels(predicted: Frames, true: Frames) -> Pixels:
+def pixels(predicted: Frames, true: Frames, lpips: Lpips | None = None) -> Pixels:
     """Of generated frames, on the device they are on."""
     predicted = predicted.float().clamp(0, 1)
-    parts = psnr(predicted, true), ssim(predicted, true)
+    parts = [psnr(predicted, true), ssim(predicted, true)]
+    if lpips is not None:
+        parts.append(lpips.apart(predicted, true))
     return Pixels(*(part.cpu().double() for part in parts))
 
 

@@ -1,0 +1,36 @@
+"""`gswm report`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from gswm.data import picture_files
+from gswm.errors import UserError
+from gswm.report import results, writing
+
+
+@dataclass(frozen=True)
+class Report:
+    """Settings of `gswm report`."""
+
+    results: Annotated[Positional[tuple[Path, ...]], arg(metavar="RESULTS")] = ()
+    """Files that `gswm eval --json` wrote, or folders of them; docs/results if not given."""
+    out: Path = Path("report")
+    """The folder for index.html, which needs no other file, and a PNG of each figure."""
+    markdown: Path | None = None
+    """Write the tables to this file too, and its figures into the folder of its name."""
+
+    def run(self) -> None:
+        """Read what was measured, and show it."""
+        paths = self.results or (Path("docs/results"),)
+        if self.markdown is not None and self.markdown.suffix != ".md":
+            raise UserError(f"cannot write '{self.markdown}': the name must end in .md")
+        found = results.read(paths)
+        if not found.all:
+            where = ", ".join(map(str, paths))
+            raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
+        picture_files.make_folder(self.out)
+        files = writing.write(found, self.out, self.markdown)
+        print(f"{len(found.all)} results: {', '.join(map(str, files))}")

@@ -1,0 +1,100 @@
+"""Examples: the first episodes of an evaluation as plain numbers, enough to draw them again.
+
+Places are fractions of the frame's side, from its top left corner; None where nothing is. Every
+true object is followed in each future by the object that stands for it in the last given frame.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gswm.data.episode import Episodes
+from gswm.eval.baselines import known
+from gswm.eval.boxes import Boxes
+from gswm.eval.matching import nearest_ids
+from gswm.records import map_tensors
+
+EPISODES = 3
+STEPS = 40
+"""Generated frames of which there are places."""
+STRIP = 8
+"""Frames of which there are tracked boxes, from the first to the last."""
+NEAR = 0.25
+"""What is further from a true object does not stand for it."""
+DIGITS = 4
+
+
+def examples(
+    episodes: Episodes,
+    predicted: Boxes,
+    tracked: Boxes | None,
+    given: int,
+    number: int,
+    first: int = 0,
+) -> list[dict[str, Any]]:
+    """Of each episode, counted from `first`.
+
+    Rows of `predicted` are `number` futures of one episode, then those of the next; there may be
+    rows of more episodes.
+    """
+    truth = known(episodes)
+    true = Boxes.of_truth(truth, episodes.video.shape[-1])
+    predicted = map_tensors(lambda values: values[: number * len(episodes)], predicted)
+    ids = nearest_ids(true.each(number), predicted, given - 1, NEAR)
+    stop = min(given + STEPS, true.id.shape[1])
+    followed = predicted.of(ids).frames(given, stop)
+    futures = places(followed).reshape(len(episodes), number, stop - given, -1, 2)
+    before = places(true.frames(0, stop))
+    out = []
+    for i in range(len(episodes)):
+        # An object is a slot that is filled in the last given frame.
+        here = true.there[i, given - 1].nonzero()[:, 0]
+        out.append(
+            {
+                "episode": first + i,
+                "given": given,
+                "sizes": rounded(true.hw[i, given - 1, here, 0]),
+                "colors": [hexadecimal(truth.colors[i, given - 1, k]) for k in here.tolist()],
+                "true": rounded(before[i][:, here]),
+                "futures": rounded(futures[i][:, :, here]),
+                "tracked": [] if tracked is None else strip(tracked, i),
+                "corridor": grid(episodes, i),
+            }
+        )
+    return out
+
+
+def places(boxes: Boxes) -> Tensor:
+    """Centers, NaN where nothing is."""
+    return torch.where(boxes.there[..., None], boxes.xy, torch.nan)
+
+
+def strip(tracked: Boxes, row: int) -> list[dict[str, Any]]:
+    """The boxes of some frames of one video: id, x, y, width and height of each."""
+    last = tracked.id.shape[1] - 1
+    times = torch.linspace(0, last, min(STRIP, last + 1)).round().long().unique().tolist()
+    out = []
+    for time in times:
+        there = tracked.there[row, time]
+        shape = torch.cat([tracked.xy[row, time, there], tracked.hw[row, time, there].flip(-1)], -1)
+        names = tracked.id[row, time, there].tolist()
+        boxes = [[name, *box] for name, box in zip(names, rounded(shape), strict=True)]
+        out.append({"frame": time, "boxes": boxes})
+    return out
+
+
+def grid(episodes: Episodes, row: int) -> list[list[int]]:
+    """Where agents can be; nothing where there is no maze."""
+    return [] if episodes.corridors is None else episodes.corridors.grid[row].cpu().tolist()
+
+
+def hexadecimal(color: Tensor) -> str:
+    """Red, green and blue as web pages have them."""
+    return "#" + "".join(f"{round(255 * float(value)):02x}" for value in color)
+
+
+def rounded(values: Tensor) -> list[Any]:
+    """Nested lists of short numbers."""
+    scaled = (values.double() * 10**DIGITS).round() / 10**DIGITS
+    return scaled.tolist()

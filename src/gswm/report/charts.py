@@ -1,0 +1,104 @@
+"""Charts: lines over time, each named where it ends."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from gswm.report.drawing import Drawing, Label, Line, Number, Part
+
+LEFT, RIGHT, TOP, BOTTOM = 40, 92, 30, 38
+SPREAD = 13
+"""Least distance of two names."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: a value for each step, the first of which is number `start`."""
+
+    name: str
+    values: Sequence[Number | None]
+    color: str
+    start: int = 1
+    width: Number = 1.8
+    spread: Sequence[Number] = ()
+    """Standard deviation of each value, drawn as a band; none if it is not known."""
+
+
+def chart(
+    title: str,
+    series: Sequence[Series],
+    x_label: str,
+    y_label: str = "",
+    size: tuple[Number, Number] = (440, 250),
+    top: Number | None = None,
+    note: str = "",
+) -> Drawing:
+    """Lines over one axis of time; `top` is where the other axis ends at least."""
+    width, height = size
+    series = [s for s in series if s.values]
+    known = [v for s in series for v in s.values if v is not None]
+    high = max([*known, top or 0]) or 1.0
+    ticks = nice(high)
+    high = max(high, ticks[-1])
+    last = max([1, *(s.start + len(s.values) - 1 for s in series)])
+    first = min((s.start for s in series), default=0)
+
+    def at(step: Number, value: Number) -> tuple[Number, Number]:
+        across = (step - first) / max(1, last - first)
+        x = LEFT + across * (width - LEFT - RIGHT)
+        return x, height - BOTTOM - value / high * (height - TOP - BOTTOM)
+
+    parts: list[Part] = [Label((LEFT, 15), title, "ink", 13)]
+    parts.append(Label((width - RIGHT, 15), y_label, anchor="end", size=10))
+    for value in ticks:
+        (x0, y), (x1, _) = at(first, value), at(last, value)
+        parts.append(Line(((x0, y), (x1, y)), "rule"))
+        parts.append(Label((LEFT - 7, y + 3.5), f"{value:g}", anchor="end", size=10))
+    for step in [t for t in nice(last, 5) if t >= first] if series else []:
+        parts.append(
+            Label((at(step, 0)[0], height - BOTTOM + 15), f"{step:g}", anchor="middle", size=10)
+        )
+    middle = LEFT + (width - LEFT - RIGHT) / 2
+    parts.append(Label((middle, height - 6), x_label, anchor="middle", size=10))
+    ends = []
+    for s in series:
+        points = [at(s.start + i, v) for i, v in enumerate(s.values) if v is not None]
+        if s.spread:
+            pairs = list(zip(s.values, s.spread, strict=True))
+            above = [at(s.start + i, min(high, (v or 0) + d)) for i, (v, d) in enumerate(pairs)]
+            below = [at(s.start + i, max(0, (v or 0) - d)) for i, (v, d) in enumerate(pairs)]
+            parts.append(Line((*above, *below[::-1]), s.color, opacity=0.18, fill=True))
+        if points:
+            parts.append(Line(tuple(points), s.color, s.width))
+            ends.append((points[-1], s))
+    for y, (point, s) in zip(apart([p[1] for p, _ in ends]), ends, strict=True):
+        parts.append(Label((point[0] + 7, y + 3.5), s.name, s.color, 10.5))
+    if note:
+        parts.append(Label((middle, TOP + (height - TOP - BOTTOM) / 2), note, anchor="middle"))
+    return Drawing(width, height, tuple(parts))
+
+
+def nice(high: Number, most: int = 4) -> list[Number]:
+    """Round numbers from 0 up to about `high`, at most so many steps."""
+    rough = high / most
+    base = 10 ** math.floor(math.log10(rough))
+    step = next(m * base for m in (1, 2, 5, 10) if m * base >= rough * (1 - 1e-9))
+    return [round(i * step, 10) for i in range(math.floor(high / step + 1e-9) + 1)]
+
+
+def apart(heights: Sequence[Number]) -> list[Number]:
+    """The nearest heights, in the same order, at which names do not cover each other."""
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    blocks: list[list[Number]] = []
+    # With i times the distance taken off the i-th, what is nearest and in order is a mean of
+    # neighbors wherever these would be out of order.
+    for rank, i in enumerate(order):
+        blocks.append([heights[i] - rank * SPREAD])
+        while len(blocks) > 1 and fmean(blocks[-2]) > fmean(blocks[-1]):
+            blocks[-2:] = [[*blocks[-2], *blocks[-1]]]
+    level = [fmean(block) for block in blocks for _ in block]
+    out = [0.0] * len(heights)
+    for rank, i in enumerate(order):
+        out[i] = level[rank] + rank * SPREAD
+    return out

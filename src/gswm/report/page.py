@@ -1,0 +1,112 @@
+"""One page that needs nothing else: tables and figures in a single HTML file, light or dark."""
+
+import base64
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from PIL import Image
+
+from gswm.data.pictures import Picture
+from gswm.report.drawing import DARK, LIGHT
+from gswm.report.tables import EMPTY, HERE, Table
+
+STYLE = """
+*{box-sizing:border-box}
+:root{color-scheme:light dark;LIGHT;--panel:#f6f7f9;--accent:#2563c9}
+@media(prefers-color-scheme:dark){:root{DARK;--panel:#1c1f26;--accent:#7db0ff}}
+body{margin:0;background:var(--paper);color:var(--ink);
+font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
+main{max-width:1060px;margin:0 auto;padding:48px 24px 96px}
+h1{font-size:34px;line-height:1.15;margin:0 0 8px;letter-spacing:-.02em}
+h2{font-size:21px;margin:56px 0 4px;letter-spacing:-.01em}
+h3{font-size:15px;margin:28px 0 -6px;color:var(--faint);font-weight:600}
+p{max-width:74ch;margin:6px 0 14px}
+.lead{color:var(--faint);font-size:18px}
+figure{margin:20px 0 0}
+figure svg,figure img{display:block;max-width:100%;height:auto}
+figure img{border-radius:6px}
+svg text{font-family:inherit}
+figcaption{color:var(--faint);font-size:14px;max-width:80ch;margin-top:10px}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:4px 24px}
+.wide{overflow-x:auto;margin-top:14px}
+table{border-collapse:collapse;font-size:14.5px;font-variant-numeric:tabular-nums;min-width:60%}
+th,td{padding:7px 14px 7px 0;text-align:right;white-space:nowrap;
+border-bottom:1px solid var(--rule)}
+th{font-weight:600;color:var(--faint);font-size:13px;vertical-align:bottom}
+th:first-child,td:first-child{text-align:left;font-weight:600}
+td.ours{color:var(--accent);font-weight:600}
+td.empty{color:var(--faint);font-size:13px;font-style:italic}
+td.words{text-align:left}
+code{font:13px/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:var(--panel);
+padding:2px 5px;border-radius:4px}
+@media(max-width:700px){figure{overflow-x:auto}figure svg{max-width:none}}
+footer{margin-top:72px;color:var(--faint);font-size:14px}
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a text, and what is shown: finished HTML."""
+
+    title: str
+    text: str
+    shown: tuple[str, ...]
+
+
+def page(title: str, lead: str, sections: Sequence[Section], foot: str = "") -> str:
+    """The whole file."""
+    themes = {"LIGHT": LIGHT, "DARK": DARK}
+    style = STYLE
+    for name, theme in themes.items():
+        style = style.replace(name, ";".join(f"--{key}:{value}" for key, value in theme.items()))
+    body = "".join(
+        f"<section><h2>{escape(s.title)}</h2><p>{inline(s.text)}</p>{''.join(s.shown)}</section>\n"
+        for s in sections
+    )
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style></head>\n<body><main>\n"
+        f'<h1>{escape(title)}</h1><p class="lead">{inline(lead)}</p>\n{body}'
+        f"<footer>{inline(foot)}</footer></main></body></html>\n"
+    )
+
+
+def table_html(table: Table) -> str:
+    """A table; what is measured here stands out from what the paper says."""
+    ours = [name.endswith(HERE) for name in table.head]
+    head = "".join(f"<th>{escape(name)}</th>" for name in table.head)
+    body = "".join(
+        "<tr>" + "".join(td(c, mine) for c, mine in zip(row, ours, strict=True)) + "</tr>"
+        for row in table.rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def td(text: str, ours: bool) -> str:
+    """One cell."""
+    kind = "empty" if text == EMPTY else "ours" if ours else "words" if "`" in text else ""
+    return f"<td{f' class={kind}' if kind else ''}>{inline(text)}</td>"
+
+
+def figure(shown: str, caption: str) -> str:
+    """A picture and what it shows."""
+    return f"<figure>{shown}<figcaption>{inline(caption)}</figcaption></figure>"
+
+
+def image(picture: Picture, title: str, width: int | None = None) -> str:
+    """Pixels as an element, the file inside it."""
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, format="PNG", optimize=True)
+    data = base64.b64encode(file.getvalue()).decode()
+    size = f' width="{width}"' if width else ""
+    return f'<img alt="{escape(title, quote=True)}"{size} src="data:image/png;base64,{data}">'
+
+
+def inline(text: str) -> str:
+    """`code` and *stress* as elements."""
+    safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", safe)

@@ -1,0 +1,133 @@
+"""Results: the files that `gswm eval --json` writes, read again and found by model and recipe."""
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gswm.errors import UserError
+from gswm.report.paper import MODELS
+
+NAMES = {"GSWM": "G-SWM", "SCALOR": "SCALOR", "STOVE": "STOVE"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One file."""
+
+    model: str
+    """What the paper calls it; a rule goes by its own name."""
+    recipe: str
+    """What it was trained by; the world, for a rule."""
+    world: str
+    trained_on: str
+    """The world; empty for a rule."""
+    split: str
+    command: str
+    train: str
+    """The command that trained it; empty for a rule."""
+    about: dict[str, Any]
+    """What the weights say of their training."""
+    commit: str
+    """Of the evaluator."""
+    device: str
+    episodes: int
+    protocol: str
+    given: int
+    scores: dict[str, float | None]
+    curves: dict[str, list[float | int | None]]
+    examples: list[dict[str, Any]]
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether nothing was trained."""
+        return not self.train
+
+
+@dataclass(frozen=True)
+class Results:
+    """All files of a report."""
+
+    all: tuple[Measured, ...]
+
+    def of(self, model: str, recipe: str) -> list[Measured]:
+        """The results of a model in the world of its recipe, one for each seed."""
+        there = [m for m in self.all if (m.model, m.recipe, m.split) == (model, recipe, "test")]
+        most: dict[int, Measured] = {}
+        for m in (m for m in there if m.trained_on in (m.world, "")):
+            seed = m.about.get("seed", 0)
+            if seed not in most or m.episodes > most[seed].episodes:
+                most[seed] = m
+        return list(most.values())
+
+    def models(self, world: str) -> dict[str, list[Measured]]:
+        """The trained models that were measured in a world of the paper's tables."""
+        found = {model: self.of(model, recipe_of(model, world)) for model in MODELS}
+        return {model: measured for model, measured in found.items() if measured}
+
+
+def recipe_of(model: str, world: str) -> str:
+    """What a model is trained by in a world: G-SWM's recipes go by the world alone."""
+    return f"{model.lower()}-{world}" if model in MODELS[1:] else world
+
+
+def read(paths: Sequence[Path]) -> Results:
+    """The results of files, and of all *.json of folders."""
+    files = [file for path in paths for file in found(path)]
+    return Results(tuple(map(one, files)))
+
+
+def found(path: Path) -> Iterable[Path]:
+    """The files that a path means."""
+    if path.is_dir():
+        return sorted(path.glob("*.json"))
+    if not path.is_file():
+        raise UserError(f"there is no file or folder {path}")
+    return [path]
+
+
+def one(path: Path) -> Measured:
+    """The result in a file."""
+    try:
+        held = json.loads(path.read_text())
+        model, data, rules = held["model"], held["data"], held["protocol"]
+        rule = model.get("baseline")
+        return Measured(
+            model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
+            recipe=data["world"] if rule else model["recipe"],
+            world=data["world"],
+            trained_on=model.get("world", ""),
+            split=data["split"],
+            command=held["command"],
+            train=model.get("train", ""),
+            about=model.get("about", {}),
+            commit=(held["commit"] or "")[:7],
+            device=held["device"],
+            episodes=held["episodes"],
+            protocol=rules["name"],
+            given=rules["given"],
+            scores=held["scores"],
+            curves=held["curves"],
+            examples=held["examples"],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise UserError(f"{path} is not what `gswm eval --json` writes: {reason}") from error
+
+
+def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | None:
+    """Over seeds; no spread of one, nothing of none."""
+    known = [v for v in values if v is not None]
+    if not known:
+        return None
+    return statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else 0.0
+
+
+def curve(results: Sequence[Measured], name: str) -> tuple[list[float | int | None], list[float]]:
+    """A curve's mean over seeds at each step, and its spread; no spread of one."""
+    curves = [m.curves[name] for m in results if name in m.curves]
+    columns = [mean_and_spread(values) for values in zip(*curves, strict=False)]
+    means = [None if c is None else c[0] for c in columns]
+    return means, [0.0 if c is None else c[1] for c in columns] if len(curves) > 1 else []

@@ -1,0 +1,227 @@
+"""Tables: the paper's, with its numbers and ours side by side, and how each of ours was made."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL
+from gswm.report.paper import BALLS, CENTER_ERROR, MODELS, MOTA, Said
+from gswm.report.results import Measured, Results, mean_and_spread, recipe_of
+
+EMPTY = "not trained yet"
+NOTHING = "–"
+"""What the paper leaves empty, and what was not measured."""
+HERE = ", here"
+"""How a column of ours ends."""
+STEPS = (10, 25, 50, 94)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first column names what the row is about."""
+
+    title: str
+    text: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def filled(self) -> "Table":
+        """The rows in which something was measured, and the columns that say anything of them."""
+        ours = [i for i, name in enumerate(self.head) if name.endswith(HERE)]
+        some = [r for r in self.rows if any(r[i] != EMPTY for i in ours) or EMPTY not in r]
+        said = [i for i in range(len(self.head)) if any(r[i] not in (EMPTY, NOTHING) for r in some)]
+        rows = tuple(tuple(row[i] for i in said) for row in some)
+        return replace(self, head=tuple(self.head[i] for i in said), rows=rows)
+
+
+def tables(results: Results) -> dict[str, Table]:
+    """All of them, by name."""
+    return {
+        "error": against_paper(
+            results,
+            "Center error, summed over the first 10 imagined frames",
+            "10 frames are given; the unit is the side of the frame. The paper's numbers are means "
+            "and standard deviations of 5 seeds.",
+            ("center_error", CENTER_ERROR, 3),
+        ),
+        "strict": strict(results),
+        "rules": rules(results),
+        "mota": against_paper(
+            results,
+            "Tracking: MOTA",
+            "All frames are given; boxes that overlap by a half are the same object.",
+            ("mota", MOTA, 4),
+        ),
+        "tracking": tracking(results),
+        "futures": single_ball(results),
+        "corridor": maze(results),
+        "trainings": trainings(results),
+        "evaluations": evaluations(results),
+    }
+
+
+def against_paper(
+    results: Results,
+    title: str,
+    text: str,
+    score: tuple[str, Mapping[tuple[str, str], Said], int],
+) -> Table:
+    """A table of the paper, each of its columns beside one of ours."""
+    name, said, digits = score
+    head = ["", *(word for model in MODELS for word in (f"{model}, paper", model + HERE))]
+    rows = []
+    for world in BALLS:
+        row = [world]
+        for model in MODELS:
+            theirs = said.get((world, model))
+            row.append(NOTHING if theirs is None else number(theirs.mean, theirs.spread, digits))
+            row.append(cell(results.of(model, recipe_of(model, world)), name, digits))
+        rows.append(tuple(row))
+    return Table(title, text, tuple(head), tuple(rows))
+
+
+def strict(results: Results) -> Table:
+    """What the paper's error does not charge for."""
+    columns = {
+        "center error": ("center_error", 3),
+        "strict error": ("strict_error", 3),
+        "mean over all frames": ("center_error_mean", 3),
+        "objects found": ("objects", 2),
+        "right number": ("count_right", 3),
+    }
+    rows = [
+        (world, model, *cells(measured, columns), str(BALLS[world]))
+        for world in BALLS
+        for model, measured in (results.models(world) or {"G-SWM": []}).items()
+    ]
+    text = (
+        "The paper's error leaves out objects that were missed, or that are not there. The strict "
+        "one charges a frame's side for each, in each frame. *Right number* is the share of frames."
+    )
+    head = ("", "model", *columns, "true objects")
+    return Table("Strict error and object counts", text, head, tuple(rows))
+
+
+def rules(results: Results) -> Table:
+    """What the errors of simple rules are."""
+    rows = [
+        (world, *(cell(results.of(rule, world), "center_error", 3) for rule in RULES))
+        for world in BALLS
+    ]
+    text = "Rules that know the truth about the given frames: center error, as above."
+    head = ("", "everything stays", "a simulator without collisions")
+    return Table("Rules to read it by", text, head, tuple(rows))
+
+
+def tracking(results: Results) -> Table:
+    """More about tracking."""
+    columns = {
+        **{"MOTA": ("mota", 4), "MOTP": ("motp", 4), "IDF1": ("idf1", 4), "HOTA": ("hota", 4)},
+        **{"misses": ("misses", 0), "false alarms": ("false_alarms", 0)},
+        **{"switches": ("switches", 0)},
+    }
+    rows = [
+        (world, model, *cells(measured, columns))
+        for world in BALLS
+        for model, measured in (results.models(world) or {"G-SWM": []}).items()
+    ]
+    text = "MOTP is the mean overlap of the pairs. Misses and the rest are counts over all frames."
+    return Table("Tracking: more", text, ("", "model", *columns), tuple(rows))
+
+
+def single_ball(results: Results) -> Table:
+    """Samples of the single ball."""
+    columns = {
+        **{"left": ("share_0", "%"), "right": ("share_1", "%")},
+        **{"within 3 pixels of a true end": ("on_mode", "%"), "both ends found": ("coverage", "%")},
+        **{"distance to the nearest end": ("end_error", 4), "min ADE of 10": ("min_ade_10", 4)},
+    }
+    rows = [
+        (name, *cells(results.of(model, recipe), columns))
+        for name, (model, recipe) in SINGLE_BALL.items()
+    ]
+    text = (
+        "100 futures of each of the test episodes, after 5 given frames. The paper shows pictures "
+        "of them and gives no numbers; in these, only G-SWM goes both ways."
+    )
+    return Table("Single ball", text, ("", *columns), tuple(rows))
+
+
+def maze(results: Results) -> Table:
+    """Agents in the corridor."""
+    columns = {
+        **{f"after {n}": (f"in_corridor_{n}", "%") for n in STEPS},
+        **{"mean": ("in_corridor", "%"), "pace": ("pace", 2), "agents": ("agents", 2)},
+        **{"release's count": ("release_count", 2)},
+    }
+    rows = [(ABLATIONS[r], *cells(results.of("G-SWM", r), columns)) for r in ABLATIONS]
+    text = (
+        "Share of the true agents still in the corridor after so many imagined frames, 5 being "
+        "given, mean of 10 samples. The paper has a curve of the count of its authors' release, "
+        "which stays near 3.5. *Pace* is 1 if agents are as fast as the true ones."
+    )
+    return Table(
+        "Maze, and what the parts of the model do there", text, ("", *columns), tuple(rows)
+    )
+
+
+def trainings(results: Results) -> Table:
+    """What was trained, and for how long."""
+    rows = []
+    for m in (m for m in results.all if not m.is_rule):
+        about = m.about
+        minutes = f"{about['minutes']:.1f}" if "minutes" in about else NOTHING
+        known = [str(about.get(key, NOTHING)) for key in ("seed", "device", "commit")]
+        seed, device, commit = known
+        steps = f"{about['step']:,}" if "step" in about else NOTHING
+        row = (m.model, m.recipe, steps, seed, device, minutes, commit[:7], f"`{m.train}`")
+        rows.append(row)
+    head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command")
+    text = "GPU minutes are those of the whole training, its validations included."
+    return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
+
+
+def evaluations(results: Results) -> Table:
+    """How each number can be measured again."""
+    rows = tuple(
+        (f"`{m.command}`", m.world, m.protocol, str(m.episodes), m.device, m.commit or NOTHING)
+        for m in results.all
+    )
+    head = ("command", "world", "protocol", "episodes", "device", "commit")
+    text = (
+        "Weights that ship are in half precision; the numbers are theirs. One command is one row."
+    )
+    return Table("Evaluations", text, head, rows)
+
+
+Columns = Mapping[str, tuple[str, int | str]]
+
+
+def cells(results: Sequence[Measured], columns: Columns) -> list[str]:
+    """Several scores of the same; of nothing, the first cell says so."""
+    if not results:
+        return [EMPTY, *[""] * (len(columns) - 1)]
+    return [cell(results, name, digits) for name, digits in columns.values()]
+
+
+def cell(results: Sequence[Measured], name: str, digits: int | str) -> str:
+    """A score, over seeds if there are several."""
+    if not results:
+        return EMPTY
+    found = mean_and_spread([m.scores.get(name) for m in results])
+    return NOTHING if found is None else number(*found, digits)
+
+
+def number(mean: float, spread: float, digits: int | str) -> str:
+    """A mean, and a spread if there is one: as a percentage, or with so many digits."""
+    show: Callable[[float], str] = (
+        (lambda x: f"{100 * x:.1f} %") if digits == "%" else (lambda x: f"{x:,.{digits}f}")
+    )
+    return f"{show(mean)} ± {show(spread)}" if spread else show(mean)
+
+
+def markdown(table: Table, level: int = 2) -> str:
+    """As a section of a text."""
+    head = "| " + " | ".join(table.head) + " |"
+    rule = "|" + "---|" * len(table.head)
+    body = ["| " + " | ".join(row) + " |" for row in table.rows]
+    return "\n".join(["#" * level + " " + table.title, "", table.text, "", head, rule, *body])

@@ -1,0 +1,73 @@
+"""The report as files: a page with everything in it, a PNG of each figure, and a text."""
+
+from pathlib import Path
+
+from gswm.data import picture_files
+from gswm.data.pictures import Picture
+from gswm.files import write_whole
+from gswm.report import figures
+from gswm.report.drawing import Drawing
+from gswm.report.page import Section, figure, image, page, table_html
+from gswm.report.results import Results
+from gswm.report.tables import EMPTY, markdown, tables
+
+COLORS = 128
+"""Of a PNG: a third of the size, and nobody sees it."""
+Figures = dict[str, Drawing | Picture]
+TITLE = "Results"
+LEAD = (
+    "G-SWM (Lin et al., ICML 2020) as measured by this package, beside what the paper says. "
+    f"Every number has its command; what has no weights yet says *{EMPTY}*."
+)
+BESIDE = {
+    "error": ("error", "ways"),
+    "mota": ("tracking",),
+    "futures": ("futures",),
+    "corridor": ("maze", "corridor"),
+}
+"""The figures that follow a table."""
+
+
+def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
+    """The page and the PNGs into a folder, and the text if it has a name."""
+    made = figures.figures(results)
+    files = [out / "index.html", *save(made, out)]
+    write_whole(out / "index.html", as_page(results, made).encode())
+    if text is not None:
+        files += [text, *save(made, text.with_suffix(""))]
+        write_whole(text, as_text(results, made, text.stem).encode())
+    return files
+
+
+def as_page(results: Results, made: Figures) -> str:
+    """Everything in one file."""
+    shown = {}
+    for name, each in made.items():
+        element = each.svg(name) if isinstance(each, Drawing) else image(each, name)
+        shown[name] = figure(element, figures.CAPTIONS[name])
+    sections = []
+    for name, table in tables(results).items():
+        beside = (shown[each] for each in BESIDE.get(name, ()) if each in shown)
+        sections.append(Section(table.title, table.text, (table_html(table), *beside)))
+    foot = "Written by `gswm report` from the files of `gswm eval --json`."
+    return page(TITLE, LEAD, sections, foot)
+
+
+def as_text(results: Results, made: Figures, folder: str) -> str:
+    """The tables as Markdown; figures are in `folder`, beside it."""
+    parts = [f"# {TITLE}", LEAD]
+    for name, table in tables(results).items():
+        parts.append(markdown(table))
+        for each in BESIDE.get(name, ()):
+            if each in made:
+                parts.append(f"![{each}]({folder}/{each}.png)\n\n*{figures.CAPTIONS[each]}*")
+    parts.append(f"Written by `gswm report` from what `gswm eval --json` wrote to `{folder}/`.")
+    return "\n\n".join(parts) + "\n"
+
+
+def save(made: Figures, folder: Path) -> list[Path]:
+    """A PNG of each."""
+    for name, each in made.items():
+        picture = each.picture() if isinstance(each, Drawing) else each
+        picture_files.save_picture(folder / f"{name}.png", picture, COLORS)
+    return [folder / f"{name}.png" for name in made]

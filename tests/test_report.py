@@ -1,0 +1,284 @@
+"""`gswm report`: from results to tables, figures and a page that needs nothing else."""
+
+import json
+import re
+import statistics
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gswm.cli import main
+from gswm.report import figures, scenes
+from gswm.report.drawing import Dot, Drawing, Line
+from gswm.report.paper import BALLS, CENTER_ERROR, MODELS, MOTA
+from gswm.report.results import read
+from gswm.report.tables import EMPTY, tables
+
+
+def ball_example(number: int = 0) -> dict[str, Any]:
+    """Two balls on straight ways, one of which was not found."""
+    true = [[[0.2 + 0.02 * t, 0.3], [0.7, 0.2 + 0.02 * t]] for t in range(30)]
+    found = [[[x, y], [None, None]] for (x, y), _ in true[10:]]
+    tracked = [{"frame": t, "boxes": [[3, 0.3, 0.3, 0.25, 0.25]]} for t in (0, 50, 99)]
+    example = {"episode": number, "given": 10, "sizes": [0.25, 0.25], "corridor": []}
+    colors = {"colors": ["#ff0000", "#ff0000"]}
+    return example | colors | {"true": true, "futures": [found], "tracked": tracked}
+
+
+def result(recipe: str = "two-layer", kind: str = "GSWM", **changes: Any) -> dict[str, Any]:
+    """What `gswm eval --json` could have written."""
+    world = changes.pop("world", recipe)
+    about = {"seed": changes.pop("seed", 0), "step": 9_000, "minutes": 4.25, "commit": "abcdef012"}
+    made = {
+        "command": f"gswm eval {recipe}",
+        "model": {"kind": kind, "recipe": recipe, "world": world, "train": f"gswm train {recipe}"},
+        "data": {"world": world, "split": "test"},
+        "gswm": "0",
+        "commit": "0123456789",
+        "device": "cpu",
+        "protocol": {"name": "gswm-10-90", "given": 10},
+        "episodes": 200,
+        "seed": 0,
+        "scores": {"center_error": 0.25, "strict_error": 0.5, "mota": 0.99},
+        "curves": {"center_error": [0.01, 0.02], "strict_error": [0.02, 0.04]},
+        "examples": [ball_example()],
+    }
+    made["model"]["about"] = about | {"device": "NVIDIA H200"}
+    return made | changes
+
+
+def maze_result(recipe: str) -> dict[str, Any]:
+    true = [[[0.1 + 0.05 * t, 0.07]] for t in range(12)]
+    example = {"episode": 0, "given": 5, "sizes": [0.14], "colors": ["#00ff00"], "true": true}
+    example |= {"futures": [true[5:]] * 6, "tracked": [], "corridor": [[1, 1], [0, 1]]}
+    curves = {"in_corridor": [1.0, 0.5], "release_count": [3.0] * 7}
+    return result(recipe, world="maze", examples=[example], curves=curves, scores={"pace": 0.9})
+
+
+def saved(folder: Path, *results: dict[str, Any]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for i, each in enumerate(results):
+        (folder / f"{i}.json").write_text(json.dumps(each))
+    return folder
+
+
+def row(table: Any, name: str) -> dict[str, str]:
+    return next(dict(zip(table.head, r, strict=True)) for r in table.rows if r[0] == name)
+
+
+def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
+    scalor = result("scalor-occlusion", "Scalor", world="occlusion")
+    made = tables(read([saved(tmp_path, result(), scalor)]))
+    two = row(made["error"], "two-layer")
+    assert (two["G-SWM, paper"], two["G-SWM, here"]) == ("0.212 ± 0.007", "0.250")
+    assert two["STOVE, paper"] == "–"
+    assert row(made["error"], "occlusion")["SCALOR, here"] == "0.250"
+    assert row(made["error"], "occlusion")["G-SWM, here"] == EMPTY
+    assert row(made["mota"], "two-layer")["G-SWM, here"] == "0.9900"
+    assert row(made["strict"], "two-layer")["strict error"] == "0.500"
+    assert row(made["strict"], "interaction")["center error"] == EMPTY
+
+
+def test_the_papers_tables_have_every_world() -> None:
+    for said in (CENTER_ERROR, MOTA):
+        assert {world for world, _ in said} == set(BALLS)
+        assert {model for _, model in said} == set(MODELS)
+
+
+def test_seeds_are_a_mean_and_a_spread(tmp_path: Path) -> None:
+    values = [0.2, 0.25, 0.4]
+    runs = [result(seed=i, scores={"center_error": v}) for i, v in enumerate(values)]
+    made = tables(read([saved(tmp_path, *runs)]))
+    expected = f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}"
+    assert row(made["error"], "two-layer")["G-SWM, here"] == expected
+    assert len(made["trainings"].rows) == 3
+
+
+def test_of_one_training_the_larger_evaluation_counts(tmp_path: Path) -> None:
+    small = result(scores={"center_error": 9.0}, episodes=4)
+    made = tables(read([saved(tmp_path, small, result(), small)]))
+    assert row(made["error"], "two-layer")["G-SWM, here"] == "0.250"
+
+
+def test_a_model_in_another_world_is_not_in_the_tables(tmp_path: Path) -> None:
+    other = result(data={"world": "interaction", "split": "test"})
+    val = result(data={"world": "two-layer", "split": "val"})
+    made = tables(read([saved(tmp_path, other, val)]))
+    for world in BALLS:
+        assert row(made["error"], world)["G-SWM, here"] == EMPTY
+    assert len(made["evaluations"].rows) == 2
+
+
+def test_every_number_has_its_command_commit_seed_and_minutes(tmp_path: Path) -> None:
+    made = tables(read([saved(tmp_path, result(seed=5))]))
+    (training,), (evaluation,) = made["trainings"].rows, made["evaluations"].rows
+    assert training[1:] == (
+        *("two-layer", "9,000", "5", "NVIDIA H200", "4.2", "abcdef0", "`gswm train two-layer`"),
+    )
+    assert evaluation == (
+        "`gswm eval two-layer`",
+        "two-layer",
+        "gswm-10-90",
+        "200",
+        "cpu",
+        "0123456",
+    )
+
+
+def test_a_short_table_has_what_was_measured_and_the_papers_numbers_of_it(tmp_path: Path) -> None:
+    made = tables(read([saved(tmp_path, result())]))
+    short = made["error"].filled()
+    assert short.head == ("", "G-SWM, paper", "G-SWM, here", "SCALOR, paper")
+    assert short.rows == (("two-layer", "0.212 ± 0.007", "0.250", "1.012 ± 0.021"),)
+    assert [r[0] for r in made["strict"].filled().rows] == ["two-layer"]
+    assert made["corridor"].filled().rows == ()
+
+
+def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
+    stay = result("two-layer") | {"model": {"baseline": "stay"}, "examples": []}
+    made = tables(read([saved(tmp_path, stay)]))
+    assert row(made["rules"], "two-layer")["everything stays"] == "0.250"
+    assert made["trainings"].rows == ()
+    svg = figures.error(read([tmp_path])).svg()
+    assert "stays" in svg
+    assert svg.count("not trained yet") == 4
+
+
+class Page(HTMLParser):
+    """What a page loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [v or "" for k, v in attrs if k in ("src", "href", "srcset", "data")]
+
+
+def test_the_page_needs_no_other_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mazes = [maze_result("maze"), maze_result("maze-no-sa")]
+    given = saved(tmp_path / "in", result(), *mazes)
+    out, text = tmp_path / "out", tmp_path / "text" / "results.md"
+    assert main(["report", str(given), "--out", str(out), "--markdown", str(text)]) == 0
+    names = ["corridor.png", "error.png", "index.html", "maze.png", "tracking.png", "ways.png"]
+    assert sorted(file.name for file in out.iterdir()) == names
+    source = (out / "index.html").read_text()
+    page = Page()
+    page.feed(source)
+    assert all(load.startswith("data:") for load in page.loads)
+    assert len(page.loads) == 1
+    assert "svg" in page.tags
+    assert not {"script", "link", "iframe"} & set(page.tags)
+    assert set(re.findall(r"https?://[\w.]+", source)) == {"http://www.w3.org"}
+    assert "url(" not in source
+    assert "prefers-color-scheme" in source
+    shown = re.findall(r"\]\((.+?)\)", text.read_text())
+    assert sorted(shown) == [f"results/{name}" for name in names if name.endswith("png")]
+    for name in shown:
+        with Image.open(text.parent / name) as picture:
+            assert picture.width > 300
+    assert "0.250" in source
+    assert str(out / "index.html") in capsys.readouterr().out
+
+
+def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
+    given = saved(tmp_path / "in", result(), maze_result("maze"))
+    outs = [tmp_path / "one", tmp_path / "two"]
+    for out in outs:
+        assert main(["report", str(given), "--out", str(out)]) == 0
+    for file in outs[0].iterdir():
+        assert file.read_bytes() == (outs[1] / file.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no file or folder"),
+        ("{", "is not what `gswm eval --json` writes"),
+        ("[1]", "is not what `gswm eval --json` writes"),
+        ('{"scores": {}}', "it has no 'model'"),
+    ],
+)
+def test_what_is_no_result_is_refused_in_one_line(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.json"
+    if text is not None:
+        path.write_text(text)
+    assert main(["report", str(path), "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_results_and_a_text_of_another_kind_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "there are no results" in capsys.readouterr().err
+    assert main(["report", "--markdown", str(tmp_path / "x.html")]) == 2
+    assert "must end in .md" in capsys.readouterr().err
+
+
+def test_an_object_that_was_not_found_has_no_way() -> None:
+    example = ball_example()
+    drawing = scenes.ways(example, example["futures"][0], "")
+    rings = [part for part in drawing.parts if isinstance(part, Dot) and part.width]
+    assert len(rings) == 1
+    both = scenes.ways(example, example["true"][10:], "")
+    assert len([part for part in both.parts if isinstance(part, Dot) and part.width]) == 2
+
+
+def test_a_way_goes_through_its_places() -> None:
+    example = ball_example()
+    drawing = scenes.ways(example, example["true"][10:], "", side=100)
+    lines = [part for part in drawing.parts if isinstance(part, Line) and not part.fill]
+    given, ahead = lines[0], lines[1]
+    head = drawing.height - 100
+    expected = [(100 * x, head + 100 * y) for (x, y), _ in example["true"]]
+    assert np.allclose(given.points, expected[:10])
+    assert np.allclose(ahead.points, expected[9:])
+
+
+def test_objects_of_one_color_are_told_apart() -> None:
+    made = scenes.tints(["#0000ff", "#0000ff", "#ff0000", "#0000ff"])
+    assert len(set(made)) == 4
+    assert all(int(a[1:3], 16) < int(b[1:3], 16) for a, b in ((made[0], made[1]), made[1::2]))
+
+
+def test_walls_are_where_no_corridor_is() -> None:
+    example = maze_result("maze")["examples"][0]
+    drawing = scenes.maze(example, example["futures"][0], "", side=100)
+    assert isinstance(drawing, Drawing)
+    picture = drawing.picture()
+    head = 2 * (drawing.height - 100)
+    wall = picture[round(head) + 150, 50].tolist()
+    floor = picture[round(head) + 150, 150].tolist()
+    assert wall == list(bytes.fromhex(scenes.WALL[1:]))
+    assert floor == list(bytes.fromhex(scenes.DARK[1:]))
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_the_results_that_ship_are_what_the_command_writes(tmp_path: Path) -> None:
+    out, text = tmp_path / "out", tmp_path / "results.md"
+    given = ["report", str(DOCS / "results"), "--out", str(out), "--markdown", str(text)]
+    assert main(given) == 0
+    assert text.read_text() == (DOCS / "results.md").read_text(), "run `make results`"
+    shown = re.findall(r"\]\((.+?)\)", text.read_text())
+    assert all((DOCS / name).is_file() for name in shown)
+    assert {Path(name).name for name in shown} == {f.name for f in (DOCS / "results").glob("*.png")}
+
+
+def test_the_results_that_ship_are_small() -> None:
+    files = list((DOCS / "results").glob("*.json"))
+    assert files
+    assert all(file.stat().st_size < 200_000 for file in files)

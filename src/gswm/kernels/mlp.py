@@ -34,7 +34,8 @@ def mlp_forward(
     """The last layer's values, and the first two layers' activations."""
     x = x.contiguous()
     y, a_1, a_2 = outputs(x, weights, biases)
-    forward_kernel[(triton.cdiv(len(x), ROWS),)](
+    launch: Any = forward_kernel[(triton.cdiv(len(x), ROWS),)]
+    launch(
         *(x, weights[0], biases[0], weights[1], biases[1], weights[2], biases[2], y, a_1, a_2),
         *(len(x), x.shape[1], a_1.shape[1], y.shape[1]),
         HIDDEN=padded(a_1.shape[1]),
@@ -61,7 +62,8 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
     """The gradient of x."""
     dy = dy.contiguous()
     dx = input_like(dy, a_1, a_2, weights)
-    backward_kernel[(triton.cdiv(len(dy), ROWS),)](
+    launch: Any = backward_kernel[(triton.cdiv(len(dy), ROWS),)]
+    launch(
         *(dy, a_1, a_2, weights[0], weights[1], weights[2], dx),
         *(len(dy), dx.shape[1], a_1.shape[1], dy.shape[1]),
         HIDDEN=padded(a_1.shape[1]),

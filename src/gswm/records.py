@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 Record = TypeVar("Record")
+CONTIGUOUS = torch.contiguous_format
 
 
 def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> Record:
@@ -44,7 +45,7 @@ def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
 
 def frames(record: Record) -> list[Record]:
     """The records of each frame, of tensors whose second axis is time; each of them contiguous."""
-    first = map_tensors(lambda tensor: tensor.movedim(1, 0).contiguous(), record)
+    first = map_tensors(lambda tensor: tensor.movedim(1, 0).clone(memory_format=CONTIGUOUS), record)
     num = len(tensors(first)[0])
     return [map_tensors(lambda tensor, t=t: tensor[t], first) for t in range(num)]
 

@@ -66,7 +66,7 @@ def empty_image(
     glimpses: Tensor, xy: Tensor, hw: Tensor, depth: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
     """Room for what `forward` gives."""
-    batch = len(glimpses)
+    batch = glimpses.shape[0]
     return glimpses.new_empty(batch, 4, size, size), glimpses.new_empty(batch, size, size)
 
 

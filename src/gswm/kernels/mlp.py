@@ -54,7 +54,7 @@ def outputs(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Room for what the forward kernel gives."""
     hidden, out = biases[0].shape[0], biases[2].shape[0]
-    return x.new_empty(len(x), out), x.new_empty(len(x), hidden), x.new_empty(len(x), hidden)
+    return tuple(x.new_empty(x.shape[0], size) for size in (out, hidden, hidden))  # pyright: ignore
 
 
 @torch.library.custom_op("gswm::mlp_backward", mutates_args=())
@@ -79,7 +79,7 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
 @mlp_backward.register_fake
 def input_like(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) -> Tensor:
     """Room for what the backward kernel gives."""
-    return dy.new_empty(len(dy), weights[0].shape[1])
+    return dy.new_empty(dy.shape[0], weights[0].shape[1])
 
 
 def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -168,8 +168,8 @@ class GSWM(Imagines, nn.Module):
         return [(self, "step"), *self.context.recurrent()]
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called once, and take most of the time outside the recurrence."""
-        return [(self, "begin"), (self.discovery, "look"), (self.renderer, "draw")]
+        """The networks that see all frames at once, as one batch."""
+        return [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
 
     def halves(self) -> list[nn.Module]:
         """The convolutions to which half precision does no harm."""

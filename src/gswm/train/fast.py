@@ -145,6 +145,8 @@ def compiled_method(method: Callable[..., Any]) -> Callable[..., Any]:
     compiled = torch.compile(method)
 
     def either(*args: Any) -> Any:
-        return compiled(*args) if torch.is_grad_enabled() else method(*args)
+        if not torch.is_grad_enabled():
+            return method(*args)
+        return compiled(*map_tensors(any_batch, args))
 
     return either

@@ -110,10 +110,11 @@ def draw(
     nearest.scatter_reduce_(0, row[:, None].expand(-1, parts), far, "amin")
     front = (far == nearest[row]) & there
 
-    blocked = torch.zeros(len(stage.lights.radius) * len(where), parts, device=device)
+    lights = len(stage.lights.radius)
+    blocked = torch.zeros(lights * len(where), parts, device=device)
     dark = shadowed(stage, shapes, objects, darkened, light)
     blocked.index_add_(0, light * len(where) + row_of[dark_at], dark)
-    lit = (blocked == 0).unflatten(0, (-1, len(where)))
+    lit = (blocked == 0).unflatten(0, (lights, len(where)))
     here = where % pixels
     gray = ground(stage.received.index_select(1, here) * lit, stage.share[here])
 

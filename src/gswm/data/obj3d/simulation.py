@@ -8,6 +8,7 @@ touch push each other apart by a stiff spring, and never pull; its damping gives
     b = 2 ζ √k, where ζ is such that ln e = -2 acos(ζ) ζ / √(1 - ζ²)
 """
 
+import importlib.util
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -167,6 +168,11 @@ def simulate(start: Start, settings: Settings) -> Path:
         if push.any()
     )
     return Path(poses, motions, tuple(contacts))
+
+
+def can_simulate() -> bool:
+    """Whether MuJoCo is installed."""
+    return importlib.util.find_spec("mujoco") is not None
 
 
 def import_mujoco() -> Any:

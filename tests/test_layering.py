@@ -15,7 +15,7 @@ ORDER = [
     *("data.obj3d.settings", "data.obj3d.simulation", "data.obj3d.scenes"),
     *("data.obj3d.scene_file", "data.obj3d.camera", "data.obj3d.rays", "data.obj3d.shading"),
     *("data.obj3d.culling", "data.obj3d.stage", "data.obj3d.surfaces", "data.obj3d.renderer"),
-    *("data.obj3d.blender", "data.obj3d.world", "data.worlds"),
+    *("data.obj3d.blender_program", "data.obj3d.blender", "data.obj3d.world", "data.worlds"),
     *("data.pictures", "data.picture_files"),
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
@@ -46,7 +46,8 @@ ORDER = [
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
     *("train.trackers", "train.pictures", "train.launch"),
     *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train"),
-    *("commands.data", "commands.importing", "commands.train", "commands.bench"),
+    *("commands.data", "commands.compare", "commands.importing"),
+    *("commands.train", "commands.bench"),
     *("commands.evaluate", "commands.export", "commands.weights"),
     *(
         "commands.imagine",

@@ -159,7 +159,7 @@ def look(
     rim = max(1 - facing, 0) ** 5
     out = []
     for c, m in zip(own.color, mirror, strict=True):
-        tint = c + (1 - c) * (0.15 + 0.85 * rim)
+        tint = c + (1 - c) * rim
         out.append(shading.MATT * c * light + tint * (shading.MIRROR * m + strength * glossy))
     return out
 

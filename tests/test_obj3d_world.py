@@ -16,9 +16,13 @@ from gswm.data.obj3d.scenes import Scenes, join, make_scenes
 from gswm.data.obj3d.settings import Settings
 from gswm.data.obj3d.world import Obj3D
 from gswm.data.world import World
-from gswm.data.worlds import world
+from gswm.data.worlds import base_name, world
 from gswm.errors import UserError
+from gswm.eval.baselines import Baseline
 from gswm.eval.boxes import Boxes
+from gswm.eval.collisions import collisions
+from gswm.eval.evaluate import evaluate
+from gswm.eval.protocols import Protocol
 
 SHORT = Settings(num_frames=14, first_contact=(3.5, 10.0))
 
@@ -78,7 +82,9 @@ def test_masks_hold_ids_of_objects_that_are_there(made: Episodes) -> None:
 def test_velocities_are_the_next_step_where_nothing_touches(made: Episodes) -> None:
     truth, space = known(made)
     steps = truth.positions.diff(dim=1)
-    free = (space.contacts[:, 1:].sum(dim=-1) == 0) & truth.present[:, 1:] & truth.present[:, :-1]
+    touched = space.contacts.sum(dim=-1) > 0
+    free = ~touched[:, 1:] & ~touched[:, :-1]  # a contact may last into the next frame
+    free &= truth.present[:, 1:] & truth.present[:, :-1]
     off = (steps - truth.velocities[:, :-1])[free]
     assert off.abs().max() < 0.05
     assert truth.velocities[:, 0, 0].norm(dim=-1).min() > 0.5
@@ -209,3 +215,23 @@ def test_a_larger_picture_shows_the_same_scene(scenes: Scenes, made: Episodes) -
     torch.testing.assert_close(truth.positions[0, 0], 2 * small.positions[0, 0], atol=1e-3, rtol=0)
     pooled = torch.nn.functional.avg_pool2d(large.video[0].float(), 2)
     assert (pooled - made.video[0, :2].float()).abs().mean() < 1.5
+
+
+def test_rules_are_measured_beside_the_truth_collisions_too(made: Episodes) -> None:
+    rules = Protocol("short", 3, 11, ("center", "collisions"))
+    straight = evaluate(Baseline("straight"), [made], rules).scores
+    assert straight["center_error"] > 0
+    assert straight["collision_recall"] == 0
+    truth, space = known(made)
+    boxes = Boxes.of_truth(truth, 64)
+    exact = collisions(boxes, boxes, space.contacts, 3).scores()
+    assert exact["collision_recall"] == 1
+    assert exact["collision_precision"] > 0.7
+    with pytest.raises(UserError, match="about contacts"):
+        evaluate(Baseline("stay"), [replace(made, space=None)], rules)
+
+
+def test_the_name_of_a_world_may_say_where_its_scenes_are(folder: Path) -> None:
+    assert world(f"obj3d-hard:{folder}").name == "obj3d-hard"
+    assert base_name(f"obj3d:{folder}") == "obj3d"
+    assert base_name("film:1.mp4") == "film:1.mp4"

@@ -27,6 +27,9 @@ COMMANDS = {
     "data scenes": Command(
         "gswm.commands.data", "MakeScenes", "Simulate the scenes of the 3D world, and keep them."
     ),
+    "data compare": Command(
+        "gswm.commands.compare", "Compare", "Draw 3D scenes by torch and by Blender, and compare."
+    ),
     "data import": Command(
         "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
     ),

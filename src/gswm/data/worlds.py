@@ -1,5 +1,6 @@
 """Every world, by its name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from gswm.data import balls
@@ -16,9 +17,14 @@ WORLDS: dict[str, World] = {world.name: world for world in (*BALLS, SingleBall()
 
 def world(name: str) -> World:
     """The world called `name`; obj3d:FOLDER is that of the scene files in a folder."""
-    kind, _, folder = name.partition(":")
-    if folder and kind == OBJ3D.name:
-        return Obj3D.of_folder(Path(folder))
+    if (base := base_name(name)) != name:
+        return replace(Obj3D.of_folder(Path(name.removeprefix(f"{base}:"))), name=base)
     if name not in WORLDS:
         raise UserError(f"there is no world '{name}'; there are {', '.join(WORLDS)}")
     return WORLDS[name]
+
+
+def base_name(name: str) -> str:
+    """The name of a world, without the folder of its scenes."""
+    base, _, folder = name.partition(":")
+    return base if folder and base in (each.name for each in SOLIDS) else name

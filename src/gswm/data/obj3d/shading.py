@@ -25,14 +25,14 @@ GROUND = 0.35
 """How much of the light the plane sends back."""
 AMBIENT = 0.16
 """Light from everywhere."""
-AROUND_LOW, AROUND_HIGH = 0.20, 0.05
+AROUND_LOW, AROUND_HIGH = 0.16, 0.10
 """What metal mirrors of what is around: at the horizon, and above."""
 FAR = (4.0, 22.0)
 """Between these distances the plane turns into the backdrop."""
 BACKDROP = 0.12
-GLOSS = {"rubber": (16.0, 0.05), "metal": (60.0, 0.55)}
+GLOSS = {"rubber": (16.0, 0.05), "metal": (90.0, 0.60)}
 """Exponent and strength."""
-MIRROR, MATT = 0.80, 0.22
+MIRROR, MATT = 0.90, 0.08
 """Of metal: the share it mirrors, and the share it sends back evenly."""
 GOLDEN = math.pi * (3 - math.sqrt(5))
 
@@ -122,7 +122,7 @@ def shade(
     """The look of surfaces that receive `light`, and are seen at the cosine `facing`."""
     rim = (1 - facing).clamp(0, 1).pow(5)
     rubber = color * light + GLOSS["rubber"][1] * glossy
-    tint = color + (1 - color) * (0.15 + 0.85 * rim)
+    tint = color + (1 - color) * rim
     shiny = MATT * color * light + tint * (MIRROR * mirrored + GLOSS["metal"][1] * glossy)
     return torch.where(metal, shiny, rubber)
 

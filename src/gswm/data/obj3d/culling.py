@@ -28,7 +28,9 @@ def shadow_boxes(
     spread = torch.cat([base[..., None, :], top[..., None, :] + blur], dim=-2).flatten(-3, -2)
 
     eye = solids.radii.new_tensor(camera.settings.position)
-    right, up, ahead = ((F.pad(spread, (0, 1)) - eye) @ camera.axes(eye).T).unbind(dim=-1)
+    offset = F.pad(spread, (0, 1)) - eye
+    # No matrix product: a GPU may be told to be quick about these, and boxes must hold.
+    right, up, ahead = ((offset * axis).sum(dim=-1) for axis in camera.axes(eye))
     behind = (ahead < NEAR).any(dim=-1, keepdim=True)
     ahead = ahead.clamp_min(NEAR)
     x, y = ((v / ahead / camera.half + 1) / 2 * camera.size for v in (right, -up))

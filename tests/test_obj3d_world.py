@@ -14,7 +14,7 @@ from gswm.data.obj3d import scene_file, simulation
 from gswm.data.obj3d.scene_file import SceneFile
 from gswm.data.obj3d.scenes import Scenes, join, make_scenes
 from gswm.data.obj3d.settings import Settings
-from gswm.data.obj3d.world import Obj3D
+from gswm.data.obj3d.world import Obj3D, regroup
 from gswm.data.world import World
 from gswm.data.worlds import base_name, world
 from gswm.errors import UserError
@@ -118,7 +118,7 @@ def test_a_file_gives_back_all_that_is_true(made: Episodes, tmp_path: Path) -> N
     (truth, space), (truth_back, space_back) = known(made), known(back)
     seen = truth.present
     assert torch.equal(truth_back.present, seen)
-    assert torch.equal(truth_back.ids[seen], truth.ids[seen])
+    assert torch.equal(truth_back.ids, truth.ids)
     assert torch.equal(truth_back.order, truth.order)
     for name in ("positions", "velocities", "sizes", "colors", "hw"):
         torch.testing.assert_close(
@@ -235,3 +235,20 @@ def test_the_name_of_a_world_may_say_where_its_scenes_are(folder: Path) -> None:
     assert world(f"obj3d-hard:{folder}").name == "obj3d-hard"
     assert base_name(f"obj3d:{folder}") == "obj3d"
     assert base_name("film:1.mp4") == "film:1.mp4"
+
+
+def test_scenes_come_in_the_numbers_that_were_asked_for(scenes: Scenes) -> None:
+    for step in (1, 2, 3, 5):
+        parts = list(regroup(iter([scenes[:1], scenes[1:3]]), step))
+        assert [len(part) for part in parts] == [step] * (3 // step) + [3 % step] * (3 % step > 0)
+        again = join(parts)
+        assert (again.poses == scenes.poses).all()
+        assert (again.impulses() == scenes.impulses()).all()
+
+
+def test_a_world_goes_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gswm.data.obj3d.world.ROUND", 1)
+    there = Obj3D(settings=SHORT)
+    endless = there.scenes(9, None, 1)
+    first = [next(endless) for _ in range(2)]
+    assert (join(first).poses == next(there.scenes(9, 2, 2)).poses).all()

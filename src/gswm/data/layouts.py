@@ -102,8 +102,8 @@ def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
     if layout == "balls":
         return Episodes(video, _balls_truth(tensors))
     if layout == "obj3d":
-        order = obj3d.nearness(tensors["poses"])
-        truth = replace(_balls_truth(tensors), hw=obj3d.hw_of(tensors), order=order)
+        order, ids = obj3d.nearness(tensors["poses"]), obj3d.ids_of(tensors)
+        truth = replace(_balls_truth(tensors), hw=obj3d.hw_of(tensors), order=order, ids=ids)
         return Episodes(video, truth, space=obj3d.space_of(tensors))
     if layout == "single-ball":
         return Episodes(video, _single_ball_truth(video, tensors["positions"].double()))

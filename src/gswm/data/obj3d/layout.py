@@ -53,6 +53,12 @@ def nearness(poses: Float[Tensor, "*frame object pose"]) -> Int[Tensor, "*frame 
     return (-poses[..., 1]).argsort(dim=-1, stable=True).argsort(dim=-1)
 
 
+def ids_of(stored: dict[str, Tensor]) -> Int[Tensor, "episode time object"]:
+    """Of all that exist: a file has 0 where the frame does not show the object."""
+    exists = stored["present"] > 0.5
+    return torch.arange(1, exists.shape[-1] + 1) * exists
+
+
 def hw_of(stored: dict[str, Tensor]) -> Tensor:
     """Heights and widths of the boxes."""
     boxes = stored["boxes"].double()

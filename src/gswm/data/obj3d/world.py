@@ -25,6 +25,8 @@ from gswm.errors import UserError
 Renderer = Literal["torch", "blender"]
 FRAME = 16
 """Bytes of a frame's pixel: video, mask, depth, and what is copied of them."""
+ROUND = 256
+"""Scenes that are simulated at a time where they have no end."""
 SPLITS: dict[SplitName, Split] = {
     "train": Split(seed=31, episodes=2920),
     "val": Split(seed=32, episodes=200),
@@ -97,7 +99,7 @@ class Obj3D:
             yield self.show(scenes, device, memory // 4)
 
     def scenes(self, seed: int, n: int | None, step: int) -> Iterator[Scenes]:
-        """The first `n` scenes of `seed`, or all without end, about `step` at a time."""
+        """The first `n` scenes of `seed`, or all without end, `step` at a time."""
         if self.files:
             held = next((file.scenes for file in self.files if file.seed == seed), None)
             if held is None:
@@ -108,11 +110,9 @@ class Obj3D:
                 raise UserError(f"{self.name}: {asked} were asked for, and there are {len(held)}")
             yield from (held[i : min(i + step, n)] for i in range(0, n, step))
             return
-        for first in count(0, step):
-            left = step if n is None else min(step, n - first)
-            if left <= 0:
-                return
-            yield join(list(make_scenes(self.settings, seed, left, first, self.workers)))
+        for first in count(0, ROUND) if n is None else (0,):
+            made = make_scenes(self.settings, seed, n or ROUND, first, self.workers)
+            yield from regroup(made, step)
 
     def show(
         self, scenes: Scenes, device: str | torch.device = "cpu", memory: int = MEMORY
@@ -130,6 +130,21 @@ class Obj3D:
 
             return render_blender(solids, self.settings.camera, self.image_size)
         return render(solids, self.settings.camera, self.image_size, self.side, memory)
+
+
+def regroup(parts: Iterator[Scenes], step: int) -> Iterator[Scenes]:
+    """The same scenes, `step` at a time, the last fewer."""
+    held: list[Scenes] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) < step:
+            continue
+        joined = join(held)
+        whole = len(joined) - len(joined) % step
+        yield from (joined[i : i + step] for i in range(0, whole, step))
+        held = [joined[whole:]] if whole < len(joined) else []
+    if held:
+        yield join(held)
 
 
 def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:

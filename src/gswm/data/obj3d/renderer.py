@@ -27,6 +27,7 @@ from gswm.data.obj3d.settings import CameraSettings
 from gswm.data.obj3d.shading import ground, to_bytes
 from gswm.data.obj3d.stage import Stage
 from gswm.data.obj3d.surfaces import colors
+from gswm.data.threads import in_threads
 from gswm.records import concatenate, map_tensors
 
 SIDE = 3
@@ -72,11 +73,16 @@ def render(
     most = memory // (4 * LIVE)
     if solids.radii.device.type == "cpu":
         most = min(most, IN_CACHE)
-    parts = []
-    for start, stop in cuts(rays.tolist(), most):
-        some = map_tensors(lambda values, a=start, b=stop: values[a:b], solids)
-        parts.append(draw(stage, some, boxes[start:stop], shadows[start:stop]))
-    return concatenate(parts)
+    runs = cuts(rays.tolist(), most)
+    parts: dict[int, Pictures] = {}
+
+    def draw_run(i: int) -> None:
+        run = slice(*runs[i])
+        some = map_tensors(lambda values: values[run], solids)
+        parts[i] = draw(stage, some, boxes[run], shadows[run])
+
+    in_threads(draw_run, range(len(runs)), solids.radii.device)
+    return concatenate([parts[i] for i in range(len(runs))])
 
 
 def draw(

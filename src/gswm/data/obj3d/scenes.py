@@ -128,16 +128,15 @@ def one_scene(settings: Settings, seed: int, index: int) -> Scenes:
     """Episode `index` of `seed`."""
     rng = np.random.default_rng([seed, index])
     low, high = settings.first_contact
-    looks = draw_looks(rng, settings)
-    for attempt in range(1, ATTEMPTS * PLACES + 1):
-        if attempt % PLACES == 0:
-            looks = draw_looks(rng, settings)
-        start = place(rng, looks, settings)
-        if start is None or not low <= first_touch(start) <= high:
-            continue
-        path = simulate(start, settings)
-        if path.contacts and low <= path.contacts[0].time <= high:
-            return record(start, path, settings)
+    for _ in range(ATTEMPTS):
+        looks = draw_looks(rng, settings)
+        for _ in range(PLACES):
+            start = place(rng, looks, settings)
+            if start is None or not low <= first_touch(start) <= high:
+                continue
+            path = simulate(start, settings)
+            if path.contacts and low <= path.contacts[0].time <= high:
+                return record(start, path, settings)
     raise UserError(
         f"no scene was found in {ATTEMPTS * PLACES} attempts: ask for fewer or smaller objects, a "
         "smaller gap, or another time of the first contact"

@@ -137,6 +137,7 @@ def test_episodes_are_the_same_however_they_are_cut(folder: Path) -> None:
     assert len(whole) == 1
     assert len(parts) == 3
     assert torch.equal(whole[0].video, torch.cat([part.video for part in parts]))
+    assert torch.equal(next(there.episodes(9, 1, first=2)).video, parts[2].video)
 
 
 def test_a_world_of_files_has_their_splits_and_no_more(folder: Path) -> None:
@@ -252,3 +253,4 @@ def test_a_world_goes_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = there.scenes(9, None, 1)
     first = [next(endless) for _ in range(2)]
     assert (join(first).poses == next(there.scenes(9, 2, 2)).poses).all()
+    assert (first[1].poses == next(there.scenes(9, 1, 1, first=1)).poses).all()

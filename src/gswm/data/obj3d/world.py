@@ -92,26 +92,28 @@ class Obj3D:
         n: int | None = None,
         device: str | torch.device = "cpu",
         memory: int = MEMORY,
+        first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
         step = max(1, memory // 4 // (self.num_frames * self.image_size**2 * FRAME))
-        for scenes in self.scenes(seed, n, step):
+        for scenes in self.scenes(seed, n, step, first):
             yield self.show(scenes, device, memory // 4)
 
-    def scenes(self, seed: int, n: int | None, step: int) -> Iterator[Scenes]:
-        """The first `n` scenes of `seed`, or all without end, `step` at a time."""
+    def scenes(self, seed: int, n: int | None, step: int, first: int = 0) -> Iterator[Scenes]:
+        """The `n` scenes of `seed` from `first` on, or all without end, `step` at a time."""
         if self.files:
             held = next((file.scenes for file in self.files if file.seed == seed), None)
             if held is None:
                 seeds = ", ".join(str(file.seed) for file in self.files)
                 raise UserError(f"{self.name}: the files hold scenes of the seeds {seeds}")
-            if n is None or n > len(held):
-                asked = "episodes without end" if n is None else f"{n} episodes"
+            if n is None or first + n > len(held):
+                asked = "episodes without end" if n is None else f"{first + n} episodes"
                 raise UserError(f"{self.name}: {asked} were asked for, and there are {len(held)}")
-            yield from (held[i : min(i + step, n)] for i in range(0, n, step))
+            some = held[first : first + n]
+            yield from (some[i : i + step] for i in range(0, n, step))
             return
-        for first in count(0, ROUND) if n is None else (0,):
-            made = make_scenes(self.settings, seed, n or ROUND, first, self.workers)
+        for start in count(first, ROUND) if n is None else (first,):
+            made = make_scenes(self.settings, seed, n or ROUND, start, self.workers)
             yield from regroup(made, step)
 
     def show(

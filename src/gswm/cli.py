@@ -24,6 +24,12 @@ class Command:
 COMMANDS = {
     "demo": Command("gswm.commands.demo", "Demo", "Show what the models that ship can do."),
     "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
+    "data scenes": Command(
+        "gswm.commands.data", "MakeScenes", "Simulate the scenes of the 3D world, and keep them."
+    ),
+    "data compare": Command(
+        "gswm.commands.compare", "Compare", "Draw 3D scenes by torch and by Blender, and compare."
+    ),
     "data import": Command(
         "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
     ),

@@ -12,6 +12,8 @@ import torch
 
 from gswm.data.balls import Balls, episode_seeds
 from gswm.data.episode import Episodes
+from gswm.data.obj3d.scenes import join
+from gswm.data.obj3d.world import Obj3D
 from gswm.data.speed import bench_windows
 from gswm.data.world import World
 from gswm.data.worlds import WORLDS, world
@@ -78,7 +80,7 @@ def bench_world(
 ) -> WorldFigures:
     """Simulate and draw the first training episodes; `keep` holds all of them at once."""
     cuda = torch.device(device).type == "cuda"
-    episodes = episodes or (10_000 if cuda else 2_000)
+    episodes = episodes or usual_number(made, cuda)
     seed = made.splits["train"].seed
     for _ in made.episodes(seed, 2, device):
         pass
@@ -86,7 +88,7 @@ def bench_world(
         torch.cuda.reset_peak_memory_stats(device)
     seconds, _ = timed(lambda: consume(made, seed, episodes, device, keep), device)
     device_bytes = torch.cuda.max_memory_allocated(device) if cuda else None
-    some = min(episodes, 500)
+    some = min(episodes, 40 if isinstance(made, Obj3D) else 500)
     start, physics, drawing = (
         None if part is None else part * episodes / some for part in parts(made, seed, some, device)
     )
@@ -103,6 +105,13 @@ def bench_world(
     )
 
 
+def usual_number(made: World, cuda: bool) -> int:
+    """Episodes that take some seconds."""
+    if isinstance(made, Obj3D):
+        return made.splits["train"].episodes if cuda else 40
+    return 10_000 if cuda else 2_000
+
+
 def consume(made: World, seed: int, n: int, device: str, keep: bool) -> list[Episodes]:
     """Make all chunks, and keep them if asked."""
     kept = []
@@ -116,6 +125,10 @@ def parts(
     made: World, seed: int, n: int, device: str
 ) -> tuple[float | None, float | None, float | None]:
     """Seconds of initial conditions, physics and drawing, one after the other."""
+    if isinstance(made, Obj3D):
+        physics_seconds, scenes = timed(lambda: join(list(made.scenes(seed, n, n))), device)
+        drawing_seconds, _ = timed(lambda: made.show(scenes, device), device)
+        return None, physics_seconds, drawing_seconds
     if not isinstance(made, Balls):
         return None, None, None
     seeds = next(episode_seeds(seed, n, n))

@@ -1,7 +1,8 @@
-"""`gswm data make` and `gswm data show`."""
+"""`gswm data make`, `gswm data scenes` and `gswm data show`."""
 
+import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -13,6 +14,9 @@ from tyro.conf import Positional, arg
 from gswm.data import hdf5, picture_files, pictures, worlds
 from gswm.data.episode import Episodes
 from gswm.data.layouts import Layout
+from gswm.data.obj3d import scene_file
+from gswm.data.obj3d.scenes import join, make_scenes
+from gswm.data.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
 from gswm.data.world import SplitName, World
 from gswm.errors import UserError
 
@@ -24,7 +28,8 @@ class Make:
     """Settings of `gswm data make`."""
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
-    """interaction, occlusion, two-layer, two-layer-dense, single-ball or maze."""
+    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard, or
+    obj3d:FOLDER for the scene files in a folder."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None
@@ -33,12 +38,21 @@ class Make:
     """The file; data/WORLD/SPLIT.hdf5 if not given."""
     device: str = "cpu"
     """Where to simulate and draw: cpu or cuda."""
+    scenes: Path | None = None
+    """Of obj3d: draw the scenes of this file, where there is no MuJoCo to make them."""
+    renderer: Renderer | None = None
+    """Of obj3d: torch, or blender, which is slow; torch if not given."""
+    size: int | None = None
+    """Of obj3d: frames of so many pixels; 64 if not given."""
     force: bool = False
     """Replace the file if it exists."""
 
     def run(self) -> None:
         """Write the data set, chunk by chunk."""
-        world = worlds.world(self.world)
+        world = self.chosen()
+        if self.split not in world.splits:
+            held = ", ".join(world.splits)
+            raise UserError(f"{self.world}: has no scenes of '{self.split}'; give --split {held}")
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
         if n < 1:
@@ -56,6 +70,59 @@ class Make:
         print(
             f"{out}: {n} episodes of {world.num_frames} frames, {out.stat().st_size / 1e6:,.0f} MB"
         )
+
+    def chosen(self) -> World:
+        """The world, as it is to be drawn."""
+        world = worlds.world(self.world)
+        given = {"image_size": self.size, "renderer": self.renderer}
+        given = {name: value for name, value in given.items() if value is not None}
+        if not isinstance(world, Obj3D):
+            if given or self.scenes:
+                raise UserError(f"--scenes, --renderer and --size are of obj3d, not {world.name}")
+            return world
+        if self.size is not None and not 8 <= self.size <= 1024:
+            raise UserError(f"--size is {self.size}; give 8 to 1024 pixels, as 64 or 128")
+        if self.scenes:
+            world = replace(Obj3D.of_files([self.scenes]), name=world.name)
+        return replace(world, workers=os.cpu_count() or 1, **given)
+
+
+@dataclass(frozen=True)
+class MakeScenes:
+    """Settings of `gswm data scenes`."""
+
+    split: SplitName = "train"
+    """Which episodes: each split has a seed of its own."""
+    out: Path | None = None
+    """The file; scenes/SPLIT.hdf5 if not given."""
+    episodes: int | None = None
+    """The first so many of the split; the paper's number if not given."""
+    hard: bool = False
+    """The scenes of obj3d-hard: more objects, and other colors."""
+    workers: int = os.cpu_count() or 1
+    """Processes that simulate."""
+    force: bool = False
+    """Replace the file if it exists."""
+
+    def run(self) -> None:
+        """Simulate, and write what happened."""
+        world = OBJ3D_HARD if self.hard else OBJ3D
+        split = world.splits[self.split]
+        n = split.episodes if self.episodes is None else self.episodes
+        if min(n, self.workers) < 1:
+            raise UserError("--episodes and --workers must be at least 1")
+        out = self.out or Path("scenes", f"{self.split}.hdf5")
+        if out.exists() and not self.force:
+            raise UserError(f"{out} exists; give --force to replace it, or another name")
+        made = []
+        with progress() as bar:
+            task = bar.add_task(f"{world.name} {self.split}", total=n)
+            for some in make_scenes(world.settings, split.seed, n, workers=self.workers):
+                made.append(some)
+                bar.advance(task, len(some))
+        held = scene_file.SceneFile(join(made), world.settings, self.split, split.seed)
+        scene_file.save(out, held, force=self.force)
+        print(f"{out}: {n} scenes of {world.num_frames} frames, {out.stat().st_size / 1e6:,.1f} MB")
 
 
 @dataclass(frozen=True)
@@ -124,6 +191,8 @@ def usable(device: str) -> str:
 
 def layout(world: World) -> Layout:
     """The layout of the release's files of this world."""
+    if isinstance(world, Obj3D):
+        return "obj3d"
     return next((name for name in get_args(Layout) if name == world.name), "balls")
 
 

@@ -10,6 +10,8 @@ from gswm.commands.evaluate import Evaluate
 from gswm.commands.imagine import Imagine
 from gswm.commands.weights import SHOWN
 from gswm.data import picture_files, pictures
+from gswm.data.obj3d.simulation import can_simulate
+from gswm.data.obj3d.world import Obj3D
 from gswm.data.world import World
 from gswm.data.worlds import WORLDS
 from gswm.errors import UserError
@@ -88,7 +90,10 @@ class Demo:
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
             print("this installation has no weights: there is nothing to imagine with")
-        shown = tuple(self.world(name, world) for name, world in WORLDS.items())
+        can = {n: w for n, w in WORLDS.items() if not isinstance(w, Obj3D) or can_simulate()}
+        if left_out := sorted(set(WORLDS) - set(can)):
+            print(f"without {', '.join(left_out)}: these take MuJoCo, pip install 'gswm[sim]'")
+        shown = tuple(self.world(name, world) for name, world in can.items())
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
         index = self.out / "index.html"

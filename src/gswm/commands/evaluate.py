@@ -43,8 +43,8 @@ class Evaluate:
     split: SplitName | None = None
     """The protocol's if not given."""
     protocol: str | None = None
-    """gswm-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the paper's for this world
-    if not given."""
+    """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the
+    paper's for this world if not given."""
     baseline: Rule | None = None
     """Measure a rule instead of a model."""
     episodes: int | None = None
@@ -157,7 +157,7 @@ def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episode
 def world_of(world: str) -> str:
     """The name of a world, or of the one that is in a file; its layout where it does not say."""
     if not hdf5.is_name_of_file(world):
-        return world
+        return worlds.base_name(world)
     with hdf5.open_file(world) as file:
         return str(file.attributes.get("world", file.layout))
 

@@ -137,7 +137,10 @@ class Track:
             picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
         device = find_device(self.device)
         model, _ = resolve(self.model, device)
-        if self.source in worlds.WORLDS or Path(self.source).suffix in (".hdf5", ".h5"):
+        if worlds.base_name(self.source) in worlds.WORLDS or Path(self.source).suffix in (
+            ".hdf5",
+            ".h5",
+        ):
             episodes = find(self.source, self.episode, self.split)
         else:
             cut = Cut(model.image_size, crop=self.crop)

@@ -8,7 +8,7 @@ has id 0 and is not present.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float64, Int, UInt8
+from jaxtyping import Bool, Float, Float64, Int, UInt8
 from torch import Tensor
 
 from gswm.records import map_tensors
@@ -34,6 +34,8 @@ class Truth:
     """1, 2, ...: the same object in every frame; 0 where there is none."""
     present: Bool[Tensor, "episode time object"]
     """Whether the slot holds an object that the frame shows, be it behind another."""
+    hw: Float64[Tensor, "episode time object 2"] | None = None
+    """Heights and widths of boxes, in pixels, where they are not squares of twice the size."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,30 @@ class Corridors:
 
 
 @dataclass(frozen=True)
+class Space:
+    """What is where in space, and in each pixel."""
+
+    masks: UInt8[Tensor, "episode time height width"]
+    """The id of the object in the middle of the pixel; 0 where there is none."""
+    depth: Float[Tensor, "episode time height width"]
+    """How far ahead of the camera that is."""
+    visibility: Float[Tensor, "episode time object"]
+    """The share of an object in the frame that nothing hides."""
+    poses: Float[Tensor, "episode time object 4"]
+    """The center (x, y, z), and the turn about the vertical axis."""
+    motions: Float[Tensor, "episode time object 4"]
+    """What of it changes in a frame."""
+    contacts: Float[Tensor, "episode time object object"]
+    """The impulse between each two objects since the frame before; 0 where they did not touch."""
+    shapes: Int[Tensor, "episode object"]
+    """0 for none, 1 for a sphere, 2 for a cylinder, 3 for a cube."""
+    materials: Int[Tensor, "episode object"]
+    """0 for rubber, 1 for metal."""
+    radii: Float[Tensor, "episode object"]
+    masses: Float[Tensor, "episode object"]
+
+
+@dataclass(frozen=True)
 class Episodes:
     """Some episodes of equal length."""
 
@@ -55,6 +81,8 @@ class Episodes:
     """None for videos of which nothing is known."""
     corridors: Corridors | None = None
     """Mazes only."""
+    space: Space | None = None
+    """3D worlds only."""
 
     def __len__(self) -> int:
         return len(self.video)

@@ -23,11 +23,11 @@ from torch import Tensor
 
 from gswm.data.episode import Episodes
 from gswm.data.layouts import IMGS, KEYS, Layout, mismatch, recognize, to_arrays, to_episodes
+from gswm.data.obj3d.layout import COMPRESSED
 from gswm.data.world import SplitName
 from gswm.errors import UserError
 
-VIDEO_CHUNK = 1 << 26
-TRUTH_CHUNK = 1 << 16
+VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
 
 class Writer:
@@ -119,8 +119,8 @@ class Writer:
             chunk = (1, min(shape[0], frames), *shape[1:])
         else:
             chunk = (max(1, TRUTH_CHUNK // array[0].nbytes), *shape)
-        limit = (None, *shape)
-        return self._file.create_dataset(key, (0, *shape), kind, maxshape=limit, chunks=chunk)
+        settings = {"maxshape": (None, *shape), "chunks": chunk, **COMPRESSED.get(key, {})}
+        return self._file.create_dataset(key, (0, *shape), kind, **settings)
 
 
 class File:

@@ -7,6 +7,7 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
                  a ball), in_camera (the frame shows it), ids (0 where it does not)
     single-ball  positions, directions (0 left, 1 right)
     maze         grids (1 where agents can be), trajs (cells: row, column), pres
+    obj3d        all of balls, and what is true of space (see `obj3d.layout`)
     video        nothing else; `splits` and `sources` where the videos were imported
 
 A file may hold less than the truth. Of balls, everything is stored but the depth order: layer 0
@@ -16,6 +17,7 @@ the next frame, and a color is what the video shows at the middle of the object,
 where the ones drawn over it are furthest away.
 """
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -25,18 +27,21 @@ from jaxtyping import Bool, Float64, Int, UInt8
 from torch import Tensor
 
 from gswm.data.episode import Corridors, Episodes, Truth
+from gswm.data.obj3d import layout as obj3d
 
-Layout = Literal["balls", "single-ball", "maze", "video"]
+Layout = Literal["obj3d", "balls", "single-ball", "maze", "video"]
 Arrays = dict[str, np.ndarray]
 
 IMGS = ("N T H W 3", "uint8")
+BALLS = {
+    **dict.fromkeys(("positions", "velocities"), ("N T O 2", "float64")),
+    **dict.fromkeys(("sizes", "masses", "layers", "shapes"), ("N T O", "float64")),
+    **dict.fromkeys(("present", "in_camera", "ids"), ("N T O", "float64")),
+    "colors": ("N T O 3", "float64"),
+}
 KEYS: dict[Layout, dict[str, tuple[str, str]]] = {
-    "balls": {
-        **dict.fromkeys(("positions", "velocities"), ("N T O 2", "float64")),
-        **dict.fromkeys(("sizes", "masses", "layers", "shapes"), ("N T O", "float64")),
-        **dict.fromkeys(("present", "in_camera", "ids"), ("N T O", "float64")),
-        "colors": ("N T O 3", "float64"),
-    },
+    "obj3d": {**BALLS, **obj3d.KEYS},
+    "balls": BALLS,
     "single-ball": {"positions": ("N T 2", "float64"), "directions": ("N", "int64")},
     "maze": {
         "grids": ("N R C", "int8"),
@@ -96,6 +101,10 @@ def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
     video = rearrange(tensors["imgs"], "n t h w c -> n t c h w").contiguous()
     if layout == "balls":
         return Episodes(video, _balls_truth(tensors))
+    if layout == "obj3d":
+        order, ids = obj3d.nearness(tensors["poses"]), obj3d.ids_of(tensors)
+        truth = replace(_balls_truth(tensors), hw=obj3d.hw_of(tensors), order=order, ids=ids)
+        return Episodes(video, truth, space=obj3d.space_of(tensors))
     if layout == "single-ball":
         return Episodes(video, _single_ball_truth(video, tensors["positions"].double()))
     if layout == "maze":
@@ -146,6 +155,7 @@ def _from_maze(episodes: Episodes) -> dict[str, Tensor]:
 
 
 _TO_TENSORS = {
+    "obj3d": lambda episodes: obj3d.to_tensors(episodes, _from_balls(episodes)),
     "balls": _from_balls,
     "single-ball": _from_single_ball,
     "maze": _from_maze,

@@ -1,17 +1,30 @@
 """Every world, by its name."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from gswm.data import balls
 from gswm.data.maze import Maze
+from gswm.data.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D
 from gswm.data.single_ball import SingleBall
 from gswm.data.world import World
 from gswm.errors import UserError
 
 BALLS = (balls.INTERACTION, balls.OCCLUSION, balls.TWO_LAYER, balls.TWO_LAYER_DENSE)
-WORLDS: dict[str, World] = {world.name: world for world in (*BALLS, SingleBall(), Maze())}
+SOLIDS = (OBJ3D, OBJ3D_HARD)
+WORLDS: dict[str, World] = {world.name: world for world in (*BALLS, SingleBall(), Maze(), *SOLIDS)}
 
 
 def world(name: str) -> World:
-    """The world called `name`."""
+    """The world called `name`; obj3d:FOLDER is that of the scene files in a folder."""
+    if (base := base_name(name)) != name:
+        return replace(Obj3D.of_folder(Path(name.removeprefix(f"{base}:"))), name=base)
     if name not in WORLDS:
         raise UserError(f"there is no world '{name}'; there are {', '.join(WORLDS)}")
     return WORLDS[name]
+
+
+def base_name(name: str) -> str:
+    """The name of a world, without the folder of its scenes."""
+    base, _, folder = name.partition(":")
+    return base if folder and base in (each.name for each in SOLIDS) else name

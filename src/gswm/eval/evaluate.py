@@ -15,6 +15,7 @@ from gswm.data.episode import Episodes
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, known
 from gswm.eval.boxes import Boxes
+from gswm.eval.collisions import collisions
 from gswm.eval.corridor import corridor
 from gswm.eval.counts import counts
 from gswm.eval.distance import center_errors
@@ -147,6 +148,11 @@ def measure(
             measured["corridor"] = corridor(predicted, spread, grid, given)
         if "futures" in rules.metrics:
             measured["futures"] = futures(predicted, spread, given, number)
+        if "collisions" in rules.metrics:
+            if episodes.space is None:
+                raise UserError(f"{rules.name} is about contacts: of these episodes none are known")
+            contacts = episodes.space.contacts[:, : rules.frames].repeat_interleave(number, dim=0)
+            measured["collisions"] = collisions(predicted, spread, contacts, given)
         if seen.tracked is not None:
             measured["tracking"] = tracked(seen.tracked, true)
     elif rules.metrics != ("pixels",):

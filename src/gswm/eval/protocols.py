@@ -9,7 +9,7 @@ from typing import Literal
 from gswm.data.world import SplitName
 from gswm.errors import UserError
 
-Metric = Literal["center", "tracking", "corridor", "futures", "pixels"]
+Metric = Literal["center", "tracking", "corridor", "futures", "pixels", "collisions"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         Protocol("gswm-10-90", 10, 90, ("center", "tracking")),
+        Protocol("gswm-3d-10-90", 10, 90, ("center", "tracking", "pixels", "collisions")),
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
         Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
         Protocol("slotformer-6-44", 6, 44, ("pixels",), split="val"),

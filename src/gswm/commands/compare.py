@@ -1,0 +1,55 @@
+"""`gswm data compare`: frames of the 3D world by both renderers."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gswm.data import picture_files, pictures
+from gswm.data.obj3d import blender
+from gswm.data.obj3d.renderer import render
+from gswm.data.obj3d.world import Obj3D, solids_of
+from gswm.errors import UserError
+from gswm.records import map_tensors
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Settings of `gswm data compare`."""
+
+    scenes: Path
+    """A scene file, of which random frames are taken."""
+    frames: int = 20
+    size: int = 64
+    """Pixels on a side."""
+    samples: int = 64
+    """Blender's rays of a pixel; 0 to draw masks only."""
+    seed: int = 0
+    """Which frames."""
+    out: Path | None = None
+    """A .png of the frames, torch's above Blender's."""
+
+    def run(self) -> None:
+        """Draw, and say how well the masks agree."""
+        if min(self.frames, self.size) < 1 or self.samples < 0:
+            raise UserError("--frames and --size must be above 0, --samples not below")
+        if self.out is not None:
+            picture_files.check_suffix(self.out, picture_files.STILL)
+        world = Obj3D.of_files([self.scenes])
+        solids = solids_of(world.files[0].scenes)
+        generator = torch.Generator().manual_seed(self.seed)
+        chosen = torch.randperm(len(solids.radii), generator=generator)[: self.frames]
+        solids = map_tensors(lambda values: values[chosen], solids)
+        camera = world.settings.camera
+        ours = render(solids, camera, self.size)
+        theirs = blender.draw(solids, camera, self.size, self.samples)
+        overlap = blender.agreement(ours.masks, theirs.masks)
+        if overlap:
+            mean, least = sum(overlap) / len(overlap), min(overlap)
+            print(f"{len(overlap)} objects in {len(chosen)} frames of {self.size} pixels")
+            print(f"IoU of masks: {mean:.4f} on average, {least:.4f} at the least")
+        if self.out is not None and self.samples:
+            rows = [v.permute(0, 2, 3, 1).numpy() for v in (ours.video, theirs.video)]
+            sheet = pictures.sheet(rows, ["torch", "blender"], [""] * len(chosen), "")
+            picture_files.save_picture(self.out, sheet)
+            print(self.out)

@@ -1,0 +1,78 @@
+"""How a file holds 3D episodes: the keys of balls, which mean the same, and keys of their own.
+
+    boxes       left, top, right and bottom of each whole object, in pixels
+    masks       the id of the object in the middle of each pixel, or 0
+    depth       how far ahead of the camera that is
+    visibility  the share of an object in the frame that nothing hides
+    poses       x, y, z and the turn about the vertical axis; `motions` is what changes in a frame
+    contacts    the impulse between each two objects since the frame before
+    radii, materials
+
+Of the keys of balls, `shapes` and `masses` have values other than 0 and 1.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gswm.data.episode import Episodes, Space
+
+KEYS: dict[str, tuple[str, str]] = {
+    "boxes": ("N T O 4", "float32"),
+    "masks": ("N T H W", "uint8"),
+    "depth": ("N T H W", "float16"),
+    "visibility": ("N T O", "float32"),
+    **dict.fromkeys(("poses", "motions"), ("N T O 4", "float32")),
+    "contacts": ("N T O O", "float32"),
+    "radii": ("N O", "float32"),
+    "materials": ("N O", "uint8"),
+}
+COMPRESSED = {key: {"compression": 1, "shuffle": True} for key in ("masks", "depth")}
+"""What a training does not read, and most of which is the plane."""
+
+
+def to_tensors(episodes: Episodes, balls: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What is stored, beginning with the keys of balls."""
+    truth, space = episodes.truth, episodes.space
+    if truth is None or space is None or truth.hw is None:
+        raise ValueError("the layout 'obj3d' stores episodes with all that is true of them")
+    half = truth.hw.flip(-1) / 2
+    time = truth.ids.shape[1]
+    own = ("masks", "depth", "visibility", "poses", "motions", "contacts", "radii", "materials")
+    return {
+        **balls,
+        "shapes": space.shapes[:, None].expand(-1, time, -1),
+        "masses": space.masses[:, None].expand(-1, time, -1),
+        "boxes": torch.cat([truth.positions - half, truth.positions + half], dim=-1),
+        **{key: getattr(space, key) for key in own},
+    }
+
+
+def nearness(poses: Float[Tensor, "*frame object pose"]) -> Int[Tensor, "*frame object"]:
+    """The order of objects, the one nearest to the camera last."""
+    return (-poses[..., 1]).argsort(dim=-1, stable=True).argsort(dim=-1)
+
+
+def ids_of(stored: dict[str, Tensor]) -> Int[Tensor, "episode time object"]:
+    """Of all that exist: a file has 0 where the frame does not show the object."""
+    exists = stored["present"] > 0.5
+    return torch.arange(1, exists.shape[-1] + 1) * exists
+
+
+def hw_of(stored: dict[str, Tensor]) -> Tensor:
+    """Heights and widths of the boxes."""
+    boxes = stored["boxes"].double()
+    return (boxes[..., 2:] - boxes[..., :2]).flip(-1)
+
+
+def space_of(stored: dict[str, Tensor]) -> Space:
+    """What a file knows of space."""
+    own = ("masks", "visibility", "poses", "motions", "contacts")
+    return Space(
+        **{key: stored[key] for key in own},
+        depth=stored["depth"].float(),
+        shapes=stored["shapes"][:, 0].long(),
+        materials=stored["materials"].long(),
+        radii=stored["radii"],
+        masses=stored["masses"][:, 0].float(),
+    )

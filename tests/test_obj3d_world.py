@@ -1,0 +1,256 @@
+"""Episodes of the 3D world: what they hold, where they come from, and the commands."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from gswm.cli import main
+from gswm.data import hdf5
+from gswm.data.episode import Episodes, Space, Truth
+from gswm.data.loader import open_loader
+from gswm.data.obj3d import scene_file, simulation
+from gswm.data.obj3d.scene_file import SceneFile
+from gswm.data.obj3d.scenes import Scenes, join, make_scenes
+from gswm.data.obj3d.settings import Settings
+from gswm.data.obj3d.world import Obj3D, regroup
+from gswm.data.world import World
+from gswm.data.worlds import base_name, world
+from gswm.errors import UserError
+from gswm.eval.baselines import Baseline
+from gswm.eval.boxes import Boxes
+from gswm.eval.collisions import collisions
+from gswm.eval.evaluate import evaluate
+from gswm.eval.protocols import Protocol
+
+SHORT = Settings(num_frames=14, first_contact=(3.5, 10.0))
+
+
+@pytest.fixture(scope="module")
+def scenes() -> Scenes:
+    return join(list(make_scenes(SHORT, seed=9, n=3, workers=1)))
+
+
+@pytest.fixture(scope="module")
+def made(scenes: Scenes) -> Episodes:
+    return Obj3D(settings=SHORT).show(scenes)
+
+
+@pytest.fixture
+def folder(scenes: Scenes, tmp_path: Path) -> Path:
+    for name, seed, part in (("train", 9, scenes), ("val", 8, scenes[1:3])):
+        scene_file.save(tmp_path / f"{name}.hdf5", SceneFile(part, SHORT, name, seed))
+    return tmp_path
+
+
+def known(episodes: Episodes) -> tuple[Truth, Space]:
+    assert episodes.truth is not None
+    assert episodes.space is not None
+    return episodes.truth, episodes.space
+
+
+def test_boxes_are_those_of_the_masks_where_nothing_hides_anything(made: Episodes) -> None:
+    truth, space = known(made)
+    assert truth.hw is not None
+    clear = truth.present & (space.visibility == 1)
+    compared = 0
+    for episode, time, slot in clear.nonzero().tolist():
+        rows, columns = (space.masks[episode, time] == slot + 1).nonzero(as_tuple=True)
+        x, y = truth.positions[episode, time, slot].tolist()
+        h, w = truth.hw[episode, time, slot].tolist()
+        if min(x - w / 2, y - h / 2) < 0 or max(x + w / 2, y + h / 2) > 64:
+            continue
+        compared += 1
+        assert float(columns.min()) == pytest.approx(x - w / 2, abs=1.6)
+        assert float(columns.max()) + 1 == pytest.approx(x + w / 2, abs=1.6)
+        assert float(rows.min()) == pytest.approx(y - h / 2, abs=1.6)
+        assert float(rows.max()) + 1 == pytest.approx(y + h / 2, abs=1.6)
+    assert compared > 50
+
+
+def test_masks_hold_ids_of_objects_that_are_there(made: Episodes) -> None:
+    truth, space = known(made)
+    for episode in range(len(made)):
+        ids = set(space.masks[episode].unique().tolist()) - {0}
+        assert ids <= set(truth.ids[episode][truth.present[episode]].tolist())
+    assert (truth.ids > 0).sum() == (space.shapes > 0).sum() * SHORT.num_frames
+    assert not truth.present[:, :, (space.shapes == 0).all(dim=0)].any()
+    assert space.visibility[~truth.present].sum() == 0
+
+
+def test_velocities_are_the_next_step_where_nothing_touches(made: Episodes) -> None:
+    truth, space = known(made)
+    steps = truth.positions.diff(dim=1)
+    touched = space.contacts.sum(dim=-1) > 0
+    free = ~touched[:, 1:] & ~touched[:, :-1]  # a contact may last into the next frame
+    free &= truth.present[:, 1:] & truth.present[:, :-1]
+    off = (steps - truth.velocities[:, :-1])[free]
+    assert off.abs().max() < 0.05
+    assert truth.velocities[:, 0, 0].norm(dim=-1).min() > 0.5
+
+
+def test_the_depth_order_says_who_hides_whom(made: Episodes) -> None:
+    truth, space = known(made)
+    for episode, time, slot in ((space.visibility < 0.9) & truth.present).nonzero().tolist():
+        order = truth.order[episode, time]
+        others = [i for i in range(6) if i != slot and truth.present[episode, time, i]]
+        assert max(int(order[i]) for i in others) > int(order[slot])
+
+
+def test_the_boxes_of_evaluation_are_not_squares_here(made: Episodes) -> None:
+    truth, _ = known(made)
+    assert truth.hw is not None
+    boxes = Boxes.of_truth(truth, 64)
+    torch.testing.assert_close(boxes.hw, truth.hw / 64)
+    square = Boxes.of_truth(replace(truth, hw=None), 64)
+    torch.testing.assert_close(square.hw[..., 0], 2 * truth.sizes / 64)
+    torch.testing.assert_close(square.hw.prod(dim=-1), boxes.hw.prod(dim=-1))
+
+
+def test_a_file_gives_back_all_that_is_true(made: Episodes, tmp_path: Path) -> None:
+    with hdf5.Writer(tmp_path / "a.hdf5", "obj3d") as writer:
+        writer.append(made)
+    with hdf5.open_file(tmp_path / "a.hdf5") as file:
+        assert file.layout == "obj3d"
+    back = hdf5.read(tmp_path / "a.hdf5")
+    assert torch.equal(back.video, made.video)
+    (truth, space), (truth_back, space_back) = known(made), known(back)
+    seen = truth.present
+    assert torch.equal(truth_back.present, seen)
+    assert torch.equal(truth_back.ids, truth.ids)
+    assert torch.equal(truth_back.order, truth.order)
+    for name in ("positions", "velocities", "sizes", "colors", "hw"):
+        torch.testing.assert_close(
+            getattr(truth_back, name), getattr(truth, name), atol=1e-4, rtol=0
+        )
+    for name in ("masks", "visibility", "poses", "motions", "contacts", "shapes", "materials"):
+        assert torch.equal(getattr(space_back, name), getattr(space, name)), name
+    torch.testing.assert_close(space_back.depth, space.depth, rtol=1e-3, atol=0)
+
+
+def test_episodes_are_the_same_however_they_are_cut(folder: Path) -> None:
+    there = world(f"obj3d:{folder}")
+    assert isinstance(there, World)
+    whole = list(there.episodes(9, 3))
+    parts = list(there.episodes(9, 3, memory=1))
+    assert len(whole) == 1
+    assert len(parts) == 3
+    assert torch.equal(whole[0].video, torch.cat([part.video for part in parts]))
+    assert torch.equal(next(there.episodes(9, 1, first=2)).video, parts[2].video)
+
+
+def test_a_world_of_files_has_their_splits_and_no_more(folder: Path) -> None:
+    there = world(f"obj3d:{folder}")
+    assert {name: split.episodes for name, split in there.splits.items()} == {"train": 3, "val": 2}
+    assert there.num_frames == 14
+    with pytest.raises(UserError, match="5 episodes were asked for, and there are 3"):
+        next(there.episodes(9, 5))
+    with pytest.raises(UserError, match="without end"):
+        next(there.episodes(9))
+    with pytest.raises(UserError, match="seeds 9, 8"):
+        next(there.episodes(7, 1))
+    with pytest.raises(UserError, match=r"no train.hdf5, val.hdf5 or test.hdf5"):
+        world(f"obj3d:{folder / 'nowhere'}")
+    loader = open_loader(there, batch=2, length=5, first_frames=8)
+    assert next(loader).shape == (2, 5, 3, 64, 64)
+
+
+def test_files_that_do_not_belong_together_are_refused(folder: Path, scenes: Scenes) -> None:
+    other = SceneFile(scenes[:1], replace(SHORT, grip=0.1), "test", 3)
+    scene_file.save(folder / "test.hdf5", other)
+    with pytest.raises(UserError, match="settings of the files differ"):
+        world(f"obj3d:{folder}")
+    scene_file.save(folder / "test.hdf5", replace(other, settings=SHORT, split="val"), force=True)
+    with pytest.raises(UserError, match="of one split"):
+        world(f"obj3d:{folder}")
+
+
+def test_existing_scenes_are_drawn_without_mujoco(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(simulation, "import_mujoco", lambda: pytest.fail("MuJoCo was asked for"))
+    monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
+    out = folder / "out.hdf5"
+    args = ["data", "make", "obj3d", "--split", "val", "--scenes", str(folder / "val.hdf5")]
+    assert main([*args, "--size", "32", "--out", str(out)]) == 0
+    made = hdf5.read(out)
+    assert made.video.shape == (2, 14, 3, 32, 32)
+    args[args.index("val")] = "train"
+    assert main([*args, "--out", str(folder / "x.hdf5")]) == 2
+    assert "give --split val" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["maze", "--size", "128"], "are of obj3d, not maze"),
+        (["obj3d", "--size", "4"], "give 8 to 1024"),
+        (["obj3d", "--scenes", "no.hdf5"], "no.hdf5 does not exist"),
+        (["obj3d:nowhere"], "has no train.hdf5"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["data", "make", *args, "--out", str(tmp_path / "a.hdf5")]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_simulating_without_mujoco_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
+    with pytest.raises(UserError, match=r"gswm\[sim\]"):
+        next(world("obj3d").episodes(31, 1))
+
+
+def test_a_larger_picture_shows_the_same_scene(scenes: Scenes, made: Episodes) -> None:
+    first = replace(
+        scenes[:1],
+        poses=scenes.poses[:1, :2],
+        motions=scenes.motions[:1, :2],
+        contacts=scenes[:0].contacts,
+    )
+    large = Obj3D(settings=SHORT, image_size=128).show(first)
+    (truth, _), (small, _) = known(large), known(made)
+    torch.testing.assert_close(truth.positions[0, 0], 2 * small.positions[0, 0], atol=1e-3, rtol=0)
+    pooled = torch.nn.functional.avg_pool2d(large.video[0].float(), 2)
+    assert (pooled - made.video[0, :2].float()).abs().mean() < 1.5
+
+
+def test_rules_are_measured_beside_the_truth_collisions_too(made: Episodes) -> None:
+    rules = Protocol("short", 3, 11, ("center", "collisions"))
+    straight = evaluate(Baseline("straight"), [made], rules).scores
+    assert straight["center_error"] > 0
+    assert straight["collision_recall"] == 0
+    truth, space = known(made)
+    boxes = Boxes.of_truth(truth, 64)
+    exact = collisions(boxes, boxes, space.contacts, 3).scores()
+    assert exact["collision_recall"] == 1
+    assert exact["collision_precision"] > 0.7
+    with pytest.raises(UserError, match="about contacts"):
+        evaluate(Baseline("stay"), [replace(made, space=None)], rules)
+
+
+def test_the_name_of_a_world_may_say_where_its_scenes_are(folder: Path) -> None:
+    assert world(f"obj3d-hard:{folder}").name == "obj3d-hard"
+    assert base_name(f"obj3d:{folder}") == "obj3d"
+    assert base_name("film:1.mp4") == "film:1.mp4"
+
+
+def test_scenes_come_in_the_numbers_that_were_asked_for(scenes: Scenes) -> None:
+    for step in (1, 2, 3, 5):
+        parts = list(regroup(iter([scenes[:1], scenes[1:3]]), step))
+        assert [len(part) for part in parts] == [step] * (3 // step) + [3 % step] * (3 % step > 0)
+        again = join(parts)
+        assert (again.poses == scenes.poses).all()
+        assert (again.impulses() == scenes.impulses()).all()
+
+
+def test_a_world_goes_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gswm.data.obj3d.world.ROUND", 1)
+    there = Obj3D(settings=SHORT)
+    endless = there.scenes(9, None, 1)
+    first = [next(endless) for _ in range(2)]
+    assert (join(first).poses == next(there.scenes(9, 2, 2)).poses).all()
+    assert (first[1].poses == next(there.scenes(9, 1, 1, first=1)).poses).all()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gswm.data.moving import Recycled, every_window, new_bytes, put, take, truncate
+from gswm.data.moving import every_window, new_bytes, put, take, truncate
 
 TYPES = [torch.float32, torch.int16]
 FRAMES, HEIGHT, WIDTH, SIDE = 3, 6, 7, 3
@@ -47,27 +47,3 @@ def test_bytes_are_truncated_from_a_part_of_a_canvas() -> None:
     out = new_bytes((2, 3), values.device)
     truncate(values[:, 1:], out)
     assert out.tolist() == [[0, 0, 254], [255, 127, 1]]
-
-
-def test_memory_is_used_again_only_when_no_view_of_it_is_left() -> None:
-    recycled, cpu = Recycled(), torch.device("cpu")
-    first = recycled.bytes((4, 3), cpu)
-    address, view, array = first.data_ptr(), first[1:].flatten(), first[2].numpy()
-    del first
-    assert not recycled.free
-    del view
-    assert not recycled.free
-    del array
-    again = recycled.bytes((2, 3), cpu)
-    assert again.data_ptr() == address
-    assert again.shape == (2, 3)
-    assert recycled.bytes((2, 3), cpu).data_ptr() != address
-
-
-def test_memory_that_is_too_small_is_not_used_again() -> None:
-    recycled, cpu = Recycled(), torch.device("cpu")
-    recycled.bytes((2,), cpu)
-    assert [memory.size for memory in recycled.free] == [2]
-    large = recycled.bytes((3,), cpu)
-    assert large.shape == (3,)
-    assert [memory.size for memory in recycled.free] == [2]

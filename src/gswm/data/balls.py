@@ -5,7 +5,6 @@ other choices each has one option and draws nothing.
 """
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +16,6 @@ from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
-from gswm.data.moving import Recycled
 from gswm.data.physics import simulate
 from gswm.data.randomstate import RandomStates
 from gswm.data.sprites import draw
@@ -69,17 +67,14 @@ class Balls:
         """See `World`."""
         device = torch.device(device)
         path_bytes = self.num_frames * len(self.layers) * 4 * 8
-        shape = self.num_frames, self.image_size, self.image_size, 3
-        chunk_bytes = memory // (16 if device.type == "cpu" else 4)
-        recycled = Recycled()
+        video_bytes = self.num_frames * self.image_size**2 * 3
         for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes), first):
             start = self.start(seeds)
             path = self.path(start, device)
-            for i in range(0, len(seeds), step := max(1, chunk_bytes // math.prod(shape))):
+            for i in range(0, len(seeds), step := max(1, memory // 4 // video_bytes)):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
-                out = recycled.bytes((len(positions), *shape), device)
-                yield Episodes(self.video(truth, memory // 4, out), truth)
+                yield Episodes(self.video(truth, memory // 4), truth)
 
     def start(self, seeds: Int64[np.ndarray, " episode"]) -> Start:
         """What the seeds draw."""
@@ -160,15 +155,13 @@ class Balls:
         self,
         truth: Truth,
         memory: int = MEMORY,
-        out: UInt8[Tensor, "episode time height width 3"] | None = None,
     ) -> UInt8[Tensor, "episode time 3 height width"]:
-        """The frames that show `truth`, in `out` or in new memory."""
+        """The frames that show `truth`."""
         positions, sizes, colors = (
             part[:, :, : len(self.layers)].flatten(0, 1)
             for part in (truth.positions, truth.sizes, truth.colors)
         )
-        out = None if out is None else out.flatten(0, 1)
-        frames = draw(positions, sizes, colors, self.image_size, memory=memory, out=out)
+        frames = draw(positions, sizes, colors, self.image_size, memory=memory)
         return frames.unflatten(0, truth.ids.shape[:2])
 
 

@@ -4,9 +4,6 @@ There, torch needs two to four times as long to copy windows of a picture or to 
 and to touch new memory, since numpy asks for large pages. The values are the same.
 """
 
-import math
-import weakref
-
 import numpy as np
 import torch
 from jaxtyping import Int64, Shaped, UInt8
@@ -18,27 +15,6 @@ def new_bytes(shape: tuple[int, ...], device: torch.device) -> UInt8[Tensor, "..
     if device.type == "cpu":
         return torch.from_numpy(np.empty(shape, np.uint8))
     return torch.empty(shape, dtype=torch.uint8, device=device)
-
-
-class Recycled:
-    """Memory for one chunk after the other: what nobody holds any more is used again.
-
-    The first touch of new memory can take as long as what is then written to it.
-    """
-
-    def __init__(self) -> None:
-        self.free: list[UInt8[np.ndarray, " byte"]] = []
-
-    def bytes(self, shape: tuple[int, ...], device: torch.device) -> UInt8[Tensor, "..."]:
-        """Memory that holds anything; its own until the last tensor that shares it is gone."""
-        if device.type != "cpu":
-            return new_bytes(shape, device)
-        size = math.prod(shape)
-        fits = [i for i, memory in enumerate(self.free) if memory.size >= size]
-        memory = self.free.pop(fits[0]) if fits else np.empty(size, np.uint8)
-        lent = memory[:size].reshape(shape)
-        weakref.finalize(lent, self.free.append, memory).atexit = False
-        return torch.from_numpy(lent)
 
 
 def every_window(

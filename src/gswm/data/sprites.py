@@ -42,17 +42,14 @@ def draw(
     image_size: int,
     background: Float[Tensor, "frame height width 3"] | None = None,
     memory: int = MEMORY,
-    out: UInt8[Tensor, "frame height width 3"] | None = None,
 ) -> UInt8[Tensor, "frame 3 height width"]:
     """One picture a frame; an object of size 0 is not drawn.
 
     Meant for few different sizes: each needs stamps of its own. The pictures lie in memory as
-    (frame, height, width, 3): in `out`, or else in new memory. On a GPU, drawing takes about
-    `memory` bytes beside them.
+    (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
     """
     frames, objects, _ = positions.shape
-    if out is None:
-        out = new_bytes((frames, image_size, image_size, 3), positions.device)
+    out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
         stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
         floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]

@@ -107,8 +107,8 @@ def record(page: Page, address: str) -> list[np.ndarray]:
     page.keyboard.press("Home")
     film = Recording(page)
     film.to((0.7, 1.2), 1)
-    film.step(15)
-    for _ in range(6):
+    film.step(14)
+    for _ in range(5):
         page.keyboard.press("ArrowLeft")
     film.shoot(4)
     id, way = aim(objects(page))
@@ -129,7 +129,7 @@ def record(page: Page, address: str) -> list[np.ndarray]:
         page.keyboard.press("ArrowRight")
     page.keyboard.press("Escape")
     film.to((0.7, 1.2), 4)
-    film.step(20)
+    film.step(18)
     film.shoot(8)
     return film.frames
 

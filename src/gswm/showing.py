@@ -58,8 +58,9 @@ class Shows:
     @torch.no_grad()
     def view(self: Any, state: Scene, background: Frame) -> Track:
         """The scene as one frame, before a background."""
-        behind = background.to(self.device)[:, None]
-        return as_track([state], self.renderer.draw([state.objects.o], behind), behind)
+        behind = background.to(self.device)
+        frame = self.renderer(state.objects.o).over(behind)
+        return as_track([state], frame[:, None], behind[:, None])
 
     @torch.no_grad()
     def owners(self: Any, state: Scene) -> Owners:
@@ -100,8 +101,7 @@ class Shows:
         if always:
             e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, batch * time)
         objects, tracked = state.objects, list[Objects]()
-        for t in range(time):
-            now = noise.frame(t)
+        for t, now in enumerate(noise.frames()):
             objects, _ = self.propagation.infer(objects, seen[:, t], video[:, t], now.propagation)
             if e_img is not None:
                 objects, _ = self.discover(objects, e_img[:, t], now)

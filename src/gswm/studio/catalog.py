@@ -19,6 +19,8 @@ from gswm.weights import find, load, read_header, shipped
 from gswm.world_model import WorldModel
 
 MOST_UPLOADS = 8
+STEPS = 40
+"""Frames that are imagined at first, where the world has so many."""
 MOST_EPISODES_KEPT = 16
 MAKE = 8
 """Episodes of a world that are made at once: the next ones are then there."""
@@ -32,6 +34,8 @@ class Entry:
     world: str
     """On which it is shown first."""
     given: int
+    steps: int
+    """How many frames are given, and imagined, at first."""
     line: str
     """What is said about it."""
 
@@ -53,8 +57,10 @@ class Catalog:
         file = find(path)
         recipe = read_header(file)["recipe"]
         line = f"{recipe.name}, trained on {recipe.data.world}"
-        entry = Entry(lambda: load(file, self.device), recipe.data.world, recipe.data.given, line)
-        self.models[name] = entry
+        world, given = recipe.data.world, recipe.data.given
+        frames = worlds.WORLDS[world].num_frames if world in worlds.WORLDS else given + STEPS
+        steps = max(1, min(STEPS, frames - given))
+        self.models[name] = Entry(lambda: load(file, self.device), world, given, steps, line)
         return name
 
     def add_shipped(self) -> None:
@@ -66,7 +72,7 @@ class Catalog:
 
     def add_model(self, name: str, model: Any, world: str, given: int) -> None:
         """A model that is in memory."""
-        self.models[name] = Entry(lambda: model, world, given, type(model).__name__)
+        self.models[name] = Entry(lambda: model, world, given, STEPS, type(model).__name__)
 
     def add_world(self, name: str) -> None:
         """The test episodes of a world."""
@@ -133,7 +139,8 @@ class Catalog:
     def listed(self) -> dict[str, Any]:
         """What the page shows to choose from."""
         models = [
-            {"name": name, "world": entry.world, "given": entry.given, "line": entry.line}
+            {"name": name}
+            | {key: getattr(entry, key) for key in ("world", "given", "steps", "line")}
             for name, entry in self.models.items()
         ]
         return {"models": models, "worlds": list(self.sources), "episodes": MOST_EPISODES}

@@ -79,7 +79,7 @@ const heard = {
   hello(message) {
     store.hello = message;
     $("#gone").hidden = true;
-    $("#model").replaceChildren(...message.models.map(({ name, line }) => new Option(name, name, false, false)));
+    $("#model").replaceChildren(...message.models.map(({ name, line }) => Object.assign(new Option(name, name), { title: line })));
     listWorlds();
     const saved = store.opened ? view() : unpacked(location.hash.replace(/^#view=/, "")) ?? message.start.view;
     restore(saved ?? { model: message.start.model, world: message.start.world });
@@ -167,11 +167,11 @@ const heard = {
 
 function restore(saved) {
   const { model, world, episode = 0, settings, edits = [], current = 0, toggles } = saved;
-  const given = store.hello.models.find(({ name }) => name === model)?.given ?? 10;
+  const { given = 10, steps = 40 } = store.hello.models.find(({ name }) => name === model) ?? {};
   Object.assign(store.toggles, toggles);
   panels.toggles(toggled);
   wanted = { ...saved, edits: [...edits] };
-  open({ model, world, episode, settings: settings ?? { given, steps: 40, futures: 8 }, edits, current });
+  open({ model, world, episode, settings: settings ?? { given, steps, futures: 8 }, edits, current });
 }
 
 function open({ model, world, episode, settings, edits = [], current = 0 }) {
@@ -368,8 +368,8 @@ for (const button of document.querySelectorAll("[data-do]")) button.onclick = ()
 for (const tab of document.querySelectorAll("[data-beside]")) tab.onclick = () => { store.beside = tab.dataset.beside; fetchMissing(); changed(); };
 $("#model").onchange = () => {
   const model = $("#model").value;
-  const { world, given } = store.hello.models.find(({ name }) => name === model);
-  another({ model, world, episode: 0, settings: { ...store.opened.settings, given } });
+  const { world, given, steps } = store.hello.models.find(({ name }) => name === model);
+  another({ model, world, episode: 0, settings: { ...store.opened.settings, given, steps } });
 };
 $("#world").onchange = () => another({ world: $("#world").value, episode: 0 });
 const episode = (value) => another({ episode: Math.max(0, Math.min(store.hello.episodes - 1, value || 0)) });

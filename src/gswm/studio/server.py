@@ -190,7 +190,7 @@ class Server:
     """A studio at an address."""
 
     def __init__(self, studio: Studio, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.socket = listening(host, port)
+        self.studio, self.socket = studio, listening(host, port)
         shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
         shown = f"[{shown}]" if ":" in shown else shown
         query = f"?token={studio.rules.token}" if studio.rules.token else ""

@@ -161,6 +161,26 @@ def test_the_newest_wins() -> None:
     assert 1 not in done
 
 
+def test_an_edit_waits_for_what_is_being_opened() -> None:
+    page = Page()
+    page.say(type="open", model="small", world="noise", settings={"given": 4, "steps": 6})
+    page.say(type="edit", branch=0, frame=3, change=MOVE)
+    page.work()
+    assert page.of("error") == []
+    assert [head["branch"] for head, _ in page.of("branch")] == [0, 1]
+    assert [head["branch"] for head, _ in page.of("done")] == [1]
+
+
+def test_what_is_opened_next_does_not_wait() -> None:
+    page = Page()
+    for episode in range(3):
+        page.say(type="open", model="small", world="noise", episode=episode)
+        page.session.step()
+    page.work()
+    assert [head["episode"] for head, _ in page.of("opened")] == [0, 1, 2]
+    assert len(page.of("done")) == 1
+
+
 @pytest.mark.parametrize(
     ("message", "said"),
     [

@@ -9,9 +9,11 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from gswm.bench.train import machine
+from gswm.errors import UserError
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
 from gswm.studio.server import Server, Start, Studio, rules_for
@@ -44,9 +46,9 @@ def bench_studio(
     rows = []
     try:
         address = server.address.replace("http", "ws") + "session"
-        with connect(address, max_size=None, compression=None) as socket:
-            for number in futures:
-                for kind in ("move", "throw"):
+        for number in futures:
+            for kind in ("move", "throw"):
+                with connect(address, max_size=None, compression=None) as socket:
                     rows.append(asdict(timed(socket, model, world, number, kind, steps, repeats)))
     finally:
         server.stop()
@@ -59,13 +61,16 @@ def timed(
     """One kind of edit, some times; the first time does not count."""
     settings = {"given": 10, "steps": steps, "futures": futures}
     say(socket, {"type": "open", "model": model, "world": world, "settings": settings})
-    until(socket, "seen")
+    opened, arrays = until(socket, "opened")
+    given, seen = opened["settings"]["given"], 0
+    while seen < min(len(arrays["pixels"]), given + steps):
+        seen += len(until(socket, "seen")[1]["pixels"])
     first, rate = [], []
     for repeat in range(repeats + 1):
         place = [0.1 * repeat - 0.3, 0.2]
         change = {"kind": kind, "id": 0, "xy": place, "velocity": [0.1, 0.05]}
         begin = time.perf_counter()
-        say(socket, {"type": "edit", "branch": 0, "frame": 9, "change": change})
+        say(socket, {"type": "edit", "branch": 0, "frame": given - 1, "change": change})
         until(socket, "futures")
         first.append(time.perf_counter() - begin)
         until(socket, "done")
@@ -78,7 +83,9 @@ def say(socket: Any, message: dict[str, Any]) -> None:
     socket.send(json.dumps(message))
 
 
-def until(socket: Any, kind: str) -> None:
+def until(socket: Any, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Listen until there is a message of this kind."""
-    while decode(socket.recv())[0]["type"] != kind:
-        pass
+    while (message := decode(socket.recv()))[0]["type"] != kind:
+        if message[0]["type"] == "error":
+            raise UserError(f"the studio says: {message[0]['line']}")
+    return message

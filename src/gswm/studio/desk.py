@@ -23,8 +23,8 @@ MEMORY = 1 << 29
 """Bytes of futures that are kept; older ones are imagined again when they are shown."""
 LIVE_STEPS = 24
 """Frames that are imagined while an object is dragged."""
-CHUNK = 10
-"""Frames that are inferred at once."""
+CHUNK = 5
+"""Frames that are inferred at once: an edit waits no longer than for these."""
 
 Work = Iterator[bytes]
 
@@ -39,11 +39,22 @@ class Desk:
         self.truth: pictures.Boxes | None = None
         self.settings = Settings()
         self.branches: list[Branch] = []
+        self.opening = False
+        """Whether what is open is not all there yet: edits wait."""
         self.rest: Work | None = None
         """What is done when there is nothing else to do."""
 
     def open(self, message: Open) -> Work:
         """Show a video to a model, do the edits, and imagine the branch that is shown."""
+        self.opening = True
+        try:
+            yield from self.opened(message)
+        finally:
+            self.opening = False
+        yield from self.show(min(message.current, len(self.branches) - 1))
+
+    def opened(self, message: Open) -> Work:
+        """What the model sees in the given frames, and a branch for each edit."""
         model = self.catalog.model(message.model)
         episodes = self.catalog.episode(message.world, message.episode)
         video, size = episodes.video, model.image_size
@@ -62,6 +73,7 @@ class Desk:
         yield encode(head, **arrays, pixels=pixels)
         root = Branch(0, None, tuple(past[i : i + 1] for i in range(given)), 0)
         self.branches.append(root)
+        self.rest = self.reconstruct(past)
         yield self.told(root)
         for edit in message.edits:
             try:
@@ -69,8 +81,6 @@ class Desk:
             except UserError as error:
                 yield encode({"type": "error", "line": f"an edit was left out: {error}"})
                 break
-        self.rest = self.reconstruct(past)
-        yield from self.show(min(message.current, len(self.branches) - 1))
 
     def edit(self, edit: Edit) -> Work:
         """Make a branch, or only show what it would be, and imagine it."""

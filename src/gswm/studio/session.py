@@ -55,8 +55,7 @@ class Session:
 
     def step(self) -> None:
         """Do one piece of work."""
-        with self.lock:
-            message = self.line.popleft() if self.line else None
+        message = self.take()
         if isinstance(message, Export):
             self.others.append(self.desk.export(message))
         elif isinstance(message, Masks):
@@ -73,6 +72,13 @@ class Session:
                 self.imagining = None
         elif self.desk.rest is not None and not self.advance(self.desk.rest):
             self.desk.rest = None
+
+    def take(self) -> Message | None:
+        """The next message; while something is being opened, only what opens something else."""
+        with self.lock:
+            if self.line and (not self.desk.opening or isinstance(self.line[0], Open)):
+                return self.line.popleft()
+            return None
 
     def begin(self, message: Open | Edit | Show) -> Work:
         """What replaces whatever was being imagined."""

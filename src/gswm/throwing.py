@@ -57,11 +57,12 @@ def flight(model: Editor, track: Track, id: int, xy: XY, velocity: XY, frames: i
     """The last so many frames, drawn anew and inferred."""
     assert track.background is not None
     time, room = track.pres.shape[1], inside(track, id)
+    scene, way_of = track.state_at(-1), ways(track, time - 1)
     scenes, drawn = [], []
     for frame in range(time - 1 - frames, time):
         way = [(frame - time + 1) * speed for speed in velocity]
         x, y = (folded(at + by, most) for at, by, most in zip(xy, way, room, strict=True))
-        scenes.append(placed(track, frame).move(id, (x, y)))
+        scenes.append(placed(scene, way_of, frame).move(id, (x, y)))
         drawn.append(model.view(scenes[-1], track.background[:, frame]).reconstruction)
     return model.infer_after(scenes[0], torch.cat(drawn[1:], dim=1).clamp(0, 1))
 
@@ -95,10 +96,9 @@ def folded(at: float, room: float) -> float:
     return max(-room, back) * (1 if at > 0 else -1)
 
 
-def placed(track: Track, frame: int) -> Any:
-    """The last scene, with every object where it was in an earlier frame, if it was there."""
-    scene, last = track.state_at(-1), track.pres.shape[1] - 1
-    for id, way in ways(track, last).items():
+def placed(scene: Any, way_of: dict[int, dict[int, XY]], frame: int) -> Any:
+    """A scene with every object where it was in an earlier frame, if it was there."""
+    for id, way in way_of.items():
         if frame in way:
             scene = scene.move(id, way[frame])
     return scene

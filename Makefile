@@ -1,5 +1,6 @@
 # make demo    makes .venv if it is not there, and shows what gswm imagines, in demo/index.html
-# make test    makes .venv if it is not there, and runs the whole suite
+# make test    makes .venv if it is not there, and runs the whole suite;
+#              the studio's tests in a browser too, where a Chromium is found
 # make results writes docs/results.md and its figures from docs/results/*.json
 
 PYTHON ?= python3

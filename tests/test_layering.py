@@ -7,7 +7,7 @@ import gswm
 
 ORDER = [
     *("errors", "files", "devices", "parsing", "settings", "shapes", "records"),
-    *("data.episode", "data.world", "data.threads", "data.moving", "data.sprites"),
+    *("data.splits", "data.episode", "data.world", "data.threads", "data.moving", "data.sprites"),
     *("data.obj3d.layout", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),
     *("data.randomstate", "data.physics", "data.balls"),
@@ -20,7 +20,7 @@ ORDER = [
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("schedule", "distributions", "geometry", "networks", "objects", "world_model", "scene"),
-    *("track_pictures",),
+    *("showing", "throwing", "track_pictures"),
     *("kernels.precision", "kernels.mlp"),
     *("kernels.sampling", "kernels.compose_triton", "kernels.compose"),
     *("kernels.crop_triton", "kernels.crop"),
@@ -46,6 +46,10 @@ ORDER = [
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
     *("train.trackers", "train.pictures", "train.launch"),
     *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train"),
+    *("studio.fields", "studio.protocol", "studio.branches", "studio.exports"),
+    *("studio.catalog", "studio.desk"),
+    *("studio.session", "studio.worker", "studio.decoding", "studio.uploads", "studio.safety"),
+    *("studio.server", "studio.notebook", "bench.studio"),
     *("commands.data", "commands.compare", "commands.importing"),
     *("commands.train", "commands.bench"),
     *("commands.evaluate", "commands.export", "commands.weights"),
@@ -55,6 +59,7 @@ ORDER = [
         "commands.selftest",
         "commands.sweep",
         "commands.report",
+        "commands.studio",
     ),
     *("cli", "__main__"),
 ]

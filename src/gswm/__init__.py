@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gswm import studio
     from gswm.errors import UserError
     from gswm.recipes import RECIPES, Recipe, build, recipe
     from gswm.weights import load, save
@@ -37,11 +38,14 @@ __all__ = [
     "load",
     "recipe",
     "save",
+    "studio",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """What a user imports, when it is asked for: `gswm --help` does not wait for torch."""
+    if name == "studio":
+        return import_module("gswm.studio")
     if name not in HOME:
         raise AttributeError(f"module 'gswm' has no attribute '{name}'")
     return getattr(import_module(HOME[name]), name)

@@ -43,11 +43,13 @@ COMMANDS = {
     "imagine": Command("gswm.commands.imagine", "Imagine", "Imagine how a video goes on."),
     "track": Command("gswm.commands.imagine", "Track", "Find the objects of a video."),
     "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),
+    "studio": Command("gswm.commands.studio", "Studio", "Edit what a model sees, in the browser."),
     "selftest": Command(
         "gswm.commands.selftest", "SelfTest", "Compare the fast path with the plain one."
     ),
     "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
     "bench train": Command("gswm.commands.bench", "Train", "Measure how fast a recipe trains."),
+    "bench studio": Command("gswm.commands.bench", "Studio", "Measure how fast the studio is."),
 }
 
 

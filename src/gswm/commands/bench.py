@@ -117,6 +117,42 @@ def steps_table(figures: dict) -> Table:
     return table
 
 
+@dataclass(frozen=True)
+class Studio:
+    """Settings of `gswm bench studio`."""
+
+    model: str = "two-layer"
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+    futures: tuple[int, ...] = (1, 8, 64)
+    """How many at once, each measured."""
+    steps: int = 40
+    """Frames that are imagined after each edit."""
+    repeats: int = 5
+    """Edits of each kind."""
+    json: Path | None = None
+    """Where to write all figures."""
+
+    def run(self) -> None:
+        """Measure, and print a table."""
+        from gswm.bench.studio import bench_studio
+        from gswm.devices import find_device
+
+        if min([self.steps, self.repeats, *self.futures]) < 1 or max(self.futures) > 64:
+            raise UserError("--steps, --repeats and --futures must be at least 1, --futures 64")
+        device = find_device(self.device)
+        found = bench_studio(self.model, device, self.futures, self.steps, self.repeats)
+        table = Table("futures", "edit", "first frame, ms", "frames a second, of each future")
+        for row in found["figures"]:
+            figures = (f"{row['first_ms']:.0f}", f"{row['frames_per_second']:.0f}")
+            table.add_row(str(row["futures"]), row["edit"], *figures)
+        console = Console(width=None if sys.stdout.isatty() else 120)
+        console.print(table)
+        if self.json is not None:
+            write_whole(self.json, (json.dumps(found, indent=2) + "\n").encode())
+            console.print(f"wrote {self.json}")
+
+
 def worlds_table(rows: list[dict]) -> Table:
     """One line a world."""
     table = Table(title="Episodes, simulated and drawn")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gswm.data.world import SplitName
+from gswm.data.splits import SplitName
 
 VIDEOS = (".mp4", ".webm", ".avi", ".mov", ".mkv", ".gif", ".m4v", ".mpg", ".mpeg", ".wmv", ".ogv")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from gswm.data.episode import Episodes
+from gswm.data.splits import SplitName as SplitName
 
-SplitName = Literal["train", "val", "test"]
 MEMORY = 1 << 30
 
 

@@ -28,6 +28,7 @@ from gswm.records import frames, map_tensors, stack
 from gswm.scene import Scene, as_track, repeat
 from gswm.schedule import Schedule, Stage
 from gswm.shapes import Frame, Video
+from gswm.showing import Shows
 from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
 
 
@@ -57,7 +58,7 @@ class Evidence:
     """None in the first frame."""
 
 
-class GSWM(Imagines, nn.Module):
+class GSWM(Imagines, Shows, nn.Module):
     """Generative Structured World Model."""
 
     def __init__(self, cfg: GSWMConfig) -> None:

@@ -1,0 +1,80 @@
+"""`gswm studio`."""
+
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from tyro.conf import Positional, arg
+
+from gswm.commands.data import find
+from gswm.data import hdf5, videos
+from gswm.data.videos import Cut
+from gswm.devices import find_device
+from gswm.errors import UserError
+from gswm.studio.catalog import Catalog
+from gswm.weights import shipped
+
+FIRST = "two-layer"
+"""The model with which the studio starts where none is named."""
+
+
+@dataclass(frozen=True)
+class Studio:
+    """Settings of `gswm studio`."""
+
+    model: Annotated[Positional[str | None], arg(metavar="NAME|RUN|WEIGHTS")] = None
+    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
+    world: str | None = None
+    """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
+    video: Path | None = None
+    """A video of your own instead: a file, or a folder of images."""
+    port: int = 0
+    """Where to listen; the first free one from 8765 on if not given."""
+    host: str = "127.0.0.1"
+    """Where others can reach it; the address then has a token."""
+    browser: bool = True
+    """Open the address in a browser."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+
+    def run(self) -> None:
+        """Serve the page until it is interrupted."""
+        from gswm.studio.server import Server, Start, rules_for
+        from gswm.studio.server import Studio as Application
+
+        if self.world is not None and self.video is not None:
+            raise UserError("name --world or --video: one of the two")
+        if not 0 <= self.port < 1 << 16:
+            raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
+        catalog = Catalog(find_device(self.device))
+        catalog.add_shipped()
+        model = self.model or (FIRST if FIRST in shipped() else next(iter(catalog.models), None))
+        if model is None:
+            raise UserError("no weights ship with this copy: name a run or a file of weights")
+        name = model if model in catalog.models else Path(model).name
+        if name not in catalog.models:
+            catalog.add_weights(name, model)
+        world = self.source(catalog, name)
+        server = Server(
+            Application(catalog, Start(name, world), rules_for(self.host)), self.host, self.port
+        )
+        print(f"gswm studio: {server.address}  (Ctrl-C ends it)", flush=True)
+        if self.browser:
+            webbrowser.open(server.address)
+        server.run()
+
+    def source(self, catalog: Catalog, model: str) -> str:
+        """What is shown first, in the catalog."""
+        if self.video is not None:
+            clip = videos.whole(self.video, Cut(catalog.model(model).image_size))
+            return catalog.add_upload(torch.from_numpy(clip).permute(0, 3, 1, 2)[None].contiguous())
+        world = self.world or catalog.models[model].world
+        if hdf5.is_name_of_file(world):
+            file = Path(world)
+            catalog.add_source(file.name, lambda index: find(str(file), index, None))
+            return file.name
+        if world not in catalog.sources:
+            raise UserError(f"there is no world '{world}'; there are {', '.join(catalog.sources)}")
+        return world

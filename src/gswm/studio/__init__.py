@@ -1,0 +1,35 @@
+"""The studio: a page in the browser to see what a model sees, edit it, and ask what if.
+
+    fields     checked values
+    protocol   messages, checked; arrays as bytes
+    branches   what was seen and imagined, and every edit as a branch of it
+    exports    GIF, MP4, PNG and CSV of a branch
+    catalog    models, worlds and uploads, by name
+    desk       what is open on one page, and the work on it
+    session    one open page: messages in, messages out, a piece at a time
+    worker     one thread that serves all sessions in turn
+    decoding   a process that decodes one video under limits, and can be killed
+    uploads    videos from the page
+    safety     who may talk to the server
+    server     Starlette, a WebSocket a tab
+    notebook   `gswm.studio(model, video)`
+
+The package can be called: `gswm.studio(model, video)` shows the page in a notebook.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class Callable(ModuleType):
+    """A module that does what its `notebook.studio` does."""
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        """Show the studio in a notebook."""
+        from gswm.studio.notebook import studio
+
+        return studio(*args, **settings)
+
+
+sys.modules[__name__].__class__ = Callable

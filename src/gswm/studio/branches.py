@@ -1,0 +1,235 @@
+"""What was seen and imagined, and every edit as a branch of it.
+
+A branch has moments, one for each frame up to the edit that made it, and futures from there.
+Moments are shared with the branch it came from. Futures are a function of the last moment and the
+seed: they may be dropped, and imagined again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from gswm.errors import UserError
+from gswm.records import map_tensors
+from gswm.showing import Editor
+from gswm.studio.protocol import Change, Edit, Settings
+from gswm.throwing import throw
+from gswm.world_model import Track
+
+COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
+"""What is said of an object: its attributes, and the region in which it was looked for."""
+PIECES = (1, 2, 4)
+"""Frames of the first pieces that are imagined; later ones have more."""
+PIECE = 8
+ROWS = 32
+"""Frames of a piece, over all futures, for which the page waits."""
+
+Objects = Float[np.ndarray, "*futures time object 11"]
+Pixels = UInt8[np.ndarray, "*futures time height width 3"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Some frames, one after the other, of one video or of each of some futures."""
+
+    objects: Objects
+    pixels: Pixels
+    background: UInt8[np.ndarray, "time height width 3"]
+    """Of the first future."""
+    states: tuple[Any, ...] = field(repr=False)
+    """After each frame, all futures in one."""
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def one(self, future: int, frame: int) -> "Moments":
+        """A frame of a future, alone and in memory of its own."""
+        at = slice(frame, frame + 1)
+        own = map_tensors(lambda x: x[future : future + 1].clone(), self.states[frame])
+        rows = self.objects[future, at].copy(), self.pixels[future, at].copy()
+        return Moments(*rows, self.background[at].copy(), (own,))
+
+    def __getitem__(self, at: slice) -> "Moments":
+        arrays = (self.objects[at], self.pixels[at], self.background[at])
+        return Moments(*arrays, self.states[at])
+
+
+def join(moments: Sequence[Moments]) -> Moments:
+    """Moments of one video, one after the other."""
+    return Moments(
+        np.concatenate([each.objects for each in moments]),
+        np.concatenate([each.pixels for each in moments]),
+        np.concatenate([each.background for each in moments]),
+        tuple(state for each in moments for state in each.states),
+    )
+
+
+@dataclass
+class Branch:
+    """An edit, all that was before it in its line, and its futures."""
+
+    number: int
+    edit: Edit | None
+    """None for what the model saw in the video itself."""
+    moments: tuple[Moments, ...]
+    """One a frame."""
+    first: int
+    """The first frame that the edit changed."""
+    futures: list[Moments] = field(default_factory=list)
+    """In pieces; not all of them, while they are being imagined or after they were dropped."""
+
+    @property
+    def frame(self) -> int:
+        """The last frame that is not imagined."""
+        return len(self.moments) - 1
+
+    @property
+    def imagined(self) -> int:
+        """How many frames of the futures there are."""
+        return sum(len(piece) for piece in self.futures)
+
+    def at(self, future: int, frame: int) -> Moments:
+        """One frame of the branch; of a future, where it is imagined."""
+        if frame < len(self.moments):
+            return self.moments[frame]
+        rest = frame - len(self.moments)
+        for piece in self.futures:
+            if rest < len(piece):
+                if future >= len(piece.objects):
+                    raise UserError(f"there is no future {future}: there are {len(piece.objects)}")
+                return piece.one(future, rest)
+            rest -= len(piece)
+        raise UserError(f"there is no frame {frame} in this branch")
+
+    def bytes(self) -> int:
+        """What its futures hold."""
+        return sum(held(piece) for piece in self.futures)
+
+
+def held(piece: Moments) -> int:
+    """Memory of a piece."""
+    total = piece.objects.nbytes + piece.pixels.nbytes + piece.background.nbytes
+
+    def count(x: Tensor) -> Tensor:
+        nonlocal total
+        total += x.nbytes
+        return x
+
+    map_tensors(count, piece.states)
+    return total
+
+
+def moments_of(model: Any, track: Track, before: Any | None = None) -> Moments:
+    """What there is to see in one video's track, or in the futures of one state.
+
+    before: the state before its first frame, for the regions in which objects were looked for.
+    """
+    assert track.reconstruction is not None
+    videos = track.pres.dim() == 3 and len(track.pres) == 1
+    flat = 0 if videos else track.pres.dim() - 3
+
+    def rows(x: Tensor) -> Tensor:
+        return x[0] if videos else x.flatten(0, flat)
+
+    parts = [rows(track.xy), rows(track.hw)]
+    parts += [rows(x)[..., None].float() for x in (track.depth, track.pres, track.id)]
+    parts.append(rows(regions(model, track, before)))
+    background = track.background if track.background is not None else track.reconstruction * 0
+    while background.dim() > 4:
+        background = background[0]
+    return Moments(
+        torch.cat([part.cpu() for part in parts], dim=-1).numpy(),
+        pixels_of(rows(track.reconstruction)),
+        pixels_of(background),
+        track.states,
+    )
+
+
+def regions(model: Any, track: Track, before: Any | None) -> Float[Tensor, "*batch object 4"]:
+    """Where each object was looked for; nowhere, where the model does not say."""
+    where = track.xy.new_zeros(*track.pres.shape, 4)
+    if isinstance(model, Editor):
+        for frame, (then, now) in enumerate(pairwise((before, *track.states))):
+            if then is not None:
+                found = model.proposals(then, now)
+                both = torch.cat([found.xy, found.hw], dim=-1)
+                where[..., frame, :, :] = both.view_as(where[..., frame, :, :])
+    return where
+
+
+def pixels_of(video: Float[Tensor, "*lead 3 height width"]) -> Pixels:
+    """Bytes, colors last."""
+    return (255 * video).round().clamp(0, 255).to(torch.uint8).movedim(-3, -1).cpu().numpy()
+
+
+def track_of(moments: Sequence[Moments], device: torch.device) -> Track:
+    """Moments of one video as a track, to edit."""
+    whole = join(moments)
+    objects = torch.from_numpy(whole.objects).to(device)[None]
+    xy, hw, depth, pres, id, _ = objects.split([2, 2, 1, 1, 1, 4], dim=-1)
+    background = torch.from_numpy(whole.background).to(device).movedim(-1, 1)[None] / 255
+    single = (depth[..., 0], pres[..., 0], id[..., 0].round().long())
+    return Track(xy, hw, *single, None, background, states=whole.states)
+
+
+def imagine(model: Any, branch: Branch, settings: Settings, steps: int) -> Iterator[Moments]:
+    """The futures of a branch, from their start, in pieces; the same ones every time."""
+    state = branch.moments[-1].states[0]
+    device = getattr(model, "device", torch.device("cpu"))
+    generator = torch.Generator(device).manual_seed(settings.seed)
+    futures = settings.futures if settings.sample else 1
+    done = 0
+    for size in pieces(steps, futures):
+        how = {"futures": 1 if done else futures, "sample": settings.sample}
+        track = model.imagine_from(state, size, **how, generator=generator)
+        last = state if done else map_tensors(lambda x: x.expand(futures, *x.shape[1:]), state)
+        yield moments_of(model, track, last)
+        state, done = track.state_at(-1), done + size
+
+
+def pieces(steps: int, futures: int) -> Iterator[int]:
+    """How many frames at a time: few at first, so that the first ones are there at once."""
+    count = 0
+    while steps > 0:
+        size = PIECES[count] if count < len(PIECES) else PIECE
+        size = min(size, steps, max(1, ROWS // futures))
+        yield size
+        steps, count = steps - size, count + 1
+
+
+def changed(model: Any, moments: Sequence[Moments], change: Change) -> Moments:
+    """The last of some moments after a change, with those before it that a throw draws anew."""
+    device = getattr(model, "device", torch.device("cpu"))
+    now = track_of(moments[-6:], device)
+    scene = now.state_at(-1)
+    if change.kind == "throw":
+        flown = throw(model, now, change.id, change.xy, change.velocity)
+        return moments_of(model, flown, now.states[-1 - flown.pres.shape[1]])
+    match change.kind:
+        case "move":
+            scene = scene.move(change.id, change.xy)
+        case "resize":
+            scene = scene.change(change.id, hw=change.hw)
+        case "depth":
+            scene = scene.change(change.id, depth=change.depth)
+        case "look":
+            scene = scene.change(change.id, look_of=change.other)
+        case "remove":
+            scene = scene.remove(change.id)
+        case "duplicate":
+            scene = scene.add(change.id, change.xy)
+    return redrawn(model, moments[-1], scene)
+
+
+def redrawn(model: Any, moment: Moments, scene: Any) -> Moments:
+    """A moment with another scene in it; its picture as before, if the model cannot draw it."""
+    if not isinstance(model, Editor):
+        return replace(moment, states=(scene,))
+    background = torch.from_numpy(moment.background).movedim(-1, 1) / 255
+    return moments_of(model, model.view(scene, background))

@@ -1,0 +1,146 @@
+"""Models, worlds and uploads, by name: the page can name what is listed here and nothing else."""
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from gswm.data import worlds
+from gswm.data.episode import Episodes
+from gswm.errors import UserError
+from gswm.studio.protocol import MOST_EPISODES
+from gswm.weights import find, load, read_header, shipped
+from gswm.world_model import WorldModel
+
+MOST_UPLOADS = 8
+STEPS = 40
+"""Frames that are imagined at first, where the world has so many."""
+MOST_EPISODES_KEPT = 16
+MAKE = 8
+"""Episodes of a world that are made at once: the next ones are then there."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model that the page can choose."""
+
+    load: Callable[[], Any]
+    world: str
+    """On which it is shown first."""
+    given: int
+    steps: int
+    """How many frames are given, and imagined, at first."""
+    line: str
+    """What is said about it."""
+
+
+class Catalog:
+    """All that can be opened. Every method may be called from any thread."""
+
+    def __init__(self, device: str | torch.device = "cpu") -> None:
+        self.device = torch.device(device)
+        self.models: dict[str, Entry] = {}
+        self.sources: dict[str, Callable[[int], Episodes]] = {}
+        self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
+        self.loaded: dict[str, WorldModel] = {}
+        self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
+        self.lock = threading.RLock()
+
+    def add_weights(self, name: str, path: str) -> str:
+        """A trained model: a run, a file of weights, or one that ships."""
+        file = find(path)
+        recipe = read_header(file)["recipe"]
+        line = f"{recipe.name}, trained on {recipe.data.world}"
+        world, given = recipe.data.world, recipe.data.given
+        frames = worlds.WORLDS[world].num_frames if world in worlds.WORLDS else given + STEPS
+        steps = max(1, min(STEPS, frames - given))
+        self.models[name] = Entry(lambda: load(file, self.device), world, given, steps, line)
+        return name
+
+    def add_shipped(self) -> None:
+        """Every model and every world that comes with the package."""
+        for name in shipped():
+            self.add_weights(name, name)
+        for name in worlds.WORLDS:
+            self.add_world(name)
+
+    def add_model(self, name: str, model: Any, world: str, given: int) -> None:
+        """A model that is in memory."""
+        self.models[name] = Entry(lambda: model, world, given, STEPS, type(model).__name__)
+
+    def add_world(self, name: str) -> None:
+        """The test episodes of a world."""
+        world = worlds.world(name)
+        self.sources[name] = lambda index: self.made(world, index)
+
+    def add_source(self, name: str, source: Callable[[int], Episodes]) -> None:
+        """Episodes that the user named when the studio was started."""
+        self.sources[name] = source
+
+    def add_upload(self, video: UInt8[Tensor, "1 time 3 height width"]) -> str:
+        """A video from the page; the oldest goes when there are too many."""
+        with self.lock:
+            name = f"upload-{secrets.token_hex(8)}"
+            self.uploads[name] = video
+            while len(self.uploads) > MOST_UPLOADS:
+                self.uploads.popitem(last=False)
+            return name
+
+    def model(self, name: str) -> WorldModel:
+        """A model, loaded once."""
+        if name not in self.models:
+            raise UserError(f"there is no model '{name[:60]}' here")
+        with self.lock:
+            if name not in self.loaded:
+                self.loaded[name] = self.models[name].load()
+            return self.loaded[name]
+
+    def episode(self, name: str, index: int) -> Episodes:
+        """One episode of a world, or an upload."""
+        if name in self.uploads:
+            return Episodes(self.uploads[name])
+        if name not in self.sources:
+            lost = "this video is no longer here: open it again"
+            raise UserError(
+                lost if name.startswith("upload-") else f"there is no world '{name[:60]}' here"
+            )
+        with self.lock:
+            if (name, index) not in self.episodes:
+                self.keep(name, index, self.sources[name](index))
+            return self.episodes[name, index]
+
+    def keep(self, name: str, index: int, episode: Episodes) -> None:
+        """Remember an episode, and forget the oldest."""
+        self.episodes[name, index] = episode
+        while len(self.episodes) > MOST_EPISODES_KEPT:
+            self.episodes.popitem(last=False)
+
+    def made(self, world: worlds.World, index: int) -> Episodes:
+        """An episode of a world; those that were made on the way to it are kept."""
+        number, seed = min(index + MAKE, MOST_EPISODES), world.splits["test"].seed
+        at, found = 0, None
+        for chunk in world.episodes(seed, number):
+            for i in range(len(chunk)):
+                if at + i == index:
+                    found = chunk[i : i + 1]
+                elif at + i > index - MAKE // 2:
+                    self.keep(world.name, at + i, chunk[i : i + 1])
+            at += len(chunk)
+        if found is None:
+            raise UserError(f"{world.name} has no episode {index}")
+        return found
+
+    def listed(self) -> dict[str, Any]:
+        """What the page shows to choose from."""
+        models = [
+            {"name": name}
+            | {key: getattr(entry, key) for key in ("world", "given", "steps", "line")}
+            for name, entry in self.models.items()
+        ]
+        return {"models": models, "worlds": list(self.sources), "episodes": MOST_EPISODES}

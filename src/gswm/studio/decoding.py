@@ -1,0 +1,81 @@
+"""Decode one video under limits: `python -m gswm.studio.decoding FORMAT SIZE IN OUT`.
+
+A process of its own, for files from anywhere: whatever a decoder does with them, it has little
+memory and time to do it in, and can be killed. It writes size × size frames as bytes, or says in
+one line on stderr why it cannot.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from gswm.data import videos
+
+MOST_FRAMES = 300
+MOST_PIXELS = 4096 * 2304
+"""Of a frame."""
+MEMORY = 1 << 30
+"""Bytes beyond what the process has when it begins."""
+SECONDS = 45
+"""Of a processor."""
+
+
+def main(args: list[str]) -> int:
+    """Read IN, write OUT."""
+    kind, size, source, out = args
+    limit(MOST_FRAMES * int(size) ** 2 * 3)
+    try:
+        frames = decoded(kind, int(size), Path(source))
+    except (videos.UnusableError, OSError, ValueError, MemoryError) as error:
+        said = str(error) if isinstance(error, videos.UnusableError) else type(error).__name__
+        print(said or "it cannot be decoded", file=sys.stderr)
+        return 1
+    Path(out).write_bytes(frames.tobytes())
+    return 0
+
+
+def limit(most_bytes: int) -> None:
+    """Take little memory, time and disk, where the system can see to it."""
+    try:
+        import resource
+    except ImportError:  # not on Windows: the parent's clock is left
+        return
+    pages = Path("/proc/self/statm")
+    if pages.exists():
+        now = int(pages.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def decoded(kind: str, size: int, path: Path) -> videos.Clip:
+    """The first frames of a video, as `kind`, whatever else it may look like."""
+    import av
+    from av.error import FFmpegError
+
+    try:
+        with av.open(str(path), format=kind) as container:
+            if not container.streams.video:
+                raise videos.UnusableError("there is no video in it")
+            stream = container.streams.video[0]
+            if stream.width * stream.height > MOST_PIXELS:
+                raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
+            stream.thread_count = 1
+            frames = []
+            for frame in videos.same_size(videos.stream_frames(container, stream, path)):
+                if frame.width * frame.height > MOST_PIXELS:
+                    raise videos.UnusableError("its frames are too large")
+                frames.append(videos.resize(frame, size, "center"))
+                if len(frames) == MOST_FRAMES:
+                    break
+    except FFmpegError as error:
+        raise videos.UnusableError("it cannot be decoded") from error
+    if not frames:
+        raise videos.UnusableError("there are no frames in it")
+    return np.stack(frames)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

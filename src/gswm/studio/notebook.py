@@ -1,0 +1,63 @@
+"""The studio inside a notebook."""
+
+import html
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gswm.errors import UserError
+from gswm.studio.catalog import Catalog
+from gswm.studio.server import Server, Start, Studio, rules_for
+from gswm.world_model import check_video
+
+GIVEN = 10
+
+
+class Shown:
+    """A studio that runs, and is shown where a notebook shows the value of a cell."""
+
+    def __init__(self, server: Server, height: int) -> None:
+        self.server, self.height = server, height
+        self.address = server.address
+
+    def _repr_html_(self) -> str:
+        source = html.escape(self.address, quote=True)
+        return (
+            f'<iframe src="{source}" width="100%" height="{self.height}" frameborder="0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"gswm studio at {self.address}"
+
+    def stop(self) -> None:
+        """End it; it also ends with Python."""
+        self.server.stop()
+
+
+def studio(
+    model: Any = "two-layer",
+    video: Tensor | None = None,
+    *,
+    world: str | None = None,
+    given: int = GIVEN,
+    height: int = 860,
+) -> Shown:
+    """Open the studio on a model, named or given, and a video of (time, 3, size, size)."""
+    named = isinstance(model, str)
+    catalog = Catalog("cpu" if named else getattr(model, "device", "cpu"))
+    catalog.add_shipped()
+    name = model if named else "model"
+    if not named:
+        if video is None and world is None:
+            raise UserError("name a world, or give a video: gswm.studio(model, video)")
+        catalog.add_model(name, model, world or "video", given)
+    elif name not in catalog.models:
+        catalog.add_weights(name, name)
+    start = world or catalog.models[name].world
+    if video is not None:
+        batch = video if video.dim() == 5 else video[None]
+        checked = check_video(batch[:1], catalog.model(name).image_size)
+        start = catalog.add_upload((255 * checked).round().to(torch.uint8).cpu())
+    rules = rules_for("127.0.0.1", notebook=True)
+    return Shown(Server(Studio(catalog, Start(name, start), rules)).start(), height)

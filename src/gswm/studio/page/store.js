@@ -1,0 +1,147 @@
+// All that the page knows: records of frames and objects, whichever model made them.
+
+export const FPS = 12;
+const KEPT = 400e6; // bytes of futures; older ones are asked for again
+
+const IDS = [
+  [255, 140, 30], [60, 205, 125], [255, 110, 190], [80, 170, 255], [235, 205, 60],
+  [175, 125, 255], [0, 200, 195], [240, 85, 75], [160, 205, 60], [205, 155, 120],
+];
+export const rgb = (id) => IDS[(((id - 1) % IDS.length) + IDS.length) % IDS.length];
+export const color = (id, alpha = 1) => `rgb(${rgb(id).join(" ")} / ${alpha})`;
+
+export const store = {
+  hello: null, // models, worlds
+  opened: null, // model, world, episode, settings, size
+  truth: null, // {objects, pixels} of the video
+  seen: [], // what the model sees in each frame of it
+  branches: [],
+  preview: null, // the branch of an edit that is still in the hand
+  current: 0,
+  compare: -1,
+  beside: "futures",
+  future: 0,
+  hover: -1,
+  frame: 0,
+  playing: false,
+  selected: -1,
+  redo: [],
+  imagining: true,
+  toggles: {
+    boxes: true, ids: true, trails: true, masks: false, depth: false,
+    background: false, regions: false, presence: false,
+  },
+};
+
+export const length = () => store.opened.settings.given + store.opened.settings.steps;
+export const branch = (number = store.current) => store.branches[number];
+
+// One frame of a message's arrays.
+function frames(message, count, future, time) {
+  const pick = (array, index) => {
+    const stride = array.values.length / count;
+    return array.values.subarray(index * stride, (index + 1) * stride);
+  };
+  const index = future * time.total + time.at;
+  return {
+    objects: objectsOf(pick(message.objects, index)),
+    pixels: pick(message.pixels, index),
+    background: message.background ? backgroundOf(message.background, time) : null,
+  };
+}
+
+function backgroundOf(array, time) {
+  const stride = array.values.length / time.total;
+  return array.values.subarray(time.at * stride, (time.at + 1) * stride);
+}
+
+// Rows of eleven numbers as objects; those that are not there too, for whoever shows presence.
+export function objectsOf(values) {
+  const found = [];
+  for (let i = 0; i < values.length; i += 11) {
+    const [x, y, h, w, depth, presence, id, px, py, ph, pw] = values.subarray(i, i + 11);
+    found.push({ x, y, h, w, depth, presence, id, px, py, ph, pw, there: presence > 0.5 && id >= 0 });
+  }
+  return found;
+}
+
+// A message with arrays (time, ...) as a list of frames.
+export function asFrames(message) {
+  const total = message.pixels.shape[0];
+  return Array.from({ length: total }, (_, at) => frames(message, total, 0, { at, total }));
+}
+
+// A message with arrays (future, time, ...) as a list, for each time, of a frame a future.
+export function asFutures(message) {
+  const [count, total] = message.pixels.shape;
+  return Array.from({ length: total }, (_, at) =>
+    Array.from({ length: count }, (_, future) =>
+      frames(message, count * total, future, { at, total })));
+}
+
+// The frame `t` of a branch; null where it is not there yet.
+export function frameAt(which, future, t) {
+  let found = which;
+  while (found) {
+    if (t > found.frame) {
+      const futures = found.futures[t - found.frame - 1];
+      return futures ? futures[Math.min(future, futures.length - 1)] : null;
+    }
+    if (t >= found.first) return found.own[t - found.first];
+    future = found.edit.future;
+    found = branch(found.edit.branch);
+  }
+  return null;
+}
+
+export const isImagined = (which, t) => t > which.frame;
+
+// How many frames of a branch there are, from the first on.
+export const known = (which) => which.frame + 1 + which.futures.length;
+
+export function newBranch(message) {
+  return {
+    number: message.branch, first: message.first, frame: message.frame, edit: message.edit,
+    own: asFrames(message), futures: [], masks: {}, done: false, used: performance.now(),
+  };
+}
+
+// Let go of the futures that were shown longest ago.
+export function tidy() {
+  const held = (each) => each.futures.length * (each.futures[0]?.length ?? 0) * store.opened.size ** 2 * 3;
+  let total = store.branches.reduce((sum, each) => sum + held(each), 0);
+  for (const each of [...store.branches].sort((a, b) => a.used - b.used)) {
+    if (total < KEPT) return;
+    if (each.number === store.current || each.number === store.compare) continue;
+    total -= held(each);
+    each.futures = [];
+    each.done = false;
+  }
+}
+
+const NAMES = {
+  move: (c) => `move ${c.id}`, throw: (c) => `throw ${c.id}`, resize: (c) => `resize ${c.id}`,
+  depth: (c) => `depth of ${c.id}`, remove: (c) => `delete ${c.id}`,
+  duplicate: (c) => `duplicate ${c.id}`, look: (c) => `${c.id} looks like ${c.other}`,
+};
+export const nameOf = (which) => (which.edit ? NAMES[which.edit.change.kind](which.edit.change) : "as it was seen");
+
+// What restores all of this.
+export function view() {
+  const { opened, branches, current, compare, beside, future, frame, toggles } = store;
+  const edits = branches.slice(1).map(({ edit }) => ({
+    branch: edit.branch, future: edit.future, frame: edit.frame, change: edit.change,
+  }));
+  const { model, world, episode, settings } = opened;
+  return { version: 1, model, world, episode, settings, edits, current, compare, beside, future, frame, toggles };
+}
+
+export const packed = (value) =>
+  btoa(unescape(encodeURIComponent(JSON.stringify(value)))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+export function unpacked(text) {
+  try {
+    return JSON.parse(decodeURIComponent(escape(atob(text.replace(/-/g, "+").replace(/_/g, "/")))));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,107 @@
+"""Who may talk to the server: pages that it served itself, and who has its token if it has one.
+
+A page of another site can send requests to the loopback too. Its Origin gives it away; a name
+that it has made point to the loopback shows in Host.
+"""
+
+import secrets
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+NOTEBOOKS = "http://localhost:* http://127.0.0.1:* https://localhost:* vscode-webview:"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is asked of a request."""
+
+    token: str | None = None
+    """Must be in the address, if there is one."""
+    names: tuple[str, ...] | None = LOOPBACK
+    """What the server may be called; None for anything, with a token."""
+    frames: str = "'none'"
+    """Which pages may have the studio within them."""
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Why a request is refused, if it is."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if self.names is not None and hostname(host) not in self.names:
+            return "the studio is not called so: open the address that it printed"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return "a page of another site cannot use the studio"
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        given = query.get("token", [""])[0]
+        open_path = scope["path"].startswith("/page/")
+        if (
+            self.token
+            and not open_path
+            and not secrets.compare_digest(given.encode(), self.token.encode())
+        ):
+            return "the token is missing or wrong: open the address that the studio printed"
+        return None
+
+    def policy(self) -> str:
+        """The content security policy: nothing from anywhere else."""
+        return "; ".join(
+            [
+                "default-src 'none'",
+                "script-src 'self'",
+                "style-src 'self'",
+                "img-src 'self' data: blob:",
+                "connect-src 'self'",
+                "base-uri 'none'",
+                "form-action 'none'",
+                f"frame-ancestors {self.frames}",
+            ]
+        )
+
+
+def hostname(host: str) -> str:
+    """A Host header without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+class Guard:
+    """Refuses what the rules refuse, and puts the policy on every answer."""
+
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+        self.app, self.rules = app, rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        refused = self.rules.refusal(scope)
+        if refused is None:
+            await self.app(scope, receive, self.with_policy(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": refused})
+        else:
+            answer = PlainTextResponse(f"{refused}\n", status_code=403)
+            await answer(scope, receive, self.with_policy(send))
+
+    def with_policy(self, send: Send) -> Send:
+        """`send`, with the policy in the head of an answer."""
+
+        async def sends(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["Content-Security-Policy"] = self.rules.policy()
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["Referrer-Policy"] = "no-referrer"
+                headers["Cross-Origin-Resource-Policy"] = "same-origin"
+                headers["Cache-Control"] = "no-store"
+            await send(message)
+
+        return sends

@@ -1,0 +1,234 @@
+"""The server: one page, one WebSocket for each tab, and an address for uploads."""
+
+import asyncio
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gswm.errors import UserError
+from gswm.studio import uploads
+from gswm.studio.catalog import Catalog
+from gswm.studio.protocol import LONGEST, encode, parse
+from gswm.studio.session import Session
+from gswm.studio.worker import Worker
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import FileResponse, JSONResponse, Response
+    from starlette.routing import Mount, Route, WebSocketRoute
+    from starlette.staticfiles import StaticFiles
+    from starlette.websockets import WebSocket, WebSocketDisconnect
+
+    from gswm.studio.safety import LOOPBACK, NOTEBOOKS, Guard, Rules
+except ImportError as error:
+    raise UserError("the studio needs more packages: pip install 'gswm[studio]'") from error
+
+PAGE = Path(__file__).parent / "page"
+MOST_TABS = 16
+MOST_DECODERS = 2
+UNSENT = 8 << 20
+"""Bytes that may wait for a page that reads slowly."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a page opens first."""
+
+    model: str
+    world: str
+    view: dict[str, Any] | None = None
+
+
+class Studio:
+    """The application, and all that its pages share."""
+
+    def __init__(self, catalog: Catalog, start: Start, rules: Rules | None = None) -> None:
+        self.catalog, self.start = catalog, start
+        self.rules = rules or Rules()
+        self.worker = Worker()
+        self.tabs = 0
+        self.decoders = asyncio.Semaphore(MOST_DECODERS)
+        routes = [
+            Route("/", self.index),
+            Route("/upload", self.upload, methods=["POST"]),
+            WebSocketRoute("/session", self.session),
+            Mount("/page", StaticFiles(directory=PAGE)),
+        ]
+        self.app = Guard(Starlette(routes=routes, lifespan=self.lifespan), self.rules)
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        """The worker lives as long as the server."""
+        self.worker.start()
+        try:
+            yield
+        finally:
+            self.worker.stop()
+
+    async def index(self, _: Request) -> Response:
+        """The page."""
+        return FileResponse(PAGE / "index.html")
+
+    async def upload(self, request: Request) -> Response:
+        """A video of the user's: its name, or why it cannot be opened."""
+        name = request.query_params.get("model", "")
+        try:
+            announced = request.headers.get("content-length", "0")
+            if not announced.isdecimal() or int(announced) > uploads.MOST_BYTES:
+                most = uploads.MOST_BYTES >> 20
+                raise UserError(f"a video may have at most {most} MiB: cut it")
+            model = await asyncio.to_thread(self.catalog.model, name)
+            async with self.decoders:
+                video = await uploads.receive(request.stream(), model.image_size)
+        except UserError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        return JSONResponse({"name": self.catalog.add_upload(video), "frames": video.shape[1]})
+
+    async def session(self, socket: WebSocket) -> None:
+        """One tab, as long as it is open."""
+        await socket.accept()
+        if self.tabs >= MOST_TABS:
+            await socket.close(1013, "too many tabs are open: close one")
+            return
+        self.tabs += 1
+        outbox = Outbox(asyncio.get_running_loop(), self.worker.notify)
+        session = Session(self.catalog, outbox.put, outbox.ready)
+        self.worker.join(session)
+        writes = asyncio.create_task(outbox.write(socket))
+        try:
+            hello = self.catalog.listed() | {"device": str(self.catalog.device)}
+            start = {"model": self.start.model, "world": self.start.world, "view": self.start.view}
+            outbox.put(encode({"type": "hello", **hello, "start": start}))
+            await self.read(socket, session, outbox)
+        except (WebSocketDisconnect, RuntimeError):
+            pass  # the tab was closed
+        finally:
+            self.tabs -= 1
+            self.worker.leave(session)
+            writes.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await writes
+
+    async def read(self, socket: WebSocket, session: Session, outbox: "Outbox") -> None:
+        """What the page asks for, until it is closed."""
+        while True:
+            received = await socket.receive()
+            if received["type"] == "websocket.disconnect":
+                return
+            try:
+                message = parse(received.get("text") or received.get("bytes") or b"")
+            except UserError as error:
+                await outbox.drained()
+                outbox.put(encode({"type": "error", "line": str(error), "request": 0}))
+                continue
+            while not session.put(message):
+                await asyncio.sleep(0.02)
+            self.worker.notify()
+
+
+class Outbox:
+    """Messages on their way to a page, put there by the worker's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[], None]) -> None:
+        self.loop, self.notify = loop, notify
+        self.queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self.unsent = 0
+        self.lock = threading.Lock()
+
+    def put(self, message: bytes) -> None:
+        """Send it when its turn comes."""
+        with self.lock:
+            self.unsent += len(message)
+        with suppress(RuntimeError):  # the server is going down
+            self.loop.call_soon_threadsafe(self.queue.put_nowait, message)
+
+    def ready(self) -> bool:
+        """Whether there is room for more."""
+        return self.unsent < UNSENT
+
+    async def drained(self) -> None:
+        """Until there is room."""
+        while not self.ready():
+            await asyncio.sleep(0.02)
+
+    async def write(self, socket: WebSocket) -> None:
+        """Send, one after the other."""
+        while True:
+            message = await self.queue.get()
+            await socket.send_bytes(message)
+            with self.lock:
+                self.unsent -= len(message)
+            self.notify()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that is bound; another port where this one is taken and none was asked for."""
+    reason = ""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for each in [port] if port else [*range(8765, 8785), 0]:
+        found = socket.socket(family)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind((host, each))
+            return found
+        except OSError as error:
+            found.close()
+            reason = (error.strerror or str(error)).lower()
+    raise UserError(f"cannot listen at {host}, port {port or 'any'}: {reason}")
+
+
+class Server:
+    """A studio at an address."""
+
+    def __init__(self, studio: Studio, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.studio, self.socket = studio, listening(host, port)
+        shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
+        shown = f"[{shown}]" if ":" in shown else shown
+        query = f"?token={studio.rules.token}" if studio.rules.token else ""
+        self.port = self.socket.getsockname()[1]
+        self.address = f"http://{shown}:{self.port}/{query}"
+        config = uvicorn.Config(
+            studio.app,
+            log_level="warning",
+            access_log=False,
+            ws_max_size=LONGEST,
+            ws_max_queue=8,
+            ws_per_message_deflate=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.run, name="gswm-studio-server", daemon=True)
+
+    def run(self) -> None:
+        """Serve until it is interrupted."""
+        self.server.run(sockets=[self.socket])
+
+    def start(self) -> "Server":
+        """Serve in a thread, and return when it does."""
+        self.thread.start()
+        while self.thread.is_alive() and not self.server.started:
+            self.thread.join(0.01)
+        return self
+
+    def stop(self) -> None:
+        """End, from another thread."""
+        self.server.should_exit = True
+
+
+def rules_for(host: str, token: str | None = None, notebook: bool = False) -> Rules:
+    """A token wherever others can reach the server, and in notebooks."""
+    local = host in LOOPBACK
+    if not local or notebook:
+        token = token or secrets.token_urlsafe(24)
+    names = LOOPBACK if local else None
+    return Rules(token, names, NOTEBOOKS if notebook else "'none'")

@@ -1,0 +1,80 @@
+"""Videos from the page: limited in bytes, told by what they begin with, decoded elsewhere."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterable
+from pathlib import Path
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from gswm.errors import UserError
+from gswm.studio.decoding import MOST_FRAMES
+
+MOST_BYTES = 64 << 20
+SECONDS = 60
+"""How long a decoder may take before it is killed."""
+FORMATS = (
+    (0, b"GIF8", "gif"),
+    (4, b"ftyp", "mov"),
+    (0, b"\x1a\x45\xdf\xa3", "matroska"),
+    (8, b"AVI ", "avi"),
+)
+"""Where in a file, what is there, and how it is then decoded: never a list of other files."""
+
+
+def format_of(head: bytes) -> str:
+    """How a file that begins so is decoded."""
+    for at, magic, name in FORMATS:
+        if head[at : at + len(magic)] == magic:
+            return name
+    raise UserError("this is no video that can be opened: take mp4, webm, avi or gif")
+
+
+async def receive(chunks: AsyncIterable[bytes], size: int) -> UInt8[Tensor, "1 time 3 size size"]:
+    """A video that arrives in parts, as frames of size × size."""
+    with tempfile.TemporaryDirectory(prefix="gswm-studio-") as folder:
+        source, total = Path(folder) / "video", 0
+        with source.open("wb") as file:
+            async for chunk in chunks:
+                total += len(chunk)
+                if total > MOST_BYTES:
+                    raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+                file.write(chunk)
+        with source.open("rb") as file:
+            kind = format_of(file.read(16))
+        source = source.rename(source.with_suffix(f".{kind}"))
+        frames = await decode(kind, size, source, Path(folder) / "frames")
+    return torch.frombuffer(frames, dtype=torch.uint8).view(1, -1, size, size, 3).movedim(-1, 2)
+
+
+async def decode(kind: str, size: int, source: Path, out: Path) -> bytearray:
+    """The frames' bytes, by a process that has so long."""
+    command = [sys.executable, "-m", "gswm.studio.decoding", kind, str(size), source, out]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    try:
+        _, said = await asyncio.wait_for(process.communicate(), SECONDS)
+    except TimeoutError as error:
+        raise UserError("this video takes too long to decode: cut it") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    frame = size * size * 3
+    data = bytearray(out.read_bytes()) if process.returncode == 0 and out.is_file() else bytearray()
+    if not data or len(data) % frame or len(data) > MOST_FRAMES * frame:
+        lines = (
+            said.decode("utf-8", "replace").strip().splitlines() if process.returncode == 1 else []
+        )
+        why = lines[-1][:200] if lines else "it asks for too much"
+        raise UserError(f"this video cannot be opened: {why}")
+    return data

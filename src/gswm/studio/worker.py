@@ -1,0 +1,64 @@
+"""One thread that serves all sessions in turn, a piece each: no page waits for another's work."""
+
+import threading
+
+import torch
+
+from gswm.studio.session import Session
+
+
+class Worker:
+    """The thread, and who it serves."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+        self.wake = threading.Condition()
+        self.ends = False
+        self.thread = threading.Thread(target=self.run, name="gswm-studio", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self.thread.start()
+
+    def stop(self) -> None:
+        """End after the piece that is being done."""
+        with self.wake:
+            self.ends = True
+            self.wake.notify_all()
+        self.thread.join(timeout=10)
+
+    def join(self, session: Session) -> None:
+        """Serve one more."""
+        with self.wake:
+            self.sessions.append(session)
+
+    def leave(self, session: Session) -> None:
+        """Serve it no more."""
+        with self.wake:
+            self.sessions.remove(session)
+
+    def notify(self) -> None:
+        """There may be something to do."""
+        with self.wake:
+            self.wake.notify_all()
+
+    def next(self) -> Session | None:
+        """Whose turn it is; waits until it is somebody's. None at the end."""
+        with self.wake:
+            while not self.ends:
+                for session in self.sessions:
+                    if session.busy and session.ready():
+                        self.sessions.remove(session)
+                        self.sessions.append(session)
+                        return session
+                self.wake.wait(timeout=1)
+            return None
+
+    def run(self) -> None:
+        """Serve until the end."""
+        # Frames of one video are small work: one thread is faster for them than many, and leaves
+        # the other cores to the browser.
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+        while (session := self.next()) is not None:
+            session.step()

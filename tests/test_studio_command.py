@@ -1,0 +1,73 @@
+"""`gswm studio`, `gswm bench studio`, and the studio in a notebook."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from starlette.testclient import TestClient
+from studio import model
+
+import gswm
+from gswm.cli import main
+from gswm.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["nothing"], "'nothing' is no run"),
+        (["--world", "maze", "--video", "x.mp4"], "one of the two"),
+        (["--world", "nowhere"], "there is no world 'nowhere'"),
+        (["--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
+        (["--port", "99999"], "--port is 99999"),
+        (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    settings: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["studio", "--no-browser", *settings]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert len(message.splitlines()) == 1
+
+
+def test_a_notebook_shows_the_studio_on_a_video() -> None:
+    video = tiny.video(batch=1, time=6)[0]
+    shown = gswm.studio(model(), video, given=3)
+    try:
+        assert re.search(r"\?token=\S{20,}", shown.address)
+        assert f'src="{shown.address}"' in shown._repr_html_()
+        page = shown.server.studio
+        (name,) = page.catalog.uploads
+        assert page.start.world == name
+        assert torch.equal(page.catalog.uploads[name], (255 * video[None]).round().to(torch.uint8))
+        client = TestClient(page.app, base_url=f"http://127.0.0.1:{shown.server.port}")
+        assert client.get("/").status_code == 403
+        answer = client.get(shown.address)
+        assert answer.status_code == 200
+        assert "frame-ancestors http://localhost:*" in answer.headers["content-security-policy"]
+    finally:
+        shown.stop()
+
+
+def test_a_notebook_needs_something_to_show() -> None:
+    with pytest.raises(UserError, match="give a video"):
+        gswm.studio(model())
+    with pytest.raises(UserError, match="takes videos of shape"):
+        gswm.studio(model(), torch.zeros(5, 3, 32, 32))
+
+
+def test_the_bench_says_how_long_a_person_waits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "figures.json"
+    settings = ["--model", "single-ball", "--futures", "2", "--steps", "2", "--repeats", "1"]
+    assert main(["bench", "studio", *settings, "--device", "cpu", "--json", str(out)]) == 0
+    assert "first frame, ms" in capsys.readouterr().out
+    rows = json.loads(out.read_text())["figures"]
+    assert [(row["futures"], row["edit"]) for row in rows] == [(2, "move"), (2, "throw")]
+    assert all(row["first_ms"] > 0 for row in rows)

@@ -1,0 +1,181 @@
+"""The server: who may talk to it, what it answers, and what it bears."""
+
+import io
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+from studio import catalog
+
+from gswm.studio import server, uploads
+from gswm.studio.protocol import decode
+from gswm.studio.safety import Rules
+from gswm.studio.server import PAGE, Server, Start, Studio, rules_for
+
+HOME, TALK = "http://127.0.0.1:8765", "ws://127.0.0.1:8765/session"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(Studio(catalog(), Start("small", "noise")).app, base_url=HOME) as made:
+        yield made
+
+
+def guarded(rules: Rules, base: str = HOME) -> TestClient:
+    return TestClient(Studio(catalog(), Start("small", "noise"), rules).app, base_url=base)
+
+
+def opening(**settings: object) -> str:
+    return json.dumps({"type": "open", "model": "small", "world": "noise", "settings": settings})
+
+
+def heard(socket, kind: str) -> dict:
+    for _ in range(200):
+        head, _ = decode(socket.receive_bytes())
+        if head["type"] == kind:
+            return head
+    raise AssertionError(f"no {kind} was heard")
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(client: TestClient) -> None:
+    answer = client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    for file in PAGE.iterdir():
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text
+        assert "https://" not in text
+        assert client.get(f"/page/{file.name}").status_code == 200
+
+
+def test_the_page_is_short() -> None:
+    assert sum(len(file.read_text().splitlines()) for file in PAGE.iterdir()) < 2000
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "192.168.0.7"])
+def test_another_name_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1", "[::1]:80"])
+def test_the_loopback_has_any_port(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "x"])
+def test_a_page_of_another_site_cannot_talk(client: TestClient, origin: str) -> None:
+    headers = {"origin": origin}
+    assert client.post("/upload", content=b"x", headers=headers).status_code == 403
+    with (
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect(TALK, headers=headers),
+    ):
+        pass
+
+
+def test_a_host_needs_a_token() -> None:
+    rules = rules_for("0.0.0.0")
+    assert rules.token is not None
+    away = guarded(rules, "http://machine.example:8765")
+    assert away.get("/").status_code == 403
+    assert away.get("/?token=wrong").status_code == 403
+    assert away.get(f"/?token={rules.token}").status_code == 200
+    assert away.post("/upload", content=b"x").status_code == 403
+    talk = "ws://machine.example:8765/session?token="
+    with pytest.raises(WebSocketDisconnect), away.websocket_connect(talk + "no"):
+        pass
+    assert rules_for("127.0.0.1").token is None
+    assert rules_for("127.0.0.1", notebook=True).token
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/../server.py", "/page/%2e%2e/server.py", "/page//etc/passwd"]
+)
+def test_no_path_leads_out_of_the_page(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+def test_a_bad_message_gets_an_error_and_leaves_the_session_standing(client: TestClient) -> None:
+    with client.websocket_connect(TALK) as socket:
+        assert heard(socket, "hello")["worlds"] == ["noise"]
+        for bad in ("{", "[]", '{"type": "edit"}', '{"type": "show", "branch": 3}'):
+            socket.send_text(bad)
+            assert heard(socket, "error")["line"]
+        socket.send_bytes(b"\xff\xfe")
+        assert heard(socket, "error")["line"]
+        socket.send_text(opening(given=2, steps=2, futures=1))
+        assert heard(socket, "done")["branch"] == 0
+
+
+def test_two_tabs_are_served_in_turn(client: TestClient) -> None:
+    with (
+        client.websocket_connect(TALK) as one,
+        client.websocket_connect(TALK) as two,
+    ):
+        for socket in (one, two):
+            socket.send_text(opening(given=2, steps=4, futures=2))
+        for socket in (two, one):
+            assert heard(socket, "done")["kind"] == "futures"
+
+
+def test_too_many_tabs_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_TABS", 0)
+    with client.websocket_connect(TALK) as socket:
+        with pytest.raises(WebSocketDisconnect) as caught:
+            socket.receive_bytes()
+        assert caught.value.code == 1013
+
+
+def test_a_video_is_uploaded_and_opened(client: TestClient) -> None:
+    file = io.BytesIO()
+    frames = [Image.new("RGB", (40, 30), (50 * i, 0, 0)) for i in range(3)]
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
+    answer = client.post("/upload?model=small", content=file.getvalue())
+    assert answer.json()["frames"] == 3
+    with client.websocket_connect(TALK) as socket:
+        message = {"type": "open", "model": "small", "world": answer.json()["name"]}
+        socket.send_text(json.dumps(message | {"settings": {"steps": 2, "futures": 1}}))
+        assert heard(socket, "opened")["settings"]["given"] == 3
+
+
+def test_an_upload_that_is_no_video_is_one_line(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = client.post("/upload?model=small", content=b"no video")
+    assert answer.status_code == 400
+    assert "no video that can be opened" in answer.json()["error"]
+    assert "no model" in client.post("/upload?model=/etc", content=b"x").json()["error"]
+    monkeypatch.setattr(uploads, "MOST_BYTES", 10)
+    assert "at most" in client.post("/upload?model=small", content=bytes(11)).json()["error"]
+
+
+@settings(max_examples=10)
+@given(said=st.lists(st.text(max_size=60) | st.binary(max_size=60), max_size=6))
+def test_any_messages_leave_the_session_standing(client: TestClient, said: list) -> None:
+    with client.websocket_connect(TALK) as socket:
+        for message in said:
+            send = socket.send_text if isinstance(message, str) else socket.send_bytes
+            send(
+                message.encode("utf-8", "replace").decode() if isinstance(message, str) else message
+            )
+        socket.send_text(opening(given=1, steps=1, futures=1))
+        assert heard(socket, "done")["branch"] == 0
+
+
+def test_a_server_in_a_thread_starts_and_ends() -> None:
+    made = Server(Studio(catalog(), Start("small", "noise"), rules_for("127.0.0.1"))).start()
+    assert made.address == f"http://127.0.0.1:{made.port}/"
+    made.stop()
+    for _ in range(500):
+        if not made.thread.is_alive():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not end")

@@ -1,0 +1,140 @@
+"""Uploads: a video becomes frames, anything else one line, and nothing is left behind."""
+
+import asyncio
+import io
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from gswm.data import picture_files
+from gswm.errors import UserError
+from gswm.studio import decoding, uploads
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go."""
+    path = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    return path
+
+
+def received(data: bytes, size: int = 64):
+    async def chunks() -> AsyncIterator[bytes]:
+        for at in range(0, len(data), 1000):
+            yield data[at : at + 1000]
+
+    return asyncio.run(uploads.receive(chunks(), size))
+
+
+def video(kind: str, tmp_path: Path, frames: int = 5) -> bytes:
+    gray = np.linspace(0, 250, frames).astype(np.uint8)[:, None, None, None]
+    path = tmp_path / f"own.{kind}"
+    picture_files.save_video(path, np.tile(gray, (1, 48, 80, 3)))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["gif", "mp4"])
+def test_a_video_becomes_frames(kind: str, tmp_path: Path, folder: Path) -> None:
+    frames = received(video(kind, tmp_path))
+    assert frames.shape == (1, 5, 3, 64, 64)
+    assert [abs(int(frames[0, t].float().mean()) - 62 * t) < 6 for t in range(5)] == [True] * 5
+    assert not list(folder.iterdir())
+
+
+def test_a_long_video_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = video("gif", tmp_path, 6)
+    (tmp_path / "video.gif").write_bytes(data)
+    monkeypatch.setattr(decoding, "MOST_FRAMES", 4)
+    assert len(decoding.decoded("gif", 64, tmp_path / "video.gif")) == 4
+
+
+def test_a_picture_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    Image.new("P", (9000, 9000)).save(file, "GIF")
+    with pytest.raises(UserError, match="more than 9,437,184 pixels"):
+        received(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "no video that can be opened"),
+        (b"#EXTM3U\n/etc/passwd\n", "no video that can be opened"),
+        (b"ffconcat version 1.0\nfile /etc/passwd\n", "no video that can be opened"),
+        (b"GIF89a" + bytes(50), "cannot be opened"),
+        (bytes(4) + b"ftypisom" + bytes(100), "cannot be opened"),
+    ],
+)
+def test_what_is_no_video_is_one_line(data: bytes, said: str, folder: Path) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        received(data)
+    assert len(str(caught.value).splitlines()) == 1
+    assert not list(folder.iterdir())
+
+
+def test_a_damaged_video_is_one_line(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(UserError, match="cannot be opened"):
+        received(video("mp4", tmp_path)[:900])
+    assert not list(folder.iterdir())
+
+
+def test_too_many_bytes_are_refused_before_they_are_there(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setattr(uploads, "MOST_BYTES", 5000)
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1000
+            yield bytes(1000)
+
+    with pytest.raises(UserError, match="at most"):
+        asyncio.run(uploads.receive(endless(), 64))
+    assert taken == 6000
+    assert not list(folder.iterdir())
+
+
+def test_a_decoder_that_takes_too_long_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setattr(uploads, "SECONDS", 0.01)
+    with pytest.raises(UserError, match="too long to decode"):
+        received(video("gif", tmp_path))
+    assert not list(folder.iterdir())
+
+
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_a_mutilated_video_is_frames_or_one_line(data: st.DataObject, folder: Path) -> None:
+    kind = data.draw(st.sampled_from(["gif", "mp4"]))
+    with tempfile.TemporaryDirectory() as place:
+        whole = bytearray(video(kind, Path(place)))
+    for _ in range(data.draw(st.integers(1, 30))):
+        whole[data.draw(st.integers(13, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    said = ""
+    try:
+        assert received(bytes(whole)).shape[2:] == (3, 64, 64)
+    except UserError as error:
+        said = str(error)
+    assert len(said.splitlines()) <= 1
+    assert not list(folder.iterdir())
+
+
+@given(st.binary(max_size=32))
+def test_only_what_begins_as_a_video_is_decoded(head: bytes) -> None:
+    known = any(head[at : at + len(magic)] == magic for at, magic, _ in uploads.FORMATS)
+    try:
+        uploads.format_of(head)
+    except UserError:
+        assert not known
+    else:
+        assert known

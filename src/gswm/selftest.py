@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from gswm.recipes import Recipe, build, recipe
+from gswm.schedule import only
 from gswm.train.fast import Backward, Deferred, plain
 from gswm.train.step import WARM_UP, side_stream
 from gswm.world_model import Loss
@@ -77,7 +78,7 @@ def selftest(
 
 def small(chosen: Recipe) -> Recipe:
     """The recipe, at sizes at which it takes no time."""
-    schedule = replace(chosen.model.schedule, lengths=((0, LENGTH),), background_only=0)
+    schedule = only(chosen.model.schedule, LENGTH)
     names = {f.name for f in fields(chosen.model.sizes)}
     sizes = replace(chosen.model.sizes, **{n: v for n, v in SIZES.items() if n in names})
     model = replace(chosen.model, sizes=sizes, num_objects=OBJECTS, schedule=schedule)

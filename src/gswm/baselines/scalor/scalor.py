@@ -156,8 +156,8 @@ class Scalor(Imagines, nn.Module):
         objects = ScalorObjects.none(self.cfg.sizes, batch, self.cfg.num_objects, video)
         taus, tracked = tau.expand(batch, 1, 1), []
         for t in range(video.shape[1]):
-            if detached:
-                objects = map_tensors(Tensor.detach, objects)
+            if detached or t == 0:
+                objects = map_tensors(cut, objects)
             sight = Sight(video[:, t], features[:, t], taus, looks[:, t, None, None])
             tracked.append(self.step(objects, sight, noise.frame(t)))
             objects = tracked[-1].objects
@@ -260,6 +260,11 @@ def over(foreground: Foreground, contexts: Contexts) -> Video:
     """μ of every frame."""
     mu_bg = contexts.mu_bg
     return foreground.over(mu_bg.flatten(0, 1)).unflatten(0, mu_bg.shape[:2])
+
+
+def cut(tensor: Tensor) -> Tensor:
+    """A tensor through which no gradient passes, though one reaches it, as `Deferred` needs."""
+    return tensor.detach().requires_grad_(tensor.is_floating_point() and torch.is_grad_enabled())
 
 
 def check(cfg: ScalorConfig) -> None:

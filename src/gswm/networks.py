@@ -18,8 +18,8 @@ from gswm.records import concatenate, map_tensors, tensors
 CHUNK = 256
 """How many frames `in_parts` works on at once."""
 
-Maps = Float[Tensor, "batch time channel height width"]
-Map = Float[Tensor, "batch channel height width"]
+Maps = Float[Tensor, "batch time channel rows columns"]
+Map = Float[Tensor, "batch channel rows columns"]
 
 
 class MLP(nn.Sequential):

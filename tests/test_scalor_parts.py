@@ -265,15 +265,20 @@ def test_a_proposal_is_rejected_for_what_is_explained_already(seed: int) -> None
         * torch.tensor([1, 1, 1, 0.2, 0.5])[:, None, None, None]
     )
     explained = torch.rand(1, 1, 4, 4, generator=g) * (torch.rand(1, 1, 4, 4, generator=g) < 0.4)
-    got = model.discovery.rejected(masks, explained)
+    pres = torch.rand(1, 5, 1, generator=g).mul(4).round().div(4)
+    masks[0, 4] = masks[0, 0]
+    got = model.discovery.rejected(masks, explained, pres)
+    of = [
+        {(i, j) for i in range(4) for j in range(4) if float(masks[0, k, 0, i, j]) > 0.3}
+        for k in range(5)
+    ]
+    known = {(i, j) for i in range(4) for j in range(4) if float(explained[0, 0, i, j]) > 0.1}
+    p = pres[0, :, 0].tolist()
     for k in range(5):
-        mine = both = 0
-        for i in range(4):
-            for j in range(4):
-                if float(masks[0, k, 0, i, j]) > 0.3:
-                    mine += 1
-                    both += float(explained[0, 0, i, j]) > 0.1
-        assert bool(got[0, k, 0]) == (mine > 0 and both / mine >= 0.3)
+        stronger = [j for j in range(5) if p[j] > 0.5 and (p[j], -j) > (p[k], -k)]
+        rival = any(len(of[k] & of[j]) > 0.8 * len(of[k]) for j in stronger if of[k])
+        old = bool(of[k]) and len(of[k] & known) >= 0.3 * len(of[k])
+        assert bool(got[0, k, 0]) == (old or rival)
 
 
 @given(seeds, st.integers(0, 6))

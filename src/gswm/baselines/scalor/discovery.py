@@ -6,7 +6,8 @@
 
     M_k = [ST⁻¹(α_k) > 0.3]    M = [α > 0.1]    rejected: |M_k ∧ M| / |M_k| ≥ 0.3
 
-What is rejected has presence 0, and so has what finds no slot free: the least present.
+A cell is rejected also for another that is more present: |M_k ∧ M_j| / |M_k| > 0.8. What is
+rejected has presence 0, and so has what finds no slot free: the least present.
 """
 
 from dataclasses import dataclass, replace
@@ -17,13 +18,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.baselines.scalor.networks import CHANNELS, block, mask_encoder
-from gswm.baselines.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes, admitted
+from gswm.baselines.scalor.objects import (
+    BoxConfig,
+    ScalorObjects,
+    ScalorSizes,
+    admitted,
+    outranked,
+)
 from gswm.baselines.scalor.propagation import LARGEST_LOGIT, ObjectNoise, Sight
 from gswm.baselines.scalor.rendering import Appearance
 from gswm.distributions import Bernoulli, Gaussian
 from gswm.geometry import cell_centers
 from gswm.objects import Attributes
-from gswm.shapes import Mask
+from gswm.shapes import Mask, Scalars
 
 PROPOSED, EXPLAINED = 0.3, 0.1
 """α above which a pixel is in a proposal's mask, and in that of the propagated objects."""
@@ -37,6 +44,8 @@ class ScalorDiscovery:
     """How many cells high and wide."""
     rejection: float = 0.3
     """A proposal is rejected if so much of its mask is explained already."""
+    rivals: float = 0.8
+    """Or if more of it is in the mask of another that is more present; 1 for never."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class Discovery(nn.Module):
         there = there * sight.looks
         o = Attributes(there, q_depth.draw(noise.depth), hw, xy, q_what.draw(noise.what))
 
-        rejected = self.rejected(appearance.masks(o), explained)
+        rejected = self.rejected(appearance.masks(o), explained, there)
         pres = there * ~rejected
         pres = pres * admitted(pres, free=(~propagated.alive).sum(dim=1))
         blank = ScalorObjects.none(self.sizes, len(there), self.cfg.grid**2, there)
@@ -98,10 +107,12 @@ class Discovery(nn.Module):
 
     @torch.no_grad()
     def rejected(
-        self, masks: Float[Tensor, "batch cell 1 height width"], explained: Mask
+        self, masks: Float[Tensor, "batch cell 1 height width"], explained: Mask, pres: Scalars
     ) -> Bool[Tensor, "batch cell 1"]:
-        """Which proposals show too much of what is explained."""
-        proposed = (masks > PROPOSED).float()
-        both = proposed * (explained > EXPLAINED)[:, None]
-        area = proposed.sum(dim=(-2, -1)).clamp_min(1)
-        return both.sum(dim=(-2, -1)) / area >= self.cfg.rejection
+        """Which proposals show too much of what is explained, or proposed by another."""
+        proposed = (masks > PROPOSED).float().flatten(2)
+        area = proposed.sum(dim=-1, keepdim=True).clamp_min(1)
+        known = proposed @ (explained > EXPLAINED).float().flatten(2).mT / area
+        rival = (proposed @ proposed.mT / area > self.cfg.rivals) & outranked(pres)
+        rival = (rival & (pres.mT > 0.5)).any(dim=-1, keepdim=True)
+        return (known >= self.cfg.rejection) | rival

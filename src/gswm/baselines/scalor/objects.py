@@ -120,13 +120,17 @@ class ScalorObjects:
         return ScalorObjects(Attributes.split(o), bias, absence, state, h_post, ids, self.born)
 
 
+def outranked(pres: Scalars) -> Bool[Tensor, "batch object object"]:
+    """Whether each is less present than each other; of equals the first is the most."""
+    p, cell = pres[..., 0], torch.arange(pres.shape[1], device=pres.device)
+    before = (p[:, None] == p[..., None]) & (cell < cell[:, None])
+    return (p[:, None] > p[..., None]) | before
+
+
 @torch.no_grad()
 def admitted(pres: Scalars, free: Int[Tensor, " batch"]) -> Scalars:
     """1 for the most present, as many as there are slots free; 0 for the others."""
-    p, cell = pres[..., 0], torch.arange(pres.shape[1], device=pres.device)
-    before = (p[:, None] == p[..., None]) & (cell < cell[:, None])
-    rank = ((p[:, None] > p[..., None]) | before).sum(dim=-1)
-    return (rank < free[:, None]).to(pres.dtype)[..., None]
+    return (outranked(pres).sum(dim=-1) < free[:, None]).to(pres.dtype)[..., None]
 
 
 def carried(propagated: ScalorObjects, found: ScalorObjects) -> ScalorObjects:

@@ -23,8 +23,8 @@ from gswm.networks import GlimpseDecoder
 from gswm.recipes import recipe
 from gswm.schedule import Anneal
 
-STEPS, BATCH, LR = 350, 4, 2e-3
-SIZE, FRAMES, LENGTH, RADIUS = 32, 6, 3, 4.0
+STEPS, BATCH, LR = 350, 6, 2e-3
+SIZE, FRAMES, LENGTH, RADIUS = 32, 6, 2, 4.0
 
 
 def balls(num: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -52,10 +52,9 @@ def small_model() -> Scalor:
             sizes=ScalorSizes(what=what, hidden=32, prior=16, encoding=32),
             discovery=ScalorDiscovery(grid=2),
             schedule=ScalorSchedule(
-                lengths=((0, 2), (150, LENGTH)),
-                detached=150,
-                pres_prior=Anneal(0.1, 1e-4, 0, 150),
-                likelihood_std=Anneal(0.1, 0.1),
+                lengths=((0, LENGTH),),
+                detached=100,
+                pres_prior=Anneal(0.1, 1e-4, 0, 300),
                 tau_steps=STEPS,
             ),
         )

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.records import concatenate, map_tensors, tensors
+from gswm.records import concatenate, frames, map_tensors, tensors
 
 CHUNK = 256
 """How many frames `in_parts` works on at once."""
@@ -133,11 +133,11 @@ class ConvLSTM(nn.Module):
 
     def forward(self, x: Maps) -> Maps:
         """The state h after each frame."""
-        gates = self.conv_x(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        gates = frames(self.conv_x(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
         h = c = torch.zeros_like(x[:, 0])
         out = []
-        for t in range(x.shape[1]):
-            h, c = self.step(gates[:, t], h, c)
+        for each in gates:
+            h, c = self.step(each, h, c)
             out.append(h)
         return torch.stack(out, dim=1)
 

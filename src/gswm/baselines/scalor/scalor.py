@@ -25,7 +25,7 @@ from gswm.model.objective import context_terms, likelihood_terms
 from gswm.model.rendering import Foreground
 from gswm.networks import in_parts
 from gswm.objects import Attributes
-from gswm.records import concatenate, map_tensors, stack
+from gswm.records import concatenate, frames, map_tensors, stack
 from gswm.scene import Scene, as_track, repeat
 from gswm.shapes import Video
 from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
@@ -152,13 +152,13 @@ class Scalor(Imagines, nn.Module):
         detached: bool = False,
     ) -> list[Tracked]:
         """The objects of every frame; in the first there are none to propagate."""
-        batch, features = len(video), self.features(video)
+        batch, features = len(video), frames(self.features(video))
         objects = ScalorObjects.none(self.cfg.sizes, batch, self.cfg.num_objects, video)
         taus, tracked = tau.expand(batch, 1, 1), []
         for t in range(video.shape[1]):
             if detached or t == 0:
                 objects = map_tensors(cut, objects)
-            sight = Sight(video[:, t], features[:, t], taus, looks[:, t, None, None])
+            sight = Sight(video[:, t], features[t], taus, looks[:, t, None, None])
             tracked.append(self.step(objects, sight, noise.frame(t)))
             objects = tracked[-1].objects
         return tracked
@@ -186,6 +186,15 @@ class Scalor(Imagines, nn.Module):
     def recurrent(self) -> list[tuple[nn.Module, str]]:
         """The methods that are called frame by frame, each a function of its arguments alone."""
         return [(self, "step"), (self.features.first, "step"), (self.features.second, "step")]
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """The methods that are called once, and take most of the time outside the recurrence."""
+        return [(self.appearance, "forward")]
+
+    def halves(self) -> list[nn.Module]:
+        """The convolutions to which half precision does no harm."""
+        f = self.features
+        return [f.conv, f.lateral, f.join, self.appearance.deconv_what]
 
     @torch.no_grad()
     def infer(

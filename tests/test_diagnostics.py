@@ -16,7 +16,7 @@ from gswm.train.checkpoint import load_newest
 from gswm.train.diagnostics import CHECKS, PATIENCE, Diagnostics, NonFiniteError
 from gswm.train.step import Trainee
 
-SENTENCES = {name: text for name, _, text in CHECKS}
+SENTENCES = {check.name: check.sentence() for check in CHECKS}
 
 
 def report(step: int, **values: float) -> dict[str, float]:
@@ -90,7 +90,8 @@ def test_noise_about_a_good_state_is_no_failure(noise: list[float]) -> None:
     assert said(run) == []
 
 
-def test_every_setting_that_a_sentence_names_exists() -> None:
+@pytest.mark.parametrize("recipe", ["maze", "scalor-interaction"])
+def test_every_setting_that_a_sentence_names_exists(recipe: str) -> None:
     def paths(values: dict, before: str = "--") -> set[str]:
         found = set()
         for key, value in values.items():
@@ -98,10 +99,12 @@ def test_every_setting_that_a_sentence_names_exists() -> None:
             found |= paths(value, name + ".") | {name + ".*"} if isinstance(value, dict) else {name}
         return found
 
-    settings = paths(to_dict(RECIPES["maze"]()))
+    chosen = RECIPES[recipe]()
+    settings = paths(to_dict(chosen))
+    sentences = [check.sentence(chosen.model) for check in CHECKS]
     with pytest.raises(NonFiniteError) as caught:
         Diagnostics(3).check_finite({"loss": float("nan")}, 7, 0)
-    named = re.findall(r"--[\w.-]+(?:\*|\w)", " ".join([*SENTENCES.values(), str(caught.value)]))
+    named = re.findall(r"--[\w.-]+(?:\*|\w)", " ".join([*sentences, str(caught.value)]))
     assert len(named) >= 8
     assert set(named) <= settings, set(named) - settings
 

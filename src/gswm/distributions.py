@@ -6,6 +6,7 @@ same step on every path through the code, and nothing here breaks a compiled gra
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +42,12 @@ class Gaussian:
         shift = (self.mean - p.mean) / p.std
         return 0.5 * (ratio**2 + shift**2 - 1) - ratio.log()
 
+    @staticmethod
+    def joined(parts: "Sequence[Gaussian]") -> "Gaussian":
+        """Side by side, along the last axis."""
+        means, stds = [part.mean for part in parts], [part.std for part in parts]
+        return Gaussian(torch.cat(means, dim=-1), torch.cat(stds, dim=-1))
+
 
 @dataclass(frozen=True)
 class Bernoulli:
@@ -53,14 +60,17 @@ class Bernoulli:
         """The probability of a one."""
         return self.logit.sigmoid()
 
-    def draw(self, noise: Values, tau: float = 1.0) -> Values:
+    def draw(self, noise: Values, tau: float | Tensor = 1.0) -> Values:
         """A relaxed sample at temperature tau, for logistic noise."""
         return ((self.logit + noise) / tau).sigmoid()
 
-    def kl(self, p: float) -> Values:
+    def kl(self, p: "float | Bernoulli") -> Values:
         """KL(self ‖ Bernoulli(p)), of the unrelaxed distributions, for p as small as 1e-10 too."""
-        one = F.logsigmoid(self.logit) - math.log(p)
-        zero = F.logsigmoid(-self.logit) - math.log1p(-p)
+        if isinstance(p, Bernoulli):
+            log_one, log_zero = F.logsigmoid(p.logit), F.logsigmoid(-p.logit)
+        else:
+            log_one, log_zero = math.log(p), math.log1p(-p)
+        one, zero = F.logsigmoid(self.logit) - log_one, F.logsigmoid(-self.logit) - log_zero
         return self.rho * one + (1 - self.rho) * zero
 
 

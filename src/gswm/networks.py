@@ -6,9 +6,20 @@ way round as B.2 has it; the residual trunk of Conv_disc is a ResNet18's, with g
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
+
+from gswm.records import concatenate, frames, map_tensors, tensors
+
+CHUNK = 256
+"""How many frames `in_parts` works on at once."""
+
+Maps = Float[Tensor, "batch time channel rows columns"]
+Map = Float[Tensor, "batch channel rows columns"]
 
 
 class MLP(nn.Sequential):
@@ -106,6 +117,38 @@ class Residual(nn.Module):
         return F.relu(self.norm_2(self.conv_2(y)) + self.short(x))
 
 
+class ConvLSTM(nn.Module):
+    """A recurrent layer whose state is a map, with peepholes.
+
+    i = σ(W_xi x + W_hi h + w_ci c)    f = σ(W_xf x + W_hf h + w_cf c)
+    c ← f c + i tanh(W_xc x + W_hc h)
+    o = σ(W_xo x + W_ho h + w_co c)    h ← o tanh(c)
+    """
+
+    def __init__(self, num: int, grid: int) -> None:
+        super().__init__()
+        self.conv_x = nn.Conv2d(num, 4 * num, 3, padding=1)
+        self.conv_h = nn.Conv2d(num, 4 * num, 3, padding=1, bias=False)
+        self.peephole = nn.Parameter(torch.zeros(3, num, grid, grid))
+
+    def forward(self, x: Maps) -> Maps:
+        """The state h after each frame."""
+        gates = frames(self.conv_x(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
+        h = c = torch.zeros_like(x[:, 0])
+        out = []
+        for each in gates:
+            h, c = self.step(each, h, c)
+            out.append(h)
+        return torch.stack(out, dim=1)
+
+    def step(self, gates: Tensor, h: Map, c: Map) -> tuple[Map, Map]:
+        """One frame more, given what its image adds to the gates."""
+        i, f, new, o = (gates + self.conv_h(h)).chunk(4, dim=1)
+        w_ci, w_cf, w_co = self.peephole
+        c = (f + w_cf * c).sigmoid() * c + (i + w_ci * c).sigmoid() * new.tanh()
+        return (o + w_co * c).sigmoid() * c.tanh(), c
+
+
 def upsampling(channels: Sequence[int], num_out: int) -> list[nn.Module]:
     """Sub-pixel convolutions, each twice the size of the one before."""
     layers: list[nn.Module] = []
@@ -122,3 +165,11 @@ def group_norm(num_channels: int) -> nn.GroupNorm:
 def per_object(net: nn.Module, x: Tensor) -> Tensor:
     """`net` on every object of every batch element: its first two axes as one."""
     return net(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+def in_parts(net: nn.Module, x: Any) -> Any:
+    """`net` of a record of many frames; some at a time where no gradient is wanted."""
+    if torch.is_grad_enabled():
+        return net(x)
+    starts = range(0, len(tensors(x)[0]), CHUNK)
+    return concatenate([net(map_tensors(lambda v, i=i: v[i : i + CHUNK], x)) for i in starts])

@@ -5,7 +5,12 @@ Where paper and authors' release differ, docs/departures.md says what is here, a
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from gswm.baselines.scalor.discovery import ScalorDiscovery
+from gswm.baselines.scalor.objects import BoxConfig
+from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
+from gswm.baselines.scalor.schedule import ScalorSchedule
 from gswm.errors import UserError
 from gswm.model.discovery import DiscoveryConfig
 from gswm.model.gswm import GSWM, GSWMConfig
@@ -44,10 +49,11 @@ class DataConfig:
     """Frames given when validating."""
 
 
-ModelConfig = GSWMConfig
+ModelConfig = GSWMConfig | ScalorConfig
 """The settings of any model. Each has `image_size`, `num_objects` and a `schedule` with `lengths`
 and `background_only`; no two have the same names, by which a file's are told apart."""
-MODELS: dict[type, type[GSWM]] = {GSWMConfig: GSWM}
+Model = GSWM | Scalor
+MODELS: dict[type, Callable[[Any], Model]] = {GSWMConfig: GSWM, ScalorConfig: Scalor}
 """The model that belongs to settings."""
 
 
@@ -157,8 +163,45 @@ def obj3d() -> Recipe:
 
 def ablation(recipe: Recipe, name: str, **settings: object) -> Recipe:
     """A recipe with other settings of V-Prop."""
-    propagation = replace(recipe.model.propagation, **settings)
-    return replace(recipe, name=name, model=replace(recipe.model, propagation=propagation))
+    model = recipe.model
+    assert isinstance(model, GSWMConfig)
+    propagation = replace(model.propagation, **settings)
+    return replace(recipe, name=name, model=replace(model, propagation=propagation))
+
+
+def scalor_interaction() -> Recipe:
+    """SCALOR on balls that bounce off each other."""
+    return scalor("interaction")
+
+
+def scalor_occlusion() -> Recipe:
+    """SCALOR on balls that pass over each other."""
+    return scalor("occlusion")
+
+
+def scalor_two_layer() -> Recipe:
+    """SCALOR on both at once."""
+    return scalor("two-layer")
+
+
+def scalor_two_layer_dense() -> Recipe:
+    """SCALOR on many small balls."""
+    boxes = BoxConfig(size=0.156, size_range=0.078)
+    model = ScalorConfig(num_objects=24, boxes=boxes, discovery=ScalorDiscovery(grid=8))
+    return scalor("two-layer-dense", model)
+
+
+def scalor_single_ball() -> Recipe:
+    """SCALOR on a ball that goes left or right."""
+    schedule = ScalorSchedule(lengths=((0, 4), (1_000, 9)), detached=500, tau_steps=5_000)
+    chosen = scalor("single-ball", ScalorConfig(num_objects=3, schedule=schedule))
+    data, train = replace(chosen.data, given=5), replace(chosen.train, steps=10_000)
+    return replace(chosen, data=data, train=train)
+
+
+def scalor(world: str, model: ScalorConfig | None = None) -> Recipe:
+    """SCALOR on a world, with boxes of balls 16 pixels wide unless `model` says otherwise."""
+    return Recipe(f"scalor-{world}", DataConfig(world), model or ScalorConfig())
 
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -166,6 +209,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     for make in (
         *(interaction, occlusion, two_layer, two_layer_dense, single_ball, single_ball_d),
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d),
+        *(scalor_interaction, scalor_occlusion, scalor_two_layer, scalor_two_layer_dense),
+        scalor_single_ball,
     )
 }
 
@@ -177,7 +222,7 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]()
 
 
-def build(what: str | Recipe) -> GSWM:
+def build(what: str | Recipe) -> Model:
     """A recipe's model, untrained."""
     cfg = (recipe(what) if isinstance(what, str) else what).model
     return MODELS[type(cfg)](cfg)

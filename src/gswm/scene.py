@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gswm.errors import UserError
-from gswm.objects import NOBODY, Attributes, Objects
+from gswm.objects import NOBODY, Attributes
 from gswm.records import map_tensors, stack
 from gswm.shapes import Video
 from gswm.world_model import Track
@@ -23,9 +23,10 @@ Slots = Bool[Tensor, "batch object"]
 
 @dataclass(frozen=True)
 class Scene:
-    """The state of a model whose objects are `Objects`."""
+    """The state of a model whose objects are `Objects`, or a record like it."""
 
-    objects: Objects
+    objects: Any
+    """With `o`, `id`, `born`, `flat` and `with_flat`, as `Objects` has them."""
     context: Any
     """What the model's background carries on."""
     seen: Float[Tensor, " batch *seen"]

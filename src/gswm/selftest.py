@@ -12,22 +12,25 @@ the same weights and the same noise. What is compared with plain autograd:
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from gswm.objects import Sizes
 from gswm.recipes import Recipe, build, recipe
+from gswm.schedule import only
 from gswm.train.fast import Backward, Deferred, plain
 from gswm.train.step import WARM_UP, side_stream
 from gswm.world_model import Loss
 
 Path = Literal["deferred", "kernels", "captured", "compiled"]
-RECIPES = ("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe")
-SIZES = Sizes(what=12, state=20, hidden=16, encoding=32, context=8)
+RECIPES = (
+    *("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe"),
+    "scalor-interaction",
+)
+SIZES = {"what": 12, "state": 20, "hidden": 16, "prior": 24, "encoding": 32, "context": 8}
 BATCH, LENGTH, OBJECTS = 3, 4, 4
 LOSS_TOLERANCE = 1e-5
 GRADIENT_TOLERANCE = 1e-3
@@ -75,15 +78,17 @@ def selftest(
 
 def small(chosen: Recipe) -> Recipe:
     """The recipe, at sizes at which it takes no time."""
-    schedule = replace(chosen.model.schedule, lengths=((0, LENGTH),), background_only=0)
-    model = replace(chosen.model, sizes=SIZES, num_objects=OBJECTS, schedule=schedule)
+    schedule = only(chosen.model.schedule, LENGTH)
+    names = {f.name for f in fields(chosen.model.sizes)}
+    sizes = replace(chosen.model.sizes, **{n: v for n, v in SIZES.items() if n in names})
+    model = replace(chosen.model, sizes=sizes, num_objects=OBJECTS, schedule=schedule)
     return replace(chosen, model=model)
 
 
 def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
     """One path with the plain one."""
     torch.manual_seed(0)
-    model = build(chosen).to(device)
+    model: Any = build(chosen).to(device)
     size = chosen.model.image_size
     generator = torch.Generator().manual_seed(0)
     video = torch.rand((BATCH, LENGTH, 3, size, size), generator=generator).to(device)

@@ -8,6 +8,7 @@ An LSTM for the prior and one for the posterior, both fed with z_ctx; the poster
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -45,8 +46,8 @@ class DrawnContext:
 class Contexts:
     """The context of some frames."""
 
-    states: list[ContextState]
-    """After each frame."""
+    states: list[Any]
+    """After each frame; `ContextState` in G-SWM."""
     mu_bg: Video
     q: Gaussian
     p: Gaussian

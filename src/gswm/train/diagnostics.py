@@ -1,12 +1,14 @@
 """Known ways in which training fails, seen in its metrics, and what usually mends them."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gswm.errors import UserError
 
-Check = Callable[["Diagnostics", dict[str, float]], bool]
+Test = Callable[["Diagnostics", dict[str, float]], bool]
 PATIENCE = 3
 """Reports in a row in which something must be wrong before it is said."""
 
@@ -24,21 +26,19 @@ class Diagnostics:
     max_objects: int
     begin: int = 1_000
     """The step after which objects should have been found."""
+    model: Any = None
+    """Its settings: what they lack is not advised."""
     history: list[dict[str, float]] = field(default_factory=list)
     said: set[str] = field(default_factory=set)
 
     def look(self, report: dict[str, float]) -> list[str]:
         """What is wrong now and was not said before."""
         self.history = [*self.history[-20:], report]
-        found = [
-            (name, text)
-            for name, wrong, text in CHECKS
-            if name not in self.said and self.lasting(wrong)
-        ]
-        self.said |= {name for name, _ in found}
-        return [text for _, text in found]
+        found = [c for c in CHECKS if c.name not in self.said and self.lasting(c.wrong)]
+        self.said |= {check.name for check in found}
+        return [check.sentence(self.model) for check in found]
 
-    def lasting(self, wrong: Check) -> bool:
+    def lasting(self, wrong: Test) -> bool:
         """Whether it is so in each of the last reports."""
         recent = self.history[-PATIENCE:]
         return len(recent) == PATIENCE and all(wrong(self, report) for report in recent)
@@ -92,35 +92,69 @@ def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
     return report["objects"] > 1.5 * best["objects"] + 0.5
 
 
+@dataclass(frozen=True)
+class Check:
+    """One way to fail."""
+
+    name: str
+    wrong: Test
+    symptom: str
+    remedies: tuple[str, ...]
+
+    def sentence(self, model: Any = None) -> str:
+        """What to say of it to who trains `model`, or any model."""
+        flags = {each: re.findall(r"--model[\w.-]+", each) for each in self.remedies}
+        fitting = [each for each in flags if all(has(model, flag) for flag in flags[each])]
+        return f"{self.symptom}: {', or '.join(fitting)}"
+
+
+def has(model: Any, flag: str) -> bool:
+    """Whether there is such a setting."""
+    for name in flag.removeprefix("--model.").rstrip(".").replace("-", "_").split("."):
+        if model is None:
+            return True
+        if not hasattr(model, name):
+            return False
+        model = getattr(model, name)
+    return True
+
+
 CHECKS = [
-    (
+    Check(
         "background",
         background_explains_all,
-        "the background explains everything and no object is found: lower --model.sizes.context, "
-        "or lower --model.schedule.likelihood-std.*",
+        "the background explains everything and no object is found",
+        ("lower --model.sizes.context", "lower --model.schedule.likelihood-std.*"),
     ),
-    (
+    Check(
         "foreground",
         no_foreground,
-        "no objects are found: lower --model.schedule.likelihood-std.*, set "
-        "--model.schedule.hw-prior-mean.* nearer to the objects' size, or make the first stage of "
-        "--model.schedule.lengths longer",
+        "no objects are found",
+        (
+            "lower --model.schedule.likelihood-std.*",
+            "set --model.schedule.hw-prior-mean.* nearer to the objects' size",
+            "set --model.boxes.size nearer to the objects' size",
+            "make the first stage of --model.schedule.lengths longer",
+        ),
     ),
-    (
+    Check(
         "slots",
         slots_full,
-        "every slot holds an object, so most are duplicates or background: raise "
-        "--model.num-objects if there may be so many, else keep --model.aux-pres on",
+        "every slot holds an object, so most are duplicates or background",
+        (
+            "raise --model.num-objects if there may be so many",
+            "keep --model.aux-pres on",
+            "lower --model.schedule.pres-prior.*",
+        ),
     ),
-    (
+    Check(
         "drift",
         drifting,
-        "the number of objects drifts upwards: objects are found twice; keep "
-        "--model.discovery.rivals and --model.aux-pres on, or lower --model.discovery.rejection",
+        "the number of objects drifts upwards: objects are found twice",
+        (
+            "keep --model.discovery.rivals and --model.aux-pres on",
+            "lower --model.discovery.rejection",
+        ),
     ),
-    (
-        "exploding",
-        exploding,
-        "the loss explodes: lower --train.lr, or --train.clip",
-    ),
+    Check("exploding", exploding, "the loss explodes", ("lower --train.lr", "lower --train.clip")),
 ]

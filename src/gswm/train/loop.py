@@ -101,7 +101,7 @@ class Run:
             recipe.train.steps, recipe.train.batch, silent=not processes.is_first
         )
         begin = recipe.model.schedule.background_only + 1_000
-        self.diagnostics = Diagnostics(recipe.model.num_objects, begin)
+        self.diagnostics = Diagnostics(recipe.model.num_objects, begin, recipe.model)
         self.best: dict[str, float] = {}
         self.minutes = 0.0
         self.saved = 0

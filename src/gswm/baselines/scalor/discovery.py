@@ -1,0 +1,118 @@
+"""Discovery: one proposal in each cell of a grid, rejected if what it shows is explained already.
+
+    e_mask = Conv_mask(α of the propagated objects, at most 1)
+    where, depth, pres ~ Conv_disc([features, e_mask])    pres: σ(8.8 tanh(.))
+    what ~ N(Conv_what(ST(x, xy, hw)))
+
+    M_k = [ST⁻¹(α_k) > 0.3]    M = [α > 0.1]    rejected: |M_k ∧ M| / |M_k| ≥ 0.3
+
+A cell is rejected also for another that is more present: |M_k ∧ M_j| / |M_k| > 0.8. What is
+rejected has presence 0, and so has what finds no slot free: the least present.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from gswm.baselines.scalor.networks import CHANNELS, block, mask_encoder
+from gswm.baselines.scalor.objects import (
+    BoxConfig,
+    ScalorObjects,
+    ScalorSizes,
+    admitted,
+    outranked,
+)
+from gswm.baselines.scalor.propagation import LARGEST_LOGIT, ObjectNoise, Sight
+from gswm.baselines.scalor.rendering import Appearance
+from gswm.distributions import Bernoulli, Gaussian
+from gswm.geometry import cell_centers
+from gswm.objects import Attributes
+from gswm.shapes import Mask, Scalars
+
+PROPOSED, EXPLAINED = 0.3, 0.1
+"""α above which a pixel is in a proposal's mask, and in that of the propagated objects."""
+
+
+@dataclass(frozen=True)
+class ScalorDiscovery:
+    """Settings of discovery."""
+
+    grid: int = 4
+    """How many cells high and wide."""
+    rejection: float = 0.3
+    """A proposal is rejected if so much of its mask is explained already."""
+    rivals: float = 0.8
+    """Or if more of it is in the mask of another that is more present; 1 for never."""
+
+
+@dataclass(frozen=True)
+class DiscoveryEvidence:
+    """What the objective needs to know of what the cells proposed."""
+
+    q: Gaussian
+    """Of where, depth and what, side by side."""
+    pres: Bernoulli
+    weight: Float[Tensor, "*batch cell 1"]
+    """How much a cell counts: its drawn presence, rejected or not."""
+    rejected: Bool[Tensor, "*batch cell 1"]
+    looked: Float[Tensor, "*batch 1 1"]
+    """1 in the frames in which there is discovery."""
+
+
+class Discovery(nn.Module):
+    """New objects."""
+
+    def __init__(
+        self, cfg: ScalorDiscovery, boxes: BoxConfig, sizes: ScalorSizes, stride: int
+    ) -> None:
+        super().__init__()
+        self.cfg, self.boxes, self.sizes = cfg, boxes, sizes
+        self.conv_mask = mask_encoder(stride)
+        both = (*block(CHANNELS + 32, 64, 1, groups=16), *block(64, 64, 1, groups=16))
+        self.conv_disc = nn.Sequential(*both, nn.Conv2d(64, 1 + 8 + 2, 1))
+
+    def infer(
+        self, propagated: ScalorObjects, sight: Sight, appearance: Appearance, noise: ObjectNoise
+    ) -> tuple[ScalorObjects, DiscoveryEvidence]:
+        """q(z | x, the propagated objects)."""
+        explained = self.explained(propagated.o, appearance)
+        x = torch.cat([sight.features, self.conv_mask(explained)], dim=1)
+        params = rearrange(self.conv_disc(x).float(), "b n h w -> b (h w) n")
+        logit, where, depth = params.split([1, 8, 2], dim=-1)
+        q_pres = Bernoulli(LARGEST_LOGIT * logit.tanh())
+        q_where, q_depth = Gaussian.of(where), Gaussian.of(depth)
+
+        z_where, there = q_where.draw(noise.where), q_pres.draw(noise.pres, sight.tau)
+        center = cell_centers(self.cfg.grid, params)
+        hw, xy = self.boxes.hw(z_where), self.boxes.found(z_where, center, self.cfg.grid)
+        q_what = appearance.look(sight.frame, xy, hw)
+        there = there * sight.looks
+        o = Attributes(there, q_depth.draw(noise.depth), hw, xy, q_what.draw(noise.what))
+
+        rejected = self.rejected(appearance.masks(o), explained, there)
+        pres = there * ~rejected
+        pres = pres * admitted(pres, free=(~propagated.alive).sum(dim=1))
+        blank = ScalorObjects.none(self.sizes, len(there), self.cfg.grid**2, there)
+        found = replace(blank, o=replace(o, pres=pres), born=propagated.born)
+        q = Gaussian.joined([q_where, q_depth, q_what])
+        return found, DiscoveryEvidence(q, q_pres, there, rejected, sight.looks)
+
+    @torch.no_grad()
+    def explained(self, o: Attributes, appearance: Appearance) -> Mask:
+        """α of the objects that are there already."""
+        return (appearance.masks(o) * o.pres[..., None, None]).sum(dim=1).clamp(max=1)
+
+    @torch.no_grad()
+    def rejected(
+        self, masks: Float[Tensor, "batch cell 1 height width"], explained: Mask, pres: Scalars
+    ) -> Bool[Tensor, "batch cell 1"]:
+        """Which proposals show too much of what is explained, or proposed by another."""
+        proposed = (masks > PROPOSED).float().flatten(2)
+        area = proposed.sum(dim=-1, keepdim=True).clamp_min(1)
+        known = proposed @ (explained > EXPLAINED).float().flatten(2).mT / area
+        rival = (proposed @ proposed.mT / area > self.cfg.rivals) & outranked(pres)
+        rival = (rival & (pres.mT > 0.5)).any(dim=-1, keepdim=True)
+        return (known >= self.cfg.rejection) | rival

@@ -1,0 +1,47 @@
+"""What changes with the step, as functions of the step and of nothing else.
+
+At first nothing that goes from one frame to the next passes a gradient back. The temperature of
+presence goes down from 1, τ = τ_end^(step / τ_steps), and the prior ρ of a cell's presence with it.
+"""
+
+from dataclasses import dataclass, field
+
+from jaxtyping import Float
+from torch import Tensor
+
+from gswm.schedule import Anneal, Stage
+
+
+@dataclass(frozen=True)
+class ScalorStage(Stage):
+    """What does not change from one step to the next, but a few times in a training."""
+
+    detached: bool = False
+    """Whether gradients stay within a frame."""
+
+
+@dataclass(frozen=True)
+class ScalorSchedule:
+    """What changes with the step."""
+
+    lengths: tuple[tuple[int, int], ...] = ((0, 4), (2_000, 10), (6_000, 20))
+    """(From which step, T)."""
+    background_only: int = 0
+    """For so many steps only the background learns."""
+    detached: int = 2_000
+    """For so many steps gradients stay within a frame."""
+    likelihood_std: Anneal = field(default=Anneal(0.2, 0.2))
+    """σ of the pixels."""
+    pres_prior: Anneal = field(default=Anneal(0.1, 1e-4, 0, 500))
+    """ρ."""
+    tau_end: float = 0.5
+    tau_steps: int = 10_000
+
+    def stage(self, step: int) -> ScalorStage:
+        """The stage of `step`."""
+        length = [length for start, length in self.lengths if start <= step][-1]
+        return ScalorStage(length, step < self.background_only, step < self.detached)
+
+    def tau(self, step: Tensor) -> Float[Tensor, ""]:
+        """τ; `step` is not brought to the host."""
+        return self.tau_end ** (step / self.tau_steps).clamp(max=1)

@@ -1,0 +1,394 @@
+"""SCALOR as a whole: its laws over time, and what it promises to those who use it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import generator, video
+from tiny_scalor import SIZES, build, config, lively, loss, stage
+
+import gswm
+from gswm.baselines.scalor.discovery import ScalorDiscovery
+from gswm.baselines.scalor.objects import BoxConfig, ScalorSizes
+from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
+from gswm.commands.train import Train
+from gswm.errors import UserError
+from gswm.model.gswm import GSWMConfig
+from gswm.recipes import RECIPES, Recipe, recipe
+from gswm.records import tensors
+from gswm.selftest import compare, small
+from gswm.settings import from_dict, to_dict
+from gswm.weights import load, save
+from gswm.world_model import State, Track, WorldModel
+
+NAMES = ("xy", "hw", "depth", "pres", "id", "reconstruction", "background")
+OURS = [name for name in RECIPES if name.startswith("scalor-")]
+
+
+def close(a: Track, b: Track, frames: slice = slice(None), of: slice = slice(None)) -> None:
+    for name in NAMES:
+        left, right = getattr(a, name), getattr(b, name)
+        torch.testing.assert_close(left[of][:, frames], right[:, frames], atol=1e-4, rtol=1e-3)
+
+
+# -- laws
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_later_frames_change_nothing_before_them(background: bool) -> None:
+    model, frames = lively(background=background), video(2, 4)
+    other = frames.clone()
+    other[:, 3] = 1 - other[:, 3]
+    a, b = model.infer(frames), model.infer(other)
+    assert (a.pres > 0.5).any()
+    close(a, b, slice(0, 3))
+    assert (a.reconstruction[:, 3] - b.reconstruction[:, 3]).abs().max() > 1e-4
+
+
+def test_videos_of_a_batch_do_not_meet() -> None:
+    model, frames = lively(background=True), video(3, 3)
+    close(model.infer(frames), model.infer(frames[1:2]), of=slice(1, 2))
+
+
+def test_imagination_sees_only_the_given_frames() -> None:
+    model, frames = lively(), video(2, 4)
+    other = frames.clone()
+    other[:, 2:] = 0
+    for sample in (True, False):
+        a, b = (model.imagine(x, 2, 2, futures=2, sample=sample) for x in (frames, other))
+        assert torch.equal(a.reconstruction, b.reconstruction)
+        assert torch.equal(a.xy, b.xy)
+
+
+def test_nobody_comes_or_goes_in_imagination() -> None:
+    future = lively(background=True).imagine(video(2, 2), 2, 6, futures=2)
+    assert future.past is not None
+    for name in ("pres", "id"):
+        last = getattr(future.past, name)[:, -1][:, None, None]
+        assert torch.equal(getattr(future, name), last.expand_as(getattr(future, name)))
+
+
+def test_after_the_first_frame_imagination_discovers_nothing() -> None:
+    model = lively(num_objects=20)
+    given, always = model.imagine(video(2, 3), 3, 1).past, model.infer(video(2, 3))
+    assert given is not None
+    assert (given.id.amax(dim=2) <= given.id[:, :1].amax(dim=2)).all()
+    assert (always.id.amax(dim=(1, 2)) >= given.id.amax(dim=(1, 2))).all()
+
+
+def test_a_state_is_all_that_carries_on() -> None:
+    """Imagining 2 frames and then 3 more is imagining 5."""
+    model, frames = lively(background=True), video(2, 2)
+    whole = model.imagine(frames, 2, 5, sample=False)
+    first = model.imagine(frames, 2, 2, sample=False)
+    rest = model.imagine_from(first.state_at(-1), 3, sample=False)
+    for name in NAMES:
+        parts = torch.cat([getattr(first, name), getattr(rest, name)], dim=2)
+        torch.testing.assert_close(parts, getattr(whole, name), atol=1e-4, rtol=1e-3)
+
+
+def test_objects_have_no_order_and_empty_slots_no_effect_in_imagination() -> None:
+    model = lively()
+    scene = model.infer(video(2, 2)).state_at(-1)
+    objects, order = scene.objects, [2, 0, 1]
+    flat = torch.nn.functional.pad(objects.flat()[:, order], (0, 0, 0, 2))
+    ids = torch.nn.functional.pad(objects.id[:, order], (0, 2), value=-1)
+    more = replace(scene, objects=objects.with_flat(flat, ids))
+    many = lively(num_objects=5)
+    many.load_state_dict(model.state_dict())
+    a = model.imagine_from(scene, 3, sample=False)
+    b = many.imagine_from(more, 3, sample=False)
+    torch.testing.assert_close(a.reconstruction, b.reconstruction, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(a.xy[..., order, :], b.xy[..., :3, :], atol=1e-5, rtol=1e-4)
+
+
+def test_no_object_feels_another() -> None:
+    """One is moved; the others go on as they did."""
+    model = lively()
+    scene = model.infer(video(1, 2)).state_at(-1)
+    who = int(scene.objects.id.max())
+    slot = scene.objects.id[0].tolist().index(who)
+    others = [k for k in range(3) if k != slot]
+    a = model.imagine_from(scene, 4, sample=False)
+    b = model.imagine_from(scene.move(who, (0.9, 0.9)), 4, sample=False)
+    assert torch.equal(a.xy[..., others, :], b.xy[..., others, :])
+    assert not torch.equal(a.xy[..., slot, :], b.xy[..., slot, :])
+
+
+def test_ids_stay_and_are_small() -> None:
+    track = lively(num_objects=6).infer(video(3, 5))
+    for b in range(3):
+        seen = {i for frame in track.id[b].tolist() for i in frame if i >= 0}
+        assert seen == set(range(len(seen)))
+        for t in range(5):
+            there = [i for i in track.id[b, t].tolist() if i >= 0]
+            assert len(there) == len(set(there))
+            if t > 0:
+                old = {i: k for k, i in enumerate(track.id[b, t - 1].tolist()) if i >= 0}
+                assert all(old.get(i, k) == k for k, i in enumerate(track.id[b, t].tolist()))
+
+
+# -- the loss
+
+
+def test_the_loss_is_a_mean_over_time() -> None:
+    """With nothing found and nothing carried on, twice the frames are the same loss."""
+    model, frames = build(), video(1, 1)
+    last = model.discovery.conv_disc[-1]
+    with torch.no_grad():
+        last.weight[0], last.bias[0] = 0, -3
+    for cell in (model.features.first, model.features.second):
+        torch.nn.init.zeros_(cell.conv_x.weight)
+        torch.nn.init.zeros_(cell.conv_x.bias)
+    short, long = (loss(model, frames.expand(-1, t, -1, -1, -1)) for t in (1, 2))
+    for name in ("nll", "kl_disc_pres"):
+        torch.testing.assert_close(short.terms[name], long.terms[name], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_detached_steps_pass_no_gradient_from_frame_to_frame(
+    detached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, carried = lively(), []
+    step = model.step
+
+    def watched(objects, *rest):
+        carried.append([x.grad_fn is None for x in tensors(objects) if x.is_floating_point()])
+        return step(objects, *rest)
+
+    monkeypatch.setattr(model, "step", watched)
+    loss(model, video(1, 3), step=0 if detached else 10_000_000)
+    assert [all(each) for each in carried] == [True, detached, detached]
+
+
+def test_the_same_seed_gives_the_same_loss() -> None:
+    model, frames = lively(), video(2, 2)
+    a, b, c = (loss(model, frames, seed=s).total for s in (0, 0, 1))
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)
+
+
+def test_at_first_only_the_background_learns() -> None:
+    model = build(background=True)
+    at = replace(stage(model, 2), background_only=True)
+    noise = model.noise(2, at, generator())
+    got = model.loss(video(2, 2), noise, torch.tensor(0), at)
+    assert set(got.terms) == {"nll", "kl_context"}
+    got.total.backward()
+    learns = {n.split(".")[0] for n, p in model.named_parameters() if p.grad is not None}
+    assert learns == {"background"}
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_every_parameter_learns(background: bool) -> None:
+    torch.manual_seed(0)
+    model = Scalor(config(background=background))
+    loss(model, video(1, 3)).total.backward()
+    still = [n for n, p in model.named_parameters() if p.grad is None or not (p.grad != 0).any()]
+    assert still == []
+
+
+@pytest.mark.parametrize("changes", [{"background": True}, {}])
+def test_the_fast_path_gives_the_gradients_of_the_plain_one(changes: dict) -> None:
+    chosen = small(recipe("scalor-interaction"))
+    schedule = chosen.model.schedule
+    assert not schedule.stage(0).detached
+    if not changes:
+        schedule = replace(schedule, detached=9)
+    model = replace(chosen.model, schedule=schedule, **changes)
+    found = compare(replace(chosen, model=model), "deferred", torch.device("cpu"))
+    assert found.agrees, found
+
+
+# -- contracts
+
+
+@pytest.mark.parametrize(
+    ("background", "grid", "what", "release"),
+    [
+        (True, 4, 64, 2_833_826),
+        (True, 8, 64, 2_819_106),
+        (False, 4, 64, 1_831_543),
+        (False, 4, 8, 1_763_111),
+    ],
+)
+def test_it_has_the_releases_parameters(
+    background: bool, grid: int, what: int, release: int
+) -> None:
+    sizes, discovery = ScalorSizes(what=what), ScalorDiscovery(grid=grid)
+    model = Scalor(ScalorConfig(background=background, sizes=sizes, discovery=discovery))
+    assert sum(p.numel() for p in model.parameters()) == release
+
+
+def test_its_networks_have_the_releases_parameters() -> None:
+    model = Scalor(ScalorConfig())
+    f, prior = model.features, ("linear_prior", "rnn_prior", "head_prior")
+    parts = {
+        "image encoder": (308_832, [f.conv, f.lateral, f.join]),
+        "ConvLSTM": (596_480, [f.first, f.second]),
+        "mask encoder": (155_792, [model.discovery.conv_mask]),
+        "glimpse encoder": (227_088, [model.appearance.conv_what]),
+        "glimpse decoder": (171_028, [model.appearance.deconv_what]),
+        "tracker": (99_072, [model.propagation.rnn_post]),
+        "prior": (68_299, [getattr(model.propagation, name) for name in prior]),
+    }
+    for name, (release, nets) in parts.items():
+        assert sum(p.numel() for net in nets for p in net.parameters()) == release, name
+
+
+def test_it_is_a_world_model() -> None:
+    model = lively()
+    assert isinstance(model, WorldModel)
+    assert isinstance(model.infer(video(1, 1)).state_at(0), State)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("time", [1, 2])
+def test_any_batch_and_any_number_of_frames(batch: int, time: int) -> None:
+    model, frames = lively(), video(batch, time)
+    track = model.infer(frames)
+    assert track.reconstruction.shape == frames.shape
+    assert track.xy.shape == (batch, time, 3, 2)
+    assert len(track.states) == time
+    future = model.imagine(frames, 1, 2, futures=2)
+    assert future.reconstruction.shape == (batch, 2, 2, 3, 64, 64)
+    assert torch.isfinite(loss(model, frames).total)
+
+
+@pytest.mark.parametrize(("size", "grid", "slots"), [(64, 8, 1), (128, 8, 20), (32, 2, 3)])
+def test_any_grid_that_fits_and_any_number_of_slots(size: int, grid: int, slots: int) -> None:
+    model = lively(image_size=size, discovery=ScalorDiscovery(grid=grid), num_objects=slots)
+    frames = video(1, 2, size)
+    track = model.infer(frames)
+    assert track.reconstruction.shape == frames.shape
+    assert track.pres.shape == (1, 2, slots)
+    loss(model, frames).total.backward()
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_pictures_are_drawn_only_if_asked_for() -> None:
+    for background in (False, True):
+        model, frames = lively(background=background), video(1, 2)
+        drawn = model.imagine(frames, 2, 2, generator=generator(1))
+        plain = model.imagine(frames, 2, 2, generator=generator(1), render=False)
+        assert plain.reconstruction is None
+        assert plain.background is None
+        assert torch.equal(plain.xy, drawn.xy)
+        assert model.infer(frames, render=False).reconstruction is None
+
+
+def test_futures_differ_where_they_are_sampled_and_only_there() -> None:
+    model, frames = lively(), video(2, 2)
+    sampled = model.imagine(frames, 2, 3, futures=3)
+    assert (sampled.xy[:, 0] - sampled.xy[:, 1]).abs().max() > 1e-3
+    mean = model.imagine(frames, 2, 3, futures=3, sample=False)
+    torch.testing.assert_close(mean.xy[:, 0], mean.xy[:, 2], atol=1e-6, rtol=1e-5)
+
+
+def test_a_state_can_be_edited() -> None:
+    model = lively(num_objects=6)
+    scene = model.infer(video(1, 2)).state_at(-1)
+    there = [i for i in scene.objects.id[0].tolist() if i >= 0][:2]
+    edited = scene.move(there[0], (0.3, -0.2)).change(there[0], hw=(0.2, 0.3), depth=5.0)
+    edited = edited.change(there[1], look_of=there[0])
+    slot, other = (edited.objects.id[0].tolist().index(i) for i in there)
+    o = edited.objects.o
+    assert [*o.xy[0, slot].tolist(), *o.hw[0, slot].tolist()] == pytest.approx(
+        [0.3, -0.2, 0.2, 0.3]
+    )
+    assert torch.equal(o.what[0, slot], o.what[0, other])
+    gone = edited.remove(there[1])
+    assert there[1] not in gone.objects.id[0].tolist()
+    future = model.imagine_from(gone, 2, futures=2)
+    assert (future.pres[..., other] == 0).all()
+    new = gone.add(there[0], (-0.5, 0.5))
+    assert int(new.objects.id.max()) == int(scene.objects.born[0])
+    assert model.imagine_from(new, 2).id.amax() == new.objects.id.max()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"discovery": ScalorDiscovery(grid=5)}, "a grid of 5 does not fit images of 64"),
+        ({"num_objects": 0}, "at least 1 slot"),
+        ({"boxes": BoxConfig(size=0.1)}, "a box may have no size"),
+        (
+            {"image_size": 128, "discovery": ScalorDiscovery(grid=8), "background": True},
+            "background has 64 × 64 pixels",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Scalor(config(**changes))
+
+
+def test_a_video_it_cannot_take_is_refused() -> None:
+    with pytest.raises(UserError, match=r"takes videos of shape \(batch, time, 3, 64, 64\)"):
+        build().infer(video(1, 1, 32))
+
+
+# -- recipes, files and commands
+
+TABLE = {
+    "scalor-interaction": (10, 4, 0.25, 0.125, 20, 10),
+    "scalor-occlusion": (10, 4, 0.25, 0.125, 20, 10),
+    "scalor-two-layer": (10, 4, 0.25, 0.125, 20, 10),
+    "scalor-two-layer-dense": (24, 8, 0.156, 0.078, 20, 10),
+    "scalor-single-ball": (3, 4, 0.25, 0.125, 9, 5),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_recipe_has_its_settings(name: str) -> None:
+    chosen = recipe(name)
+    model, schedule = chosen.model, chosen.model.schedule
+    assert isinstance(model, ScalorConfig)
+    slots, grid, size, size_range, longest, given = TABLE[name]
+    assert (model.num_objects, model.discovery.grid) == (slots, grid)
+    assert (model.boxes.size, model.boxes.size_range) == (size, size_range)
+    assert (model.boxes.ratio, model.boxes.step) == (1, 0.2)
+    assert (schedule.stage(10**9).length, chosen.data.given) == (longest, given)
+    assert f"scalor-{chosen.data.world}" == name
+    assert max(schedule.lengths[-1][0], schedule.detached, schedule.tau_steps) < chosen.train.steps
+    assert float(schedule.pres_prior.at(torch.tensor(10**9))) == pytest.approx(1e-4, rel=1e-3)
+    assert from_dict(Recipe, to_dict(chosen)) == chosen
+
+
+def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
+    chosen = recipe("scalor-single-ball")
+    chosen = replace(chosen, model=replace(chosen.model, sizes=SIZES))
+    torch.manual_seed(0)
+    model, path = gswm.build(chosen), tmp_path / "w.safetensors"
+    save(path, model, chosen)
+    again = load(path)
+    assert isinstance(again, Scalor)
+    assert again.cfg == chosen.model
+    same = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in same)
+
+
+def test_the_recipe_says_whose_settings_a_command_takes() -> None:
+    ours = Train.from_args(
+        ["scalor-interaction", "--train.steps", "10", "--model.boxes.size", "0.3"]
+    )
+    assert isinstance(ours.recipe.model, ScalorConfig)
+    assert (ours.recipe.train.steps, ours.recipe.model.boxes.size) == (10, 0.3)
+    theirs = Train.from_args(["two-layer", "--model.discovery.rejection", "0.7"])
+    assert isinstance(theirs.recipe.model, GSWMConfig)
+    assert theirs.recipe.model.discovery.rejection == 0.7
+    with pytest.raises(UserError, match="boxes"):
+        Train.from_args(["two-layer", "--model.boxes.size", "0.3"])
+
+
+def test_it_trains_and_is_evaluated_from_the_command_line(tmp_path: Path) -> None:
+    from gswm.cli import main
+
+    out = str(tmp_path / "run")
+    cheap = [f"--model.sizes.{n}={v}" for n, v in to_dict(SIZES).items()]
+    cheap += ["--train.steps=2", "--train.batch=1", "--train.validation-episodes=1"]
+    cheap += ["--data.episodes=2", "--model.schedule.lengths", "0", "2", "1", "3"]
+    assert main(["train", "scalor-single-ball", *cheap, "--out", out, "--device", "cpu"]) == 0
+    assert main(["train", "--resume", out, "--device", "cpu"]) == 0
+    assert main(["eval", out, "--episodes", "2", "--device", "cpu"]) == 0

@@ -75,6 +75,8 @@ class Track:
     """After each frame; videos and futures share the first axis."""
     past: "Track | None" = None
     """The given frames from which this was imagined."""
+    reward: Float[Tensor, "*batch time"] | None = None
+    """What is earned on the way to each frame, where the model was trained to tell."""
 
     def state_at(self, frame: int) -> Any:
         """Everything that carries on after `frame`: edit it, and imagine from it."""

@@ -6,6 +6,7 @@ same step on every path through the code, and nothing here breaks a compiled gra
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +44,7 @@ class Gaussian:
         return 0.5 * (ratio**2 + shift**2 - 1) - ratio.log()
 
     def log_density(self, at: Values) -> Values:
-        """log N(at; mean, std²)."""
+        """The logarithm of the density."""
         return -0.5 * ((at - self.mean) / self.std) ** 2 - self.std.log() - HALF_LOG_2_PI
 
     def times(self, other: "Gaussian") -> "Gaussian":
@@ -51,6 +52,16 @@ class Gaussian:
         ours, theirs = self.std.square(), other.std.square()
         mean = (theirs * self.mean + ours * other.mean) / (ours + theirs)
         return Gaussian(mean, self.std * other.std / (ours + theirs).sqrt())
+
+    def part(self, which: slice) -> "Gaussian":
+        """Of some of the last axis's elements."""
+        return Gaussian(self.mean[..., which], self.std[..., which])
+
+    @staticmethod
+    def joined(parts: "Sequence[Gaussian]") -> "Gaussian":
+        """Side by side, along the last axis."""
+        means, stds = [part.mean for part in parts], [part.std for part in parts]
+        return Gaussian(torch.cat(means, dim=-1), torch.cat(stds, dim=-1))
 
 
 @dataclass(frozen=True)

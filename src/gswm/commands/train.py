@@ -20,7 +20,7 @@ from gswm.train.signals import Stopped
 class Train:
     """Settings of `gswm train`: the recipe's, any of which can be set, and the run's."""
 
-    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    recipe: Annotated[Recipe, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands]
     loop: Annotated[LoopConfig, tyro.conf.arg(name="")] = field(default_factory=LoopConfig)
     out: Path | None = None
     """The run's folder; runs/RECIPE-SEED if it is not given."""

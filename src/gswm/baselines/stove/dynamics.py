@@ -30,6 +30,8 @@ Bodies = Float[Tensor, "batch object s"]
 """(x, y, v_x, v_y, latents)."""
 Hues = Float[Tensor, "batch object 3"]
 Actions = Float[Tensor, "batch action"]
+Logits = Float[Tensor, " *batch"]
+"""Of a reward of 0, and not of -1."""
 POSITION, MOTION, SIZE = 2, 4, 2
 ACTION = 4
 """Features of an action, for each object."""
@@ -60,16 +62,6 @@ class DynamicsConfig:
 
 
 @dataclass(frozen=True)
-class Transition:
-    """Where the dynamics bring the objects."""
-
-    s: Gaussian
-    """Its std is the posterior's."""
-    reward: Float[Tensor, " batch"] | None
-    """The logit of a reward of 0, and not of -1."""
-
-
-@dataclass(frozen=True)
 class Evidence:
     """What the objective needs to know of a frame."""
 
@@ -77,7 +69,7 @@ class Evidence:
     """Of (s_x, q, s)."""
     p: Float[Tensor, "*batch object s"]
     """The mean of the prior of s."""
-    reward: Float[Tensor, "*batch"] | None
+    reward: Logits | None
 
 
 class Dynamics(nn.Module):
@@ -104,8 +96,8 @@ class Dynamics(nn.Module):
 
     def forward(
         self, s: Bodies, pres: Scalars, hue: Hues | None, action: Actions | None
-    ) -> Transition:
-        """One frame on; who is absent is not felt by others."""
+    ) -> tuple[Gaussian, Logits | None]:
+        """One frame on, and the reward for it; who is absent is not felt by others."""
         cfg, xy = self.cfg, s[..., :POSITION]
         known = [s, *([hue] if cfg.hue and hue is not None else [])]
         if cfg.actions and action is not None:
@@ -125,7 +117,7 @@ class Dynamics(nn.Module):
         reward = None
         if cfg.rewards:
             reward = self.reward_all((self.reward_each(dyn) * pres).sum(dim=1))[:, 0]
-        return Transition(Gaussian(mean, std), reward)
+        return Gaussian(mean, std), reward
 
     def interact(
         self, e: Float[Tensor, "batch object e"], pres: Scalars
@@ -151,26 +143,7 @@ class Dynamics(nn.Module):
         action: Actions | None,
     ) -> tuple[Float[Tensor, "batch object z"], Evidence]:
         """z_t = (s_x, q, s_t), from s_{t-1} and what the encoder sees of (s_x, q, x, v)."""
-        moved = self(s, torch.ones_like(s[..., :1]), hue, action)
-        both = motion(moved.s).times(tail(seen, SIZE))
-        parts = [head(seen, SIZE), both, tail(moved.s, MOTION)]
-        q = Gaussian(
-            torch.cat([part.mean for part in parts], dim=-1),
-            torch.cat([part.std for part in parts], dim=-1),
-        )
-        return q.draw(noise), Evidence(q, moved.s.mean, moved.reward)
-
-
-def head(p: Gaussian, number: int) -> Gaussian:
-    """Of the first numbers of each object."""
-    return Gaussian(p.mean[..., :number], p.std[..., :number])
-
-
-def tail(p: Gaussian, number: int) -> Gaussian:
-    """Of all but these."""
-    return Gaussian(p.mean[..., number:], p.std[..., number:])
-
-
-def motion(p: Gaussian) -> Gaussian:
-    """Of position and velocity."""
-    return head(p, MOTION)
+        moved, reward = self(s, torch.ones_like(s[..., :1]), hue, action)
+        both = moved.part(slice(MOTION)).times(seen.part(slice(SIZE, None)))
+        q = Gaussian.joined([seen.part(slice(SIZE)), both, moved.part(slice(MOTION, None))])
+        return q.draw(noise), Evidence(q, moved.mean, reward)

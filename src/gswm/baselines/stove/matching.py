@@ -74,10 +74,7 @@ def with_velocities(where: Gaussian) -> Gaussian:
 
     The means are differences, so the variances add up.
     """
-    mean, std = where.mean[..., 2:], where.std[..., 2:]
-    moved = torch.cat([torch.zeros_like(mean[:, :1]), mean[:, 1:] - mean[:, :-1]], dim=1)
-    both = (std[:, 1:].square() + std[:, :-1].square()).sqrt()
-    unsure = torch.cat([std[:, :1], both], dim=1)
-    return Gaussian(
-        torch.cat([where.mean, moved], dim=-1), torch.cat([where.std, unsure], dim=-1)
-    )
+    xy = where.part(slice(2, None))
+    moved = torch.cat([torch.zeros_like(xy.mean[:, :1]), xy.mean.diff(dim=1)], dim=1)
+    both = (xy.std[:, 1:].square() + xy.std[:, :-1].square()).sqrt()
+    return Gaussian.joined([where, Gaussian(moved, torch.cat([xy.std[:, :1], both], dim=1))])

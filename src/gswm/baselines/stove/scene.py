@@ -29,16 +29,14 @@ class StoveScene(Scene):
         o = replace(self.objects.o, xy=s[..., :POSITION])
         return replace(self, objects=replace(self.objects, o=o, z_state=s[..., POSITION:]))
 
-    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "StoveScene":
+    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> Scene:
         """One more object, like another but at `xy`; its id is a new one."""
         objects = self.objects
-        room = torch.zeros_like(objects.flat()[:, :1])
-        flat = torch.cat([objects.flat(), room], dim=1)
+        if not (objects.o.pres > 0.5).all(dim=1).any():
+            return super().add(copy_of, xy, of)
+        flat = torch.cat([objects.flat(), torch.zeros_like(objects.flat()[:, :1])], dim=1)
         ids = torch.cat([objects.id, torch.full_like(objects.id[:, :1], NOBODY)], dim=1)
-        grown = replace(self, objects=objects.with_flat(flat, ids))
-        full = (objects.o.pres > 0.5).all()
-        added = Scene.add(grown if full else self, copy_of, xy, of)
-        return StoveScene(added.objects, added.context, added.seen)
+        return replace(self, objects=objects.with_flat(flat, ids)).add(copy_of, xy, of)
 
     def change(
         self,
@@ -49,20 +47,18 @@ class StoveScene(Scene):
         look_of: int | None = None,
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
-    ) -> "StoveScene":
+    ) -> Scene:
         """The object with another size, hue or velocity; the latter in units of `xy` a frame."""
         if depth is not None:
             raise UserError("this model has no depth: an earlier slot covers a later one")
-        changed = Scene.change(self, id, hw=hw, look_of=look_of, of=of)
-        objects = changed.objects
-        if velocity is not None:
-            new = torch.tensor(velocity, device=objects.z_state.device)
-            if not torch.isfinite(new).all():
-                raise UserError(f"velocity must be finite numbers, not {velocity}")
-            speed, latents = objects.z_state.tensor_split([MOTION - POSITION], dim=-1)
-            speed = torch.where(self.where(id, of)[..., None], new, speed)
-            objects = replace(objects, z_state=torch.cat([speed, latents], dim=-1))
-        return StoveScene(objects, changed.context, changed.seen)
+        changed = super().change(id, hw=hw, look_of=look_of, of=of)
+        if velocity is None:
+            return changed
+        z_state = changed.objects.z_state.clone()
+        z_state[..., : MOTION - POSITION][self.where(id, of)] = z_state.new_tensor(velocity)
+        if not torch.isfinite(z_state).all():
+            raise UserError(f"velocity must be finite numbers, not {velocity}")
+        return replace(changed, objects=replace(changed.objects, z_state=z_state))
 
 
 def as_scene(

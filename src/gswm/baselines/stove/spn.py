@@ -1,7 +1,7 @@
 """Random sum-product networks (Peharz et al. 2019): densities from which pixels can be left out.
 
 The variables are split at random into 2^depth regions, `repetitions` times over. A region has
-`num_leaves` Gaussian leaves, each a product over its variables, and regions are joined in pairs
+`leaves` Gaussians, each a product over its variables, and regions are joined in pairs
 up to the root:
 
     leaf_g = Σ_d s_d log N(x_d; mean_dg, variance_dg)      s_d: how far variable d counts
@@ -16,6 +16,7 @@ large and cancel, so this one product is of doubles; a GPU's fast floats would n
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from einops import einsum
@@ -25,33 +26,37 @@ from torch import Tensor, nn
 Nodes = Float[Tensor, "batch repetition region node"]
 
 
+@dataclass(frozen=True)
+class SPNConfig:
+    """Settings of a sum-product network."""
+
+    depth: int
+    repetitions: int
+    leaves: int
+    """Gaussians of a region of variables."""
+    sums: int
+    """Of a region that is joined from two."""
+    variance: tuple[float, float]
+    """Bounds of a Gaussian's."""
+
+
 class RandomSPN(nn.Module):
     """A density of vectors."""
 
-    def __init__(
-        self,
-        num_variables: int,
-        *,
-        depth: int,
-        repetitions: int,
-        num_leaves: int,
-        num_sums: int,
-        variance: tuple[float, float],
-    ) -> None:
+    def __init__(self, cfg: SPNConfig, num_variables: int) -> None:
         super().__init__()
-        self.num_regions = 2**depth
-        self.variance = variance
-        order = torch.stack([torch.randperm(num_variables) for _ in range(repetitions)], dim=-1)
+        self.cfg, self.num_regions, times = cfg, 2**cfg.depth, cfg.repetitions
+        order = torch.stack([torch.randperm(num_variables) for _ in range(times)], dim=-1)
         self.region: Tensor
         self.register_buffer("region", order * self.num_regions // num_variables)
-        self.mean = truncated_normal(num_variables, repetitions, num_leaves)
-        self.rho = truncated_normal(num_variables, repetitions, num_leaves)
-        self.inner, width = nn.ParameterList(), num_leaves
-        for level in range(1, depth):
+        self.mean = truncated_normal(num_variables, times, cfg.leaves)
+        self.rho = truncated_normal(num_variables, times, cfg.leaves)
+        self.inner, width = nn.ParameterList(), cfg.leaves
+        for level in range(1, cfg.depth):
             pairs = self.num_regions >> level
-            self.inner.append(truncated_normal(repetitions, pairs, width, width, num_sums))
-            width = num_sums
-        self.root = truncated_normal(repetitions, width, width)
+            self.inner.append(truncated_normal(times, pairs, width, width, cfg.sums))
+            width = cfg.sums
+        self.root = truncated_normal(times, width, width)
 
     def forward(
         self, x: Float[Tensor, "batch variable"], counts: Float[Tensor, "batch variable"]
@@ -68,7 +73,7 @@ class RandomSPN(nn.Module):
         self, x: Float[Tensor, "batch variable"], counts: Float[Tensor, "batch variable"]
     ) -> Nodes:
         """Every Gaussian of every region."""
-        low, high = self.variance
+        low, high = self.cfg.variance
         variance = low + (high - low) * self.rho.sigmoid()
         constant = -0.5 * (self.mean.square() / variance + (2 * math.pi * variance).log())
         coefficients = torch.stack([-0.5 / variance, self.mean / variance, constant])

@@ -8,7 +8,7 @@ from tiny import config, loss, video
 import gswm
 from gswm.errors import UserError
 from gswm.model.gswm import GSWM
-from gswm.recipes import RECIPES, recipe
+from gswm.recipes import recipe
 
 BALLS = {
     "grid": 4, "slots": 10, "what": 64, "hw_mean": -1.5, "proposal": (0.0, 0.2), "hw": 0.1,
@@ -39,7 +39,7 @@ TABLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", TABLE)
 def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     r = recipe(name)
     m, end = r.model, torch.tensor(10**9)
@@ -67,7 +67,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert (r.train.batch, r.train.clip) == (16, 1.0)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", TABLE)
 def test_training_ends_in_the_last_stage_and_after_all_annealing(name: str) -> None:
     r = recipe(name)
     schedule = r.model.schedule
@@ -85,7 +85,7 @@ def test_the_maze_begins_with_its_background_alone() -> None:
     assert float(schedule.likelihood_std.at(torch.tensor(0))) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", TABLE)
 def test_every_parameter_learns_in_every_recipe(name: str) -> None:
     """In one step of three frames."""
     model = build_tiny(config(name))

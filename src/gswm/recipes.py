@@ -51,7 +51,8 @@ class DataConfig:
 ModelConfig = GSWMConfig | StoveConfig
 """The settings of any model. Each has `image_size`, `num_objects` and a `schedule` with `lengths`
 and `background_only`; no two have the same names, by which a file's are told apart."""
-MODELS: dict[type, type[Any]] = {GSWMConfig: GSWM, StoveConfig: Stove}
+Model = GSWM | Stove
+MODELS: dict[type, Callable[[Any], Model]] = {GSWMConfig: GSWM, StoveConfig: Stove}
 """The model that belongs to settings."""
 
 
@@ -195,9 +196,10 @@ def stove(world: str, **settings: Any) -> Recipe:
 
 def ablation(recipe: Recipe, name: str, **settings: object) -> Recipe:
     """A recipe with other settings of V-Prop."""
-    assert isinstance(recipe.model, GSWMConfig)
-    propagation = replace(recipe.model.propagation, **settings)
-    return replace(recipe, name=name, model=replace(recipe.model, propagation=propagation))
+    model = recipe.model
+    assert isinstance(model, GSWMConfig)
+    propagation = replace(model.propagation, **settings)
+    return replace(recipe, name=name, model=replace(model, propagation=propagation))
 
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
@@ -206,7 +208,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         *(interaction, occlusion, two_layer, two_layer_dense, single_ball, single_ball_d),
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d),
         *(stove_interaction, stove_occlusion, stove_two_layer, stove_two_layer_dense),
-        *(stove_single_ball,),
+        stove_single_ball,
     )
 }
 
@@ -218,7 +220,7 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]()
 
 
-def build(what: str | Recipe) -> Any:
+def build(what: str | Recipe) -> Model:
     """A recipe's model, untrained."""
     cfg = (recipe(what) if isinstance(what, str) else what).model
     return MODELS[type(cfg)](cfg)

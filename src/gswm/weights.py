@@ -11,8 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from gswm.errors import UserError
 from gswm.files import write_whole
-from gswm.model.gswm import GSWM
-from gswm.recipes import Recipe, build
+from gswm.recipes import Model, Recipe, build
 from gswm.settings import from_dict, to_dict
 
 FORMAT = "gswm-weights-1"
@@ -23,7 +22,7 @@ SHIPPED = next((p for p in (HERE / "shipped", HERE.parents[1] / "weights") if p.
 
 def save(
     path: str | Path,
-    model: GSWM,
+    model: Model,
     recipe: Recipe,
     *,
     half: bool = False,
@@ -54,7 +53,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     return {"recipe": recipe, "about": json.loads(header["about"])}
 
 
-def load(name: str | Path, device: str | torch.device = "cpu") -> GSWM:
+def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     path = find(name)
     recipe = read_header(path)["recipe"]

@@ -20,7 +20,7 @@ from gswm.train.signals import Stopped
 class Train:
     """Settings of `gswm train`: the recipe's, any of which can be set, and the run's."""
 
-    recipe: Annotated[Recipe, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands]
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
     loop: Annotated[LoopConfig, tyro.conf.arg(name="")] = field(default_factory=LoopConfig)
     out: Path | None = None
     """The run's folder; runs/RECIPE-SEED if it is not given."""
@@ -50,7 +50,9 @@ class Train:
         else:
             chosen, rest = recipe(args[0]), args[1:]
         default = Train(chosen, out=out)
-        parsed = tyro_cli(Train, rest, default=default, prog=f"gswm train {args[0]}")
+        # The recipe says which model it is: its settings are no subcommand.
+        settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
+        parsed = tyro_cli(Train, rest, prog=f"gswm train {args[0]}", **settings)
         if out is not None and parsed.out != out:
             raise UserError(f"--resume goes on in {out}: leave --out off")
         return parsed

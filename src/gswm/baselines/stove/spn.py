@@ -97,7 +97,9 @@ class RandomSPN(nn.Module):
         return self.mean[:, repetition].gather(1, leaf[:, None])[:, 0]
 
 
-def join(nodes: Nodes, weight: Float[Tensor, "repetition pair a b s"]) -> Nodes:
+def join(
+    nodes: Nodes, weight: Float[Tensor, "repetition pair node node sum"]
+) -> Float[Tensor, "batch repetition pair sum"]:
     """Sums over the products of each two neighboring regions, in log space."""
     f, g = nodes.unflatten(2, (-1, 2)).unbind(dim=3)
     most_f, most_g = (side.detach().amax(dim=-1, keepdim=True) for side in (f, g))

@@ -35,9 +35,9 @@ from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float
 
 Images = Float[Tensor, "batch time channel height width"]
 Hues = Float[Tensor, "batch time object 3"]
-Actions = Float[Tensor, "batch time action"]
-Plans = Actions | Float[Tensor, "batch future time action"]
-Rewards = Float[Tensor, "batch time"]
+Actions = Float[Tensor, "batch moment action"]
+Plans = Actions | Float[Tensor, "batch future moment action"]
+Rewards = Float[Tensor, "batch moment"]
 CHUNK = 256
 """How many frames are drawn at once."""
 
@@ -147,7 +147,7 @@ class Stove(Imagines, nn.Module):
 
     def filter(
         self, where: Gaussian, hue: Hues, noise: StoveNoise, actions: Actions | None
-    ) -> tuple[Float[Tensor, "batch time object z"], list[Evidence]]:
+    ) -> tuple[Float[Tensor, "batch rest object z"], list[Evidence]]:
         """The z of all frames but the first, and what the objective needs to know of them."""
         latents = self.cfg.dynamics.prior_std * noise.latents
         z = torch.cat([where.mean[:, 1], latents], dim=-1)
@@ -269,6 +269,6 @@ class Stove(Imagines, nn.Module):
         return self.images.spn_object.mean.device
 
 
-def per_video(log_density: Float[Tensor, "batch time object n"]) -> Float[Tensor, " batch"]:
+def per_video(log_density: Float[Tensor, "batch rest object n"]) -> Float[Tensor, " batch"]:
     """Summed over objects, mean over frames."""
     return log_density.sum(dim=(2, 3)).mean(dim=1)

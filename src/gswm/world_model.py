@@ -249,14 +249,20 @@ class Imagines:
         sample: bool = True,
         generator: torch.Generator | None = None,
         render: bool = True,
+        actions: Float[Tensor, "batch moment action"] | None = None,
     ) -> Track:
         """How each video goes on (App. D): no discovery after the first frame, nobody leaves.
 
         The given frames are inferred once, by means; `sample` is about what comes after them.
+        A model that takes actions is given those of all frames: `actions[:, t]` is done in frame
+        t, and decides on frame t + 1.
         """
         video = check_video(video, self.image_size)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        past = self.infer(video[:, :given], discover="first", render=render)
-        how = {"futures": futures, "sample": sample, "generator": generator, "render": render}
+        how: dict[str, Any] = {"render": render}
+        how |= {} if actions is None else {"actions": actions}
+        past = self.infer(video[:, :given], discover="first", **how)
+        how |= {} if actions is None else {"actions": actions[:, given - 1 :]}
+        how |= {"futures": futures, "sample": sample, "generator": generator}
         return replace(self.imagine_from(past.state_at(-1), steps, **how), past=past)

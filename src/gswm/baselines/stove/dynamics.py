@@ -130,8 +130,8 @@ class Dynamics(nn.Module):
         pair = torch.cat([e_i, e_j, apart], dim=-1)
         r = F.leaky_relu(self.rel_2(F.leaky_relu(self.rel_1(pair))))
         a = self.att_3(F.leaky_relu(self.att_2(F.leaky_relu(self.att_1(pair)))))
-        others = 1 - torch.eye(num, device=e.device)[..., None]
-        felt = a.exp() * others * pres[:, None]
+        oneself = torch.eye(num, dtype=torch.bool, device=e.device)[..., None]
+        felt = a.masked_fill(oneself, -torch.inf).exp() * pres[:, None]
         return alone + (felt * (self.rel_3(r) + r)).sum(dim=2)
 
     def infer(

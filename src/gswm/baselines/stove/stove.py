@@ -13,7 +13,6 @@ Where there are actions, `actions[:, t]` is done in frame t, and decides on fram
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -183,18 +182,6 @@ class Stove(Imagines, nn.Module):
         if video.shape[1] > 1:
             states += self.filter(where, hue, none, actions)[0].unbind(dim=1)
         return self.as_track([as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=render)
-
-    def imagine(
-        self, video: AnyVideo, given: int, steps: int, *, actions: Actions | None = None, **how: Any
-    ) -> Track:
-        """How each video goes on; with actions in given and imagined frames if it takes them."""
-        if actions is None:
-            return super().imagine(video, given, steps, **how)
-        if not 1 <= given <= video.shape[1]:
-            raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        past = self.infer(video[:, :given], render=how.get("render", True), actions=actions)
-        how["actions"] = actions[:, given - 1 :]
-        return replace(self.imagine_from(past.state_at(-1), steps, **how), past=past)
 
     @torch.no_grad()
     def imagine_from(

@@ -84,6 +84,14 @@ class Stove(Imagines, nn.Module):
         """The methods that are called frame by frame, each a function of its arguments alone."""
         return [(self.dynamics, "infer")]
 
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """The methods that are called once, and take most of the time outside the recurrence."""
+        return [(self.images, "forward")]
+
+    def halves(self) -> list[nn.Module]:
+        """The convolutions to which half precision does no harm: there are none."""
+        return []
+
     def loss(
         self,
         video: AnyVideo,

@@ -127,7 +127,8 @@ class Loss:
     terms: dict[str, Float[Tensor, ""]]
     """They add up to the total."""
     metrics: dict[str, Float[Tensor, ""]]
-    """What is worth watching beside: `objects` per frame, and what the model adds."""
+    """What is worth watching beside: `objects` per frame, if the model finds out how many there
+    are, and what it adds."""
 
     @staticmethod
     def of(terms: dict[str, Float[Tensor, " batch"]], metrics: dict[str, Tensor]) -> "Loss":

@@ -112,7 +112,7 @@ class Stove(Imagines, nn.Module):
         if stage.background_only:
             log_p = self.images.log_background(images.flatten(0, 1), None)
             means = log_p.unflatten(0, images.shape[:2]).mean(dim=1)
-            return Loss.of({"background": -means}, {"objects": torch.zeros_like(means[0])})
+            return Loss.of({"background": -means}, {})
 
         where, hue = self.see(video, images)
         z, evidence = self.filter(where, hue, noise, actions)
@@ -129,8 +129,8 @@ class Stove(Imagines, nn.Module):
             chance = rewards[:, 2 : stage.length] + 1
             wrong = F.binary_cross_entropy_with_logits(found.reward, chance, reduction="none")
             terms["reward"] = cfg.schedule.reward_weight.at(step) * wrong.mean(dim=1)
-        seen = (1 - likelihood.hidden).sum(dim=-1).mean()
-        metrics = {"objects": seen, "width": size[..., 0].mean(), "std": found.q.std.mean()}
+        hidden, width = likelihood.hidden.mean(), size[..., 0].mean()
+        metrics = {"hidden": hidden, "width": width, "std": found.q.std.mean()}
         return Loss.of(terms, {name: value.detach() for name, value in metrics.items()})
 
     def look(self, video: Video) -> Images:

@@ -1,6 +1,7 @@
 """Curriculum and annealing (§3.4.2, B.1), as functions of the step and of nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -48,3 +49,9 @@ class Schedule:
         """The stage of `step`."""
         length = [length for start, length in self.lengths if start <= step][-1]
         return Stage(length, step < self.background_only)
+
+
+def only(schedule: Any, length: int) -> Any:
+    """Any model's schedule, at one T, without what is special about the first steps."""
+    first = {f.name: 0 for f in fields(schedule) if f.name in ("background_only", "detached")}
+    return replace(schedule, lengths=((0, length),), **first)

@@ -19,7 +19,7 @@ from gswm.data.resident import Resident
 from gswm.data.windows import Windows
 from gswm.errors import UserError
 from gswm.recipes import Recipe, build, recipe
-from gswm.schedule import Schedule
+from gswm.schedule import only
 from gswm.train.distributed import Processes
 from gswm.train.fast import fast_path, plain
 from gswm.train.step import WARM_UP, Trainee
@@ -134,9 +134,7 @@ def cases(
 
 def adapted(chosen: Recipe, case: Case) -> Recipe:
     """The recipe, at one T from the first step on."""
-    schedule: Schedule = replace(
-        chosen.model.schedule, lengths=((0, case.length),), background_only=0
-    )
+    schedule = only(chosen.model.schedule, case.length)
     model = replace(chosen.model, num_objects=case.objects, schedule=schedule)
     return replace(chosen, model=model, train=replace(chosen.train, batch=case.batch))
 

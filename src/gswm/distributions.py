@@ -17,6 +17,7 @@ from torch import Tensor
 Values = Float[Tensor, "*shape"]
 
 SMALLEST_STD = 1e-4
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,20 @@ class Gaussian:
         ratio = self.std / p.std
         shift = (self.mean - p.mean) / p.std
         return 0.5 * (ratio**2 + shift**2 - 1) - ratio.log()
+
+    def log_density(self, at: Values) -> Values:
+        """The logarithm of the density."""
+        return -0.5 * ((at - self.mean) / self.std) ** 2 - self.std.log() - HALF_LOG_2_PI
+
+    def times(self, other: "Gaussian") -> "Gaussian":
+        """The density that the product of the two is proportional to."""
+        ours, theirs = self.std.square(), other.std.square()
+        mean = (theirs * self.mean + ours * other.mean) / (ours + theirs)
+        return Gaussian(mean, self.std * other.std / (ours + theirs).sqrt())
+
+    def part(self, which: slice) -> "Gaussian":
+        """Of some of the last axis's elements."""
+        return Gaussian(self.mean[..., which], self.std[..., which])
 
     @staticmethod
     def joined(parts: "Sequence[Gaussian]") -> "Gaussian":

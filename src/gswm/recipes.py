@@ -11,6 +11,9 @@ from gswm.baselines.scalor.discovery import ScalorDiscovery
 from gswm.baselines.scalor.objects import BoxConfig
 from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
 from gswm.baselines.scalor.schedule import ScalorSchedule
+from gswm.baselines.stove.config import StoveConfig, StoveSchedule
+from gswm.baselines.stove.stove import Stove
+from gswm.baselines.stove.supair import EncoderConfig
 from gswm.errors import UserError
 from gswm.model.discovery import DiscoveryConfig
 from gswm.model.gswm import GSWM, GSWMConfig
@@ -49,11 +52,15 @@ class DataConfig:
     """Frames given when validating."""
 
 
-ModelConfig = GSWMConfig | ScalorConfig
+ModelConfig = GSWMConfig | ScalorConfig | StoveConfig
 """The settings of any model. Each has `image_size`, `num_objects` and a `schedule` with `lengths`
 and `background_only`; no two have the same names, by which a file's are told apart."""
-Model = GSWM | Scalor
-MODELS: dict[type, Callable[[Any], Model]] = {GSWMConfig: GSWM, ScalorConfig: Scalor}
+Model = GSWM | Scalor | Stove
+MODELS: dict[type, Callable[[Any], Model]] = {
+    GSWMConfig: GSWM,
+    ScalorConfig: Scalor,
+    StoveConfig: Stove,
+}
 """The model that belongs to settings."""
 
 
@@ -161,6 +168,40 @@ def obj3d() -> Recipe:
     return Recipe("obj3d", data, model, TrainConfig(steps=100_000, lr=1e-4))
 
 
+def stove_interaction() -> Recipe:
+    """STOVE on 3 balls that bounce off each other."""
+    return stove("interaction")
+
+
+def stove_occlusion() -> Recipe:
+    """STOVE on 3 balls that pass over each other."""
+    return stove("occlusion")
+
+
+def stove_two_layer() -> Recipe:
+    """STOVE on 3 red balls over 3 blue ones, where it fails."""
+    return stove("two-layer", num_objects=6)
+
+
+def stove_two_layer_dense() -> Recipe:
+    """STOVE on 8 small balls in each of two layers, where it fails."""
+    encoder = EncoderConfig(width=(0.1, 0.3))
+    return stove("two-layer-dense", num_objects=16, encoder=encoder)
+
+
+def stove_single_ball() -> Recipe:
+    """STOVE on a ball that goes left or right: it has one mode."""
+    one = stove("single-ball", num_objects=1, schedule=StoveSchedule(lengths=((0, 9),)))
+    train = replace(one.train, steps=15_000)
+    return replace(one, data=replace(one.data, given=5), train=train)
+
+
+def stove(world: str, **settings: Any) -> Recipe:
+    """STOVE's settings, for a world."""
+    train = TrainConfig(steps=60_000, batch=128, lr=2e-3)
+    return Recipe(f"stove-{world}", DataConfig(world), StoveConfig(**settings), train)
+
+
 def ablation(recipe: Recipe, name: str, **settings: object) -> Recipe:
     """A recipe with other settings of V-Prop."""
     model = recipe.model
@@ -211,6 +252,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d),
         *(scalor_interaction, scalor_occlusion, scalor_two_layer, scalor_two_layer_dense),
         scalor_single_ball,
+        *(stove_interaction, stove_occlusion, stove_two_layer, stove_two_layer_dense),
+        stove_single_ball,
     )
 }
 

@@ -6,7 +6,7 @@ number `of` alone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,6 +19,7 @@ from gswm.shapes import Video
 from gswm.world_model import Track
 
 Slots = Bool[Tensor, "batch object"]
+AnyScene = TypeVar("AnyScene", bound="Scene")
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,6 @@ def as_track(
     )
 
 
-def repeat(scene: Scene, times: int) -> Scene:
+def repeat(scene: AnyScene, times: int) -> AnyScene:
     """Each video so many times, one after the other."""
     return map_tensors(lambda x: x.repeat_interleave(times, dim=0), scene)

@@ -78,11 +78,13 @@ def selftest(
 
 def small(chosen: Recipe) -> Recipe:
     """The recipe, at sizes at which it takes no time."""
-    schedule = only(chosen.model.schedule, LENGTH)
-    names = {f.name for f in fields(chosen.model.sizes)}
-    sizes = replace(chosen.model.sizes, **{n: v for n, v in SIZES.items() if n in names})
-    model = replace(chosen.model, sizes=sizes, num_objects=OBJECTS, schedule=schedule)
-    return replace(chosen, model=model)
+    model: Any = chosen.model
+    changes = {"num_objects": OBJECTS, "schedule": only(model.schedule, LENGTH)}
+    if hasattr(model, "sizes"):
+        names = {f.name for f in fields(model.sizes)}
+        fewer = {name: size for name, size in SIZES.items() if name in names}
+        changes["sizes"] = replace(model.sizes, **fewer)
+    return replace(chosen, model=replace(model, **changes))
 
 
 def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:

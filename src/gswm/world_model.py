@@ -75,6 +75,8 @@ class Track:
     """After each frame; videos and futures share the first axis."""
     past: "Track | None" = None
     """The given frames from which this was imagined."""
+    reward: Float[Tensor, "*batch time"] | None = None
+    """What is earned on the way to each frame, where the model was trained to tell."""
 
     def state_at(self, frame: int) -> Any:
         """Everything that carries on after `frame`: edit it, and imagine from it."""
@@ -125,7 +127,8 @@ class Loss:
     terms: dict[str, Float[Tensor, ""]]
     """They add up to the total."""
     metrics: dict[str, Float[Tensor, ""]]
-    """What is worth watching beside: `objects` per frame, and what the model adds."""
+    """What is worth watching beside: `objects` per frame, if the model finds out how many there
+    are, and what it adds."""
 
     @staticmethod
     def of(terms: dict[str, Float[Tensor, " batch"]], metrics: dict[str, Tensor]) -> "Loss":
@@ -247,14 +250,20 @@ class Imagines:
         sample: bool = True,
         generator: torch.Generator | None = None,
         render: bool = True,
+        actions: Float[Tensor, "batch moment action"] | None = None,
     ) -> Track:
         """How each video goes on (App. D): no discovery after the first frame, nobody leaves.
 
         The given frames are inferred once, by means; `sample` is about what comes after them.
+        A model that takes actions is given those of all frames: `actions[:, t]` is done in frame
+        t, and decides on frame t + 1.
         """
         video = check_video(video, self.image_size)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        past = self.infer(video[:, :given], discover="first", render=render)
-        how = {"futures": futures, "sample": sample, "generator": generator, "render": render}
+        how: dict[str, Any] = {"render": render}
+        how |= {} if actions is None else {"actions": actions}
+        past = self.infer(video[:, :given], discover="first", **how)
+        how |= {} if actions is None else {"actions": actions[:, given - 1 :]}
+        how |= {"futures": futures, "sample": sample, "generator": generator}
         return replace(self.imagine_from(past.state_at(-1), steps, **how), past=past)

@@ -82,7 +82,7 @@ def bench_world(
 ) -> WorldFigures:
     """Simulate and draw the first training episodes; `keep` holds all of them at once."""
     cuda = torch.device(device).type == "cuda"
-    episodes = episodes or usual_number(made, cuda)
+    number = episodes or usual_number(made, cuda)
     seed = made.splits["train"].seed
     for _ in made.episodes(seed, 2, device):
         pass
@@ -90,17 +90,17 @@ def bench_world(
         torch.cuda.reset_peak_memory_stats(device)
     repeats = range(1 if keep or isinstance(made, Obj3D) else REPEATS)
     seconds = min(
-        timed(lambda: consume(made, seed, episodes, device, keep), device)[0] for _ in repeats
+        timed(lambda: consume(made, seed, number, device, keep), device)[0] for _ in repeats
     )
     device_bytes = torch.cuda.max_memory_allocated(device) if cuda else None
-    some = min(episodes, 40 if isinstance(made, Obj3D) else 500)
+    some = min(number, 40 if isinstance(made, Obj3D) else 500)
     start, physics, drawing = (
-        None if part is None else part * episodes / some for part in parts(made, seed, some, device)
+        None if part is None else part * number / some for part in parts(made, seed, some, device)
     )
     return WorldFigures(
         world=made.name,
         device=device,
-        episodes=episodes,
+        episodes=number,
         seconds=seconds,
         start_seconds=start,
         physics_seconds=physics,

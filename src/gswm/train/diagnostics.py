@@ -57,13 +57,13 @@ class Diagnostics:
 
 def no_foreground(state: Diagnostics, report: dict[str, float]) -> bool:
     """Nothing is found, long after the first steps."""
-    nothing = report["step"] > state.begin and report["objects"] < 0.05
+    nothing = report["step"] > state.begin and report.get("objects", 1) < 0.05
     return nothing and not carries_much(report)
 
 
 def background_explains_all(state: Diagnostics, report: dict[str, float]) -> bool:
     """Nothing is found, for the context carries it."""
-    nothing = report["step"] > state.begin and report["objects"] < 0.05
+    nothing = report["step"] > state.begin and report.get("objects", 1) < 0.05
     return nothing and carries_much(report)
 
 
@@ -73,8 +73,8 @@ def carries_much(report: dict[str, float]) -> bool:
 
 
 def slots_full(state: Diagnostics, report: dict[str, float]) -> bool:
-    """As many objects as there are slots."""
-    return report["step"] > state.begin and report["objects"] > 0.95 * state.max_objects
+    """As many objects as there are slots, of a model that counts them."""
+    return report["step"] > state.begin and report.get("objects", 0) > 0.95 * state.max_objects
 
 
 def exploding(state: Diagnostics, report: dict[str, float]) -> bool:

@@ -39,11 +39,9 @@ class Display:
         left = (self.steps - step) * seconds / max(1, step - self.last_step)
         self.since, self.last_step = now, step
         order = ["loss", *[n for n in values if n == "nll" or n.startswith(("kl", "aux"))]]
-        terms = "  ".join(f"{name} {values[name]:.1f}" for name in order if name in values)
-        text = (
-            f"step {step:>7}  T {length:>2}  {terms}  objects {values.get('objects', 0):.2f}"
-            f"  {speed:,.0f} frames/s"
-        )
+        parts = [f"{name} {values[name]:.1f}" for name in order if name in values]
+        parts += [f"{name} {values[name]:.2f}" for name in ("objects", "width") if name in values]
+        text = f"step {step:>7}  T {length:>2}  {'  '.join(parts)}  {speed:,.0f} frames/s"
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=step)
             self.tell(text)

@@ -18,10 +18,12 @@ from gswm.commands.evaluate import resolve
 from gswm.data.balls import INTERACTION, OCCLUSION
 from gswm.data.episode import Episodes
 from gswm.data.hdf5 import Writer
+from gswm.data.worlds import world
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, batches, evaluate, validate
 from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, usual
+from gswm.records import concatenate
 from gswm.world_model import Track, WorldModel, as_float
 
 SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
@@ -82,7 +84,43 @@ def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None
     assert episodes.truth is not None
     blind = replace(episodes.truth, present=torch.zeros_like(episodes.truth.present))
     scores = validate(Puppet(replace(episodes, truth=blind), "stay"), episodes, given=10)
-    assert scores == {"strict_error": 10, "objects": 0, "true_objects": 3, "count_right": 0}
+    assert scores == {"objects": 0, "true_objects": 3, "count_right": 0} | dict.fromkeys(
+        ("error", "strict_error"), 10
+    )
+
+
+class Chooser(WorldModel):
+    """A model of the single ball: its futures are episodes of a list, one after the other."""
+
+    image_size = 64
+
+    def __init__(self, episodes: Episodes, order: list[int]) -> None:
+        self.episodes, self.order = episodes, order
+
+    def imagine(self, video: Tensor, given: int, steps: int, **settings: Any) -> Track:
+        number = settings["futures"] if settings["sample"] else 1
+        rule, shown = Baseline("simulator"), []
+        for i in range(number):
+            which = torch.full((len(video),), self.order[i % len(self.order)])
+            shown.append(rule.imagine(self.episodes[which], given, steps))
+        past, futures = shown[0].past, [replace(track, past=None) for track in shown]
+        return replace(concatenate(futures, dim=1), past=past)
+
+
+@pytest.mark.parametrize(("order", "better"), [([0, 1], True), ([0], False), ([1], False)])
+def test_where_there_are_several_futures_the_best_model_has_them_all(
+    order: list[int], better: bool
+) -> None:
+    """By means, who always goes one way is as good as who goes both ways."""
+    episodes = next(iter(world("single-ball").episodes(0, 2)))
+    both = Chooser(episodes, order)
+    scores = validate(both, episodes, given=5, steps=4, futures=10)
+    assert scores["on_mode"] == 1
+    assert scores["end_error"] == pytest.approx(0, abs=1e-5)
+    assert (scores["error"] < 1e-4) == better
+    assert validate(both, episodes, given=5, steps=4)["error"] == pytest.approx(
+        scores["strict_error"]
+    )
 
 
 class Gambler(Puppet):
@@ -160,8 +198,8 @@ def test_a_file_is_measured_as_its_world_is(tmp_path: Path) -> None:
         for chunk in chunks:
             new.append(chunk)
     scores = []
-    for world in ("occlusion", str(file)):
-        args = ["eval", "--baseline", "simulator", "--world", world, "--episodes", "2"]
+    for where in ("occlusion", str(file)):
+        args = ["eval", "--baseline", "simulator", "--world", where, "--episodes", "2"]
         assert main([*args, "--json", str(tmp_path / "out.json")]) == 0
         scores.append(json.loads((tmp_path / "out.json").read_text())["scores"])
     assert scores[0] == scores[1]

@@ -35,7 +35,9 @@ MOST = 16
 
 
 VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_right")
-"""What training watches; weights are chosen by the first, which no missed object makes better."""
+"""What training watches of every world."""
+SAMPLED = 10
+"""Futures that training samples of an episode, where there are several."""
 
 
 @runtime_checkable
@@ -188,22 +190,37 @@ def whole(track: Track) -> Boxes:
 
 
 def validate(
-    model: WorldModel, episodes: Episodes, given: int, steps: int = 10
+    model: WorldModel, episodes: Episodes, given: int, steps: int = 10, futures: int = 1
 ) -> dict[str, float]:
     """How a model does while it is trained: center errors and object counts, by means.
 
+    Weights are chosen by `error`: the strict error, which no missed object makes better; or where
+    there are several `futures`, how far sampled ones are from true ones, and true from sampled.
     `episodes` are on the model's device, and stay there; only places come to the CPU. Where no
     object is found in any episode, there is no center error.
     """
     rules = Rules("validation", given, steps, ("center",))
     episodes = cut(episodes, rules)
-    track = imagine(model, episodes, rules, torch.Generator())
     true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
-    predicted = whole(track)
+    predicted = whole(imagine(model, episodes, rules, torch.Generator()))
     errors = center_errors(predicted.frames(given), true.frames(given)).scores()
     number = counts(predicted.frames(given), true.frames(given)).scores()
     scores = {name: (errors | number)[name] for name in VALIDATED}
+    scores = {"error": scores["strict_error"], **scores}
+    if futures > 1:
+        scores |= chances(model, episodes, replace(rules, sample=True, futures=futures), true)
     return {name: value for name, value in scores.items() if math.isfinite(value)}
+
+
+def chances(model: WorldModel, episodes: Episodes, rules: Rules, true: Boxes) -> dict[str, float]:
+    """How sampled futures and true ones lie to each other."""
+    generator = torch.Generator(episodes.video.device).manual_seed(0)
+    predicted = whole(imagine(model, episodes, rules, generator))
+    number = rules.futures
+    scores = futures(predicted, true.each(number), rules.given, number).scores()
+    kept = {name: scores[name] for name in ("on_mode", "end_error") if name in scores}
+    best = {f"min_ade_{number}": scores[f"min_ade_{number}"]}
+    return {"error": kept.get("end_error", 0.0) + sum(best.values()), **kept, **best}
 
 
 def batches(chunks: Iterable[Episodes], size: int) -> Iterator[Episodes]:

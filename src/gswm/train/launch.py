@@ -14,7 +14,8 @@ from gswm.data.resident import Loader
 from gswm.data.worlds import world
 from gswm.devices import find_device
 from gswm.errors import UserError
-from gswm.eval.evaluate import validate
+from gswm.eval.evaluate import SAMPLED, validate
+from gswm.eval.protocols import usual
 from gswm.recipes import Recipe
 from gswm.records import concatenate
 from gswm.train import distributed, pictures
@@ -145,11 +146,14 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
             f"{frames}: set --data.given to 1 to {frames - 1}"
         )
     steps = min(HORIZON, frames - data.given)
+    futures = SAMPLED if usual(data.world).sample else 1
 
     def scores(model: Any, folder: Path | None) -> dict[str, float]:
         if folder is not None:
             draw(folder, model, episodes, data.given, steps)
-        return {} if episodes.truth is None else validate(model, episodes, data.given, steps)
+        if episodes.truth is None:
+            return {}
+        return validate(model, episodes, data.given, steps, futures)
 
     return scores, unknown
 

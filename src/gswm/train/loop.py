@@ -30,8 +30,8 @@ Validate = Callable[[Any, Path | None], dict[str, float]]
 """The scores of a model; pictures go to the path, if there is one."""
 
 
-BEST_BY = "strict_error"
-"""The score that decides which weights are the best; the paper's own ignores missed objects."""
+BEST_BY = "error"
+"""The score that decides which weights are the best."""
 
 
 @dataclass(frozen=True)

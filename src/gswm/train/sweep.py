@@ -30,7 +30,7 @@ Tell = Callable[[str], None]
 POLL = 0.1
 """Seconds between two looks at the processes."""
 MPS = "nvidia-cuda-mps-control"
-SCORES = ("strict_error", "center_error")
+SCORES = ("error", "strict_error", "center_error")
 
 
 @dataclass(frozen=True)

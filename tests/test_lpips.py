@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from gswm.cli import main
@@ -83,17 +84,15 @@ def frames(seed: int, *shape: int) -> Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("kind", ["alex", "vgg"])
-@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
-def test_lpips_follows_its_definition(kind: str, suffix: str, tmp_path: Path) -> None:
-    net, tensors = MADE[kind]()
-    path = tmp_path / f"weights{suffix}"
-    if suffix == ".pth":
-        torch.save(tensors, path)
-    else:
-        from safetensors.torch import save_file
+def write(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    save_file({name: tensor.clone() for name, tensor in tensors.items()}, path)
 
-        save_file({k: v.clone() for k, v in tensors.items()}, path)
+
+@pytest.mark.parametrize("kind", ["alex", "vgg"])
+def test_lpips_follows_its_definition(kind: str, tmp_path: Path) -> None:
+    net, tensors = MADE[kind]()
+    path = tmp_path / "weights.safetensors"
+    write(tensors, path)
     x, y = frames(0, 2, 2, 3, 40, 36), frames(1, 2, 2, 3, 40, 36)
     apart = lpips.read(path).apart(x, y)
     assert apart.shape == (2, 2)
@@ -103,9 +102,9 @@ def test_lpips_follows_its_definition(kind: str, suffix: str, tmp_path: Path) ->
 
 
 def test_pixels_have_lpips_if_there_are_weights(tmp_path: Path) -> None:
-    torch.save(alex()[1], tmp_path / "alex.pth")
+    write(alex()[1], tmp_path / "alex.safetensors")
     one = frames(0, 1, 4, 3, 64, 64)
-    network = lpips.read(tmp_path / "alex.pth")
+    network = lpips.read(tmp_path / "alex.safetensors")
     measured = pixels(one, one.flip(-1), network)
     assert set(measured.scores()) == {"psnr", "ssim", "lpips"}
     assert len(measured.curves()["lpips"]) == 4
@@ -117,10 +116,12 @@ def test_pixels_have_lpips_if_there_are_weights(tmp_path: Path) -> None:
 def test_names_of_torchvision_are_taken_too(tmp_path: Path) -> None:
     _, tensors = alex()
     named = {k.replace("net.slice1.", "features."): v for k, v in tensors.items()}
-    torch.save(tensors, tmp_path / "a.pth")
-    torch.save(named, tmp_path / "b.pth")
+    write(tensors, tmp_path / "a.safetensors")
+    write(named, tmp_path / "b.safetensors")
     x, y = frames(0, 1, 3, 32, 32), frames(1, 1, 3, 32, 32)
-    values = [lpips.read(tmp_path / name).apart(x, y) for name in ("a.pth", "b.pth")]
+    values = [
+        lpips.read(tmp_path / name).apart(x, y) for name in ("a.safetensors", "b.safetensors")
+    ]
     assert torch.equal(*values)
 
 
@@ -129,14 +130,12 @@ def test_a_file_that_is_no_lpips_is_refused_in_one_line(
 ) -> None:
     _, tensors = alex()
     del tensors["lin4.model.1.weight"]
-    torch.save(tensors, tmp_path / "part.pth")
-    torch.save([1, 2], tmp_path / "list.pth")
-    (tmp_path / "text.pth").write_text("hello")
+    write(tensors, tmp_path / "part.safetensors")
+    (tmp_path / "text.safetensors").write_text("hello")
     for name, said in (
-        ("none.pth", "there is no file"),
-        ("part.pth", "4 layers"),
-        ("list.pth", "no state dict"),
-        ("text.pth", "is no file of weights"),
+        ("none.safetensors", "there is no file"),
+        ("part.safetensors", "4 layers"),
+        ("text.safetensors", "is no safetensors file"),
     ):
         with pytest.raises(UserError, match=said):
             lpips.read(tmp_path / name)
@@ -146,7 +145,7 @@ def test_a_file_that_is_no_lpips_is_refused_in_one_line(
 
 
 def test_frames_that_are_too_small_are_refused(tmp_path: Path) -> None:
-    torch.save(alex()[1], tmp_path / "alex.pth")
+    write(alex()[1], tmp_path / "alex.safetensors")
     small = frames(0, 1, 3, 16, 16)
     with pytest.raises(UserError, match="at least 32"):
-        lpips.read(tmp_path / "alex.pth").apart(small, small)
+        lpips.read(tmp_path / "alex.safetensors").apart(small, small)

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -292,7 +293,9 @@ def test_two_tabs_do_not_disturb_each_other(tab: Callable[..., Page]) -> None:
 
 
 def test_a_page_goes_on_when_its_server_comes_back(chromium: Browser) -> None:
-    first = browser.Studio()
+    with socket.create_server(("127.0.0.1", 0)) as free:  # of which no other studio thinks
+        port = free.getsockname()[1]
+    first = browser.Studio(port)
     page = chromium.new_page()
     page.set_default_timeout(SECONDS)
     view = VIEW | {"settings": SMALL | {"sample": False}}

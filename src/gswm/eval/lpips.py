@@ -6,8 +6,8 @@ length 1, and w_l learned from what people find alike:
     d(x, y) = Σ_l mean over places of Σ_c w_lc (f_lc(x) - f_lc(y))²
 
 The weights are not part of this package. A file of them is the state dict of the `lpips` package's
-model (`torch.save(lpips.LPIPS(net="alex").state_dict(), "alex.pth")`), or a safetensors file of the
-same names. In it are:
+model as safetensors, `safetensors.torch.save_file(lpips.LPIPS(net="alex").state_dict(), FILE)`. In
+it are:
 
     net.slice*.N.weight, net.slice*.N.bias   convolution N, N being its place in torchvision's
                                              `features`; features.N.weight is taken, too
@@ -22,6 +22,7 @@ import safetensors.torch
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
+from safetensors import SafetensorError
 from torch import Tensor
 
 from gswm.errors import UserError
@@ -134,12 +135,9 @@ def read(path: Path, device: str | torch.device = "cpu") -> Lpips:
 def tensors_of(path: Path) -> dict[str, Tensor]:
     """All tensors of a file, by name."""
     try:
-        if path.suffix == ".safetensors":
-            return safetensors.torch.load_file(path)
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # an unpickler raises anything at what it cannot read
-        kind = type(error).__name__
-        raise UserError(f"{path} is no file of weights, or is damaged ({kind})") from error
-    if not isinstance(held, dict) or not all(isinstance(v, Tensor) for v in held.values()):
-        raise UserError(f"{path} holds no state dict: save lpips.LPIPS(net='alex').state_dict()")
-    return held
+        return safetensors.torch.load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"{path} is no safetensors file, or is damaged: write one with "
+            "safetensors.torch.save_file(lpips.LPIPS(net='alex').state_dict(), ...)"
+        ) from error

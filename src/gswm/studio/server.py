@@ -171,7 +171,7 @@ class Outbox:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that is bound; another port where this one is taken and none was asked for."""
+    """A socket that listens; another port where this one is taken and none was asked for."""
     reason = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for each in [port] if port else [*range(8765, 8785), 0]:
@@ -179,6 +179,7 @@ def listening(host: str, port: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, each))
+            found.listen()  # from here on a page that comes early waits, and the port is ours
             return found
         except OSError as error:
             found.close()

@@ -20,7 +20,7 @@ ORDER = [
     *("data.windows", "data.frames", "data.resident", "data.streaming", "data.loader"),
     *("data.speed",),
     *("schedule", "distributions", "geometry", "networks", "objects", "world_model", "scene"),
-    *("showing", "throwing", "track_pictures"),
+    *("imagining", "showing", "throwing", "track_pictures"),
     *("kernels.precision", "kernels.mlp"),
     *("kernels.sampling", "kernels.compose_triton", "kernels.compose"),
     *("kernels.crop_triton", "kernels.crop"),

@@ -11,7 +11,8 @@ from tiny import build, config, objects, video
 from gswm.errors import UserError
 from gswm.model.context import ContextState
 from gswm.objects import LSTMState
-from gswm.scene import Scene, as_track, repeat
+from gswm.records import repeat
+from gswm.scene import Scene, as_track
 
 
 def scene() -> Scene:

@@ -43,6 +43,11 @@ def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
     return map_tensors(lambda *tensors: torch.cat(tensors, dim), *records)
 
 
+def repeat(record: Record, times: int) -> Record:
+    """Each row so many times, one after the other."""
+    return map_tensors(lambda tensor: tensor.repeat_interleave(times, dim=0), record)
+
+
 def frames(record: Record) -> list[Record]:
     """The records of each frame, of tensors whose second axis is time; each of them contiguous."""
     first = map_tensors(lambda tensor: tensor.movedim(1, 0).clone(memory_format=CONTIGUOUS), record)

@@ -6,7 +6,7 @@ number `of` alone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,12 +14,11 @@ from torch import Tensor
 
 from gswm.errors import UserError
 from gswm.objects import NOBODY, Attributes
-from gswm.records import map_tensors, stack
+from gswm.records import stack
 from gswm.shapes import Video
 from gswm.world_model import Track
 
 Slots = Bool[Tensor, "batch object"]
-AnyScene = TypeVar("AnyScene", bound="Scene")
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,3 @@ def as_track(
         background=background,
         states=tuple(scenes),
     )
-
-
-def repeat(scene: AnyScene, times: int) -> AnyScene:
-    """Each video so many times, one after the other."""
-    return map_tensors(lambda x: x.repeat_interleave(times, dim=0), scene)

@@ -3,7 +3,7 @@
 Evaluation, pictures and the studio see these records only, whichever model made them.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -234,36 +234,3 @@ def check_video(video: Tensor, image_size: int) -> Video:
         hint = "; divide it by 255" if high > 2 else ""
         raise UserError(f"a float video is from 0 to 1; this goes from {low:g} to {high:g}{hint}")
     return video.float()
-
-
-class Imagines:
-    """Imagination from video, for a model that can infer, and imagine from a state."""
-
-    @torch.no_grad()
-    def imagine(
-        self: Any,
-        video: AnyVideo,
-        given: int,
-        steps: int,
-        *,
-        futures: int = 1,
-        sample: bool = True,
-        generator: torch.Generator | None = None,
-        render: bool = True,
-        actions: Float[Tensor, "batch moment action"] | None = None,
-    ) -> Track:
-        """How each video goes on (App. D): no discovery after the first frame, nobody leaves.
-
-        The given frames are inferred once, by means; `sample` is about what comes after them.
-        A model that takes actions is given those of all frames: `actions[:, t]` is done in frame
-        t, and decides on frame t + 1.
-        """
-        video = check_video(video, self.image_size)
-        if not 1 <= given <= video.shape[1]:
-            raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        how: dict[str, Any] = {"render": render}
-        how |= {} if actions is None else {"actions": actions}
-        past = self.infer(video[:, :given], discover="first", **how)
-        how |= {} if actions is None else {"actions": actions[:, given - 1 :]}
-        how |= {"futures": futures, "sample": sample, "generator": generator}
-        return replace(self.imagine_from(past.state_at(-1), steps, **how), past=past)

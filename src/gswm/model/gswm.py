@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.errors import UserError
+from gswm.imagining import Imagines
 from gswm.model import objective
 from gswm.model.context import Context, Contexts, NoContext
 from gswm.model.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
@@ -24,12 +25,12 @@ from gswm.model.propagation import (
 from gswm.model.rendering import Renderer
 from gswm.networks import GlimpseDecoder, Trunk
 from gswm.objects import NOBODY, Attributes, Objects, Sizes, select
-from gswm.records import frames, map_tensors, stack
-from gswm.scene import Scene, as_track, repeat
+from gswm.records import frames, stack
+from gswm.scene import Scene, as_track
 from gswm.schedule import Schedule, Stage
 from gswm.shapes import Frame, Video
 from gswm.showing import Shows
-from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
+from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
 
 
 @dataclass(frozen=True)
@@ -190,27 +191,15 @@ class GSWM(Imagines, Shows, nn.Module):
         objects, _ = self.track(video, contexts, noise)
         return self.as_track(objects, contexts, render=render)
 
-    @torch.no_grad()
-    def imagine_from(
-        self,
-        state: Scene,
-        steps: int,
-        *,
-        futures: int = 1,
-        sample: bool = True,
-        generator: torch.Generator | None = None,
-        render: bool = True,
+    def go_on(
+        self, state: Scene, steps: int, generator: torch.Generator | None, *, render: bool
     ) -> Track:
-        """How it goes on from a state; the background by its mean, also where objects are drawn."""
-        if steps < 1 or futures < 1:
-            raise UserError("steps and futures must be at least 1")
+        """From a state; the background by its mean, also where objects are drawn."""
         batch = len(state.objects.id)
-        state, rows = repeat(state, futures), batch * futures
         keep = torch.zeros(steps, dtype=torch.bool, device=self.device)
-        noise = self.noise_shape.none(rows, steps, keep, 0)
-        if sample:
-            generator = generator or torch.Generator(self.device).manual_seed(0)
-            drawn = self.noise_shape.of(rows, steps, self.cfg.num_objects, generator)
+        noise = self.noise_shape.none(batch, steps, keep, 0)
+        if generator is not None:
+            drawn = self.noise_shape.of(batch, steps, self.cfg.num_objects, generator)
             noise = replace(noise, propagation=PropagationNoise(*drawn))
 
         contexts = self.context.imagine(state.context, noise.context)
@@ -220,9 +209,7 @@ class GSWM(Imagines, Shows, nn.Module):
         for t, now in enumerate(noise.frames()):
             objects = self.propagation.imagine(objects, seen[:, t], now.propagation)
             imagined.append(objects)
-        track = self.as_track(imagined, contexts, render=render)
-        spread = map_tensors(lambda x: x.unflatten(0, (batch, futures)), replace(track, states=()))
-        return replace(spread, states=track.states)
+        return self.as_track(imagined, contexts, render=render)
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
         """What a user sees of the objects."""

@@ -4,7 +4,7 @@ Drawing, the background and the objective come after, for all frames at once.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
@@ -20,15 +20,16 @@ from gswm.baselines.scalor.rendering import Appearance
 from gswm.baselines.scalor.schedule import ScalorSchedule, ScalorStage
 from gswm.distributions import logistic_noise, normal_noise
 from gswm.errors import UserError
+from gswm.imagining import Imagines
 from gswm.model.context import Contexts, NoContext
 from gswm.model.objective import context_terms, likelihood_terms
 from gswm.model.rendering import Foreground
 from gswm.networks import in_parts
 from gswm.objects import Attributes
 from gswm.records import concatenate, frames, map_tensors, stack
-from gswm.scene import Scene, as_track, repeat
+from gswm.scene import Scene, as_track
 from gswm.shapes import Video
-from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
+from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
 
 Make = Callable[[tuple[int, ...], torch.Generator], Tensor]
 
@@ -214,33 +215,18 @@ class Scalor(Imagines, nn.Module):
         objects = [each.objects for each in tracked]
         return tracks(objects, foreground if render else None, contexts)
 
-    @torch.no_grad()
-    def imagine_from(
-        self,
-        state: Scene,
-        steps: int,
-        *,
-        futures: int = 1,
-        sample: bool = True,
-        generator: torch.Generator | None = None,
-        render: bool = True,
+    def go_on(
+        self, state: Scene, steps: int, generator: torch.Generator | None, *, render: bool
     ) -> Track:
-        """How it goes on from a state; the background by its mean, also where objects are drawn."""
-        if steps < 1 or futures < 1:
-            raise UserError("steps and futures must be at least 1")
-        batch = len(state.objects.id)
-        state, rows = repeat(state, futures), batch * futures
-        generator = generator or torch.Generator(self.device).manual_seed(0)
-        noise = self.noise(rows, ScalorStage(steps), generator if sample else None)
+        """From a state; the background by its mean, also where objects are drawn."""
+        noise = self.noise(len(state.objects.id), ScalorStage(steps), generator)
         objects, imagined = state.objects, []
         for t in range(steps):
             objects = self.propagation.imagine(objects, noise.frame(t).known)
             imagined.append(objects)
         foreground = self.draw([each.o for each in imagined]) if render else None
         contexts = self.background.imagine(state.context, torch.zeros_like(noise.context))
-        track = tracks(imagined, foreground, contexts)
-        spread = map_tensors(lambda x: x.unflatten(0, (batch, futures)), replace(track, states=()))
-        return replace(spread, states=track.states)
+        return tracks(imagined, foreground, contexts)
 
     @property
     def image_size(self) -> int:

@@ -26,16 +26,15 @@ from gswm.baselines.stove.scene import StoveScene, as_hw, as_scene
 from gswm.baselines.stove.supair import Encoder, ImageModel, as_grey, hues
 from gswm.distributions import Gaussian, normal_noise
 from gswm.errors import UserError
+from gswm.imagining import Actions, Imagines
 from gswm.records import map_tensors, stack
-from gswm.scene import as_track, repeat
+from gswm.scene import as_track
 from gswm.schedule import Stage
 from gswm.shapes import Video
-from gswm.world_model import AnyVideo, Discover, Imagines, Loss, Track, as_float, check_video
+from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
 
 Images = Float[Tensor, "batch time channel height width"]
 Hues = Float[Tensor, "batch time object 3"]
-Actions = Float[Tensor, "batch moment action"]
-Plans = Actions | Float[Tensor, "batch future moment action"]
 Rewards = Float[Tensor, "batch moment"]
 CHUNK = 256
 """How many frames are drawn at once."""
@@ -191,46 +190,32 @@ class Stove(Imagines, nn.Module):
             states += self.filter(where, hue, none, actions)[0].unbind(dim=1)
         return self.as_track([as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=render)
 
-    @torch.no_grad()
-    def imagine_from(
+    def go_on(
         self,
         state: StoveScene,
         steps: int,
+        generator: torch.Generator | None,
         *,
-        futures: int = 1,
-        sample: bool = True,
-        generator: torch.Generator | None = None,
-        render: bool = True,
-        actions: Plans | None = None,
+        render: bool,
+        actions: Actions | None = None,
     ) -> Track:
-        """How it goes on from a state; the first action is done in it.
-
-        Where actions have an axis for futures, every future has a plan of its own.
-        """
-        if steps < 1 or futures < 1:
-            raise UserError("steps and futures must be at least 1")
+        """From a state, in which the first action is done."""
         self.check_actions(actions, steps)
-        batch, num = state.objects.id.shape
-        if actions is not None:
-            if num != self.cfg.num_objects:
-                raise UserError("under actions no object can be added")
-            plans = actions if actions.dim() == 4 else actions[:, None]
-            actions = plans.to(self.device).expand(batch, futures, -1, -1).flatten(0, 1)
-        generator = generator or torch.Generator(self.device).manual_seed(0)
-        scene: StoveScene = repeat(state, futures)
-        scenes, rewards = [], []
+        if actions is not None and state.objects.id.shape[1] != self.cfg.num_objects:
+            raise UserError("under actions no object can be added")
+        scene, scenes, rewards = state, [], []
         for t in range(steps):
             o = scene.objects.o
             action = None if actions is None else actions[:, t]
             moved, reward = self.dynamics(scene.s, o.pres, o.what, action)
-            noise = normal_noise(tuple(scene.s.shape), generator) if sample else 0 * scene.s
+            shape = tuple(scene.s.shape)
+            noise = 0 * scene.s if generator is None else normal_noise(shape, generator)
             scenes.append(scene := scene.after(moved.draw(noise)))
             rewards.append(reward)
         track = self.as_track(scenes, render=render)
-        if self.cfg.dynamics.rewards:
-            track = replace(track, reward=torch.stack(rewards, dim=1).sigmoid() - 1)
-        spread = map_tensors(lambda x: x.unflatten(0, (batch, futures)), replace(track, states=()))
-        return replace(spread, states=track.states)
+        if not self.cfg.dynamics.rewards:
+            return track
+        return replace(track, reward=torch.stack(rewards, dim=1).sigmoid() - 1)
 
     def as_track(self, scenes: Sequence[StoveScene], *, render: bool) -> Track:
         """What a user sees of the objects."""

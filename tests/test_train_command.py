@@ -15,6 +15,7 @@ from gswm.data.hdf5 import Writer
 from gswm.data.layouts import Layout
 from gswm.data.world import SplitName
 from gswm.data.worlds import world
+from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.objects import Sizes
 from gswm.recipes import RECIPES, Recipe
@@ -121,6 +122,38 @@ def test_its_weights_can_be_used(finished: Path, which: str) -> None:
     assert header["about"]["step"] in ((3, 6) if which == "best" else (6,))
 
 
+def test_a_run_can_begin_with_the_weights_of_another(finished: Path, tmp_path: Path) -> None:
+    still = small(4, start=str(finished / "last.safetensors"), lr=0.0)
+    run = train_here(still, tmp_path / "run")
+    want = gswm.load(finished / "last.safetensors").state_dict()
+    for name, tensor in run.trainee.model.state_dict().items():
+        assert torch.equal(tensor, want[name])
+    about = read_header(tmp_path / "run" / "last.safetensors")["about"]
+    assert about["step"] == 4
+    assert about["began"]["step"] == 6
+
+
+def test_a_run_that_goes_on_no_longer_needs_the_weights_it_began_with(
+    finished: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "begin.safetensors"
+    copy.write_bytes((finished / "last.safetensors").read_bytes())
+    train_here(small(4, start=str(copy)), tmp_path / "run")
+    copy.write_bytes((finished / "best.safetensors").read_bytes()[:-8])
+    run = train_here(small(4, start=str(copy)), tmp_path / "run")
+    assert run.began["step"] == 6
+
+
+def test_weights_that_do_not_fit_are_refused_before_anything_is_written(
+    finished: Path, tmp_path: Path
+) -> None:
+    one = small(4, start=str(finished))
+    wider = replace(one, model=replace(one.model, sizes=Sizes(what=8, hidden=8, encoding=8)))
+    with pytest.raises(UserError, match="does not fit this model"):
+        train_here(wider, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_last_weights_are_those_of_the_last_checkpoint(finished: Path) -> None:
     from gswm.train.checkpoint import load
 
@@ -186,6 +219,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["three-layer"], "there is no recipe 'three-layer'; there are interaction, "),
         (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs the folder of a run"),
+        (["two-layer", "--train.start", "none"], "'none' is no run, no *.safetensors, and none"),
         (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),
         (["two-layer", "--checkpoint-parts", "15X"], "'15X' is no size: write 15M"),

@@ -104,6 +104,6 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(maze)), "about": "{}"}
     tensors.pop("context.h_0")
     save_file(tensors, tmp_path / "lacks", header)
-    with pytest.raises(UserError, match="does not fit this version of gswm") as error:
+    with pytest.raises(UserError, match="does not fit this model") as error:
         load(tmp_path / "lacks")
     assert "\n" not in str(error.value)

@@ -35,6 +35,8 @@ class TrainConfig:
     last_lr: float = 0.05
     clip: float = 1.0
     """Largest norm of all gradients together."""
+    start: str | None = None
+    """Weights to begin with, of a file, of a run, or by a name that ships; None for new ones."""
     validate_every: int = 2_000
     validation_episodes: int = 64
 

@@ -56,16 +56,20 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     path = find(name)
-    recipe = read_header(path)["recipe"]
-    model = build(recipe)
+    model = build(read_header(path)["recipe"])
+    fill(model, path)
+    return model.to(device).eval()
+
+
+def fill(model: Model, path: Path) -> None:
+    """Give a model the weights of a file."""
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"{path} does not fit this version of gswm: {reason}") from error
-    return model.to(device).eval()
+        raise UserError(f"{path} does not fit this model: {reason}") from error
 
 
 def find(name: str | Path) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gswm import weights
 from gswm.data.episode import Episodes
 from gswm.data.hdf5 import is_name_of_file, open_file
 from gswm.data.loader import open_loader
@@ -19,6 +20,7 @@ from gswm.eval.protocols import usual
 from gswm.recipes import Recipe
 from gswm.records import concatenate
 from gswm.train import distributed, pictures
+from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder
 from gswm.train.loop import LoopConfig, Run, Validate
@@ -40,7 +42,7 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
         torch.backends.cudnn.allow_tf32 = True
     try:
         with signals.heard():
-            check(recipe, processes)
+            check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe)
             loader = training_loader(recipe, device, processes)
@@ -61,7 +63,7 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
         distributed.stop()
 
 
-def check(recipe: Recipe, processes: Processes) -> None:
+def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
     """Refuse at once what would fail later."""
     train, lengths = recipe.train, recipe.model.schedule.lengths
     for name in ("steps", "batch", "validate_every"):
@@ -69,6 +71,8 @@ def check(recipe: Recipe, processes: Processes) -> None:
             flag = name.replace("_", "-")
             raise UserError(f"--train.{flag} is {getattr(train, name)}: it must be at least 1")
     processes.rows(train.batch)
+    if train.start is not None and not numbered(folder.checkpoints):
+        weights.read_header(weights.find(train.start))
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
         raise UserError(

@@ -15,7 +15,7 @@ import torch
 from gswm import weights
 from gswm.data.resident import Loader, Resident
 from gswm.errors import UserError
-from gswm.recipes import Recipe, build
+from gswm.recipes import Model, Recipe, build
 from gswm.train import checkpoint as checkpoints
 from gswm.train.checkpoint import num_bytes
 from gswm.train.diagnostics import Diagnostics
@@ -87,6 +87,7 @@ class Run:
         fast = device.type == "cuda" and not cfg.plain
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
+        self.began = begin(model, recipe, folder)
         self.trainee = Trainee(
             model,
             loader,
@@ -100,8 +101,8 @@ class Run:
         self.display = Display(
             recipe.train.steps, recipe.train.batch, silent=not processes.is_first
         )
-        begin = recipe.model.schedule.background_only + 1_000
-        self.diagnostics = Diagnostics(recipe.model.num_objects, begin, recipe.model)
+        settled = recipe.model.schedule.background_only + 1_000
+        self.diagnostics = Diagnostics(recipe.model.num_objects, settled, recipe.model)
         self.best: dict[str, float] = {}
         self.minutes = 0.0
         self.saved = 0
@@ -116,6 +117,7 @@ class Run:
             self.trainee.loader.load_state_dict(state["loader"])
             self.trainee.restore(found.step, found.tensors, state["counts"])
             self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
+            self.began = state["began"]
             self.saved = found.step
             self.display.tell(f"going on from step {found.step}")
         if self.processes.is_first:
@@ -206,7 +208,7 @@ class Run:
         if self.processes.is_first:
             loader = {**self.trainee.loader.state_dict(), "step": step}
             state = {"loader": loader, "counts": counts, "best": self.best}
-            state |= {"minutes": self.minutes, "scored": self.scored}
+            state |= {"minutes": self.minutes, "scored": self.scored, "began": self.began}
             found = checkpoints.Checkpoint(step, self.trainee.tensors(), state)
             self.folder.flush_metrics()
             checkpoints.save(self.folder.checkpoints, found, self.cfg.part_bytes)
@@ -217,4 +219,15 @@ class Run:
         """Write the weights alone."""
         about = {"step": self.trainee.step, "seed": self.recipe.seed, "minutes": self.minutes}
         path = self.folder.path / f"{name}.safetensors"
-        weights.save(path, self.trainee.model, self.recipe, about=about | {"validation": scores})
+        about |= {"validation": scores, "began": self.began}
+        weights.save(path, self.trainee.model, self.recipe, about=about)
+
+
+def begin(model: Model, recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
+    """Give a new run the weights it is to begin with, if any; the training that is in them."""
+    if recipe.train.start is None or checkpoints.numbered(folder.checkpoints):
+        return {}
+    path = weights.find(recipe.train.start)
+    about = weights.read_header(path)["about"]
+    weights.fill(model, path)
+    return {name: about[name] for name in ("step", "minutes", "began") if about.get(name)}

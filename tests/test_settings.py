@@ -34,7 +34,7 @@ def changed(path: str, value: object) -> dict:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("train.lr", None, "lacks setting 'lr'"),
+        ("data.world", None, "lacks setting 'world'"),
         ("train.rate", 1, "has an unknown setting 'rate'"),
         ("train.lr", "fast", "must be float, not 'fast'"),
         ("train.steps", 1.5, "must be int, not 1.5"),
@@ -54,6 +54,16 @@ def test_what_is_wrong_is_said_with_its_place(path: str, value: object, said: st
     assert said in message
     assert message.startswith("recipe." + ".".join(path.split(".")[:-1]))
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("path", ["train.start", "train.lr", "model.sizes.glimpse", "seed"])
+def test_a_setting_that_came_later_has_its_default(path: str) -> None:
+    recipe = from_dict(Recipe, changed(path, None))
+    value = recipe
+    default = Recipe(recipe.name, recipe.data)
+    for name in path.split("."):
+        value, default = getattr(value, name), getattr(default, name)
+    assert value == default
 
 
 def test_a_whole_number_is_a_float_too_and_none_stands_where_it_may() -> None:

@@ -1,7 +1,7 @@
 """Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
 
 import types
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gswm.errors import UserError
@@ -15,7 +15,10 @@ def to_dict(settings: Any) -> dict[str, Any]:
 
 
 def from_dict(cls: type[Settings], values: Any, where: str = "") -> Settings:
-    """The settings that `to_dict` gave; a value missing, unknown or of another type is refused."""
+    """The settings that `to_dict` gave; a value unknown or of another type is refused.
+
+    One that is missing is of before there was this setting, and has its default, if it has one.
+    """
     return build(cls, values, where or cls.__name__)
 
 
@@ -25,8 +28,9 @@ def build(kind: Any, value: Any, where: str) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(value, dict):
             raise UserError(f"{where} must be an object, not {value!r}")
-        hints, names = get_type_hints(kind), {f.name for f in fields(kind)}
-        if wrong := sorted(names ^ set(value)):
+        hints, names = get_type_hints(kind), names_of(kind)
+        needed = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
+        if wrong := sorted((needed - set(value)) | (set(value) - names)):
             which = "lacks" if wrong[0] in names else "has an unknown"
             raise UserError(f"{where} {which} setting '{wrong[0]}'")
         return kind(**{n: build(hints[n], v, f"{where}.{n}") for n, v in value.items()})
@@ -55,10 +59,14 @@ def build(kind: Any, value: Any, where: str) -> Any:
 
 
 def fitting(kinds: list[Any], value: Any) -> Any:
-    """Of several kinds of settings the one that has the names of `value`; the first if none has."""
+    """Of several kinds of settings the one whose names differ least from those of `value`."""
     settings = [kind for kind in kinds if is_dataclass(kind) and isinstance(value, dict)]
-    fits = [kind for kind in settings if {f.name for f in fields(kind)} == set(value)]
-    return (fits or kinds)[0]
+    return min(settings, key=lambda kind: len(names_of(kind) ^ set(value)), default=kinds[0])
+
+
+def names_of(kind: Any) -> set[str]:
+    """The names of the settings of a kind."""
+    return {f.name for f in fields(kind)}
 
 
 def differences(ours: Any, theirs: Any, where: str = "") -> list[str]:

@@ -61,7 +61,7 @@ def assert_same(given: dict[str, Tensor], num_ctx: int) -> None:
     """Values and all gradients are those of the modules."""
     sides = rnns(num_ctx)
     want = plain(sides, given)
-    got = os_rnn(**given, weights=OSRNNWeights(*sides), precision="ieee")
+    got = os_rnn(**given, weights=OSRNNWeights(*sides))
     torch.testing.assert_close(list(got), want, atol=1e-5, rtol=1e-5)
 
     g = generator(1)
@@ -89,7 +89,7 @@ def test_nobody_may_be_there() -> None:
 
 def test_a_gradient_of_h_alone_is_enough() -> None:
     given, sides = inputs(3, WITHOUT), rnns(WITHOUT)
-    h, _ = os_rnn(**given, weights=OSRNNWeights(*sides), precision="ieee")
+    h, _ = os_rnn(**given, weights=OSRNNWeights(*sides))
     (got,) = torch.autograd.grad(h.sum(), given["own"])
     (want,) = torch.autograd.grad(plain(sides, given)[0].sum(), given["own"])
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
@@ -112,7 +112,7 @@ def test_the_operator_is_what_it_says() -> None:
     given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
     torch.library.opcheck(
         torch.ops.gswm.os_rnn,
-        (*given.values(), weights.values, weights.e, "ieee"),
+        (*given.values(), weights.values, weights.e),
         test_utils=["test_schema", "test_autograd_registration", "test_faketensor"],
     )
 
@@ -121,7 +121,7 @@ def test_a_compiled_caller_gets_the_same() -> None:
     given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
 
     def caller(*tensors: Tensor) -> Tensor:
-        h, c, _ = torch.ops.gswm.os_rnn(*tensors, weights.values, weights.e, "ieee")
+        h, c, _ = torch.ops.gswm.os_rnn(*tensors, weights.values, weights.e)
         return (h * c).sum()
 
     compiled = torch.compile(caller, backend="aot_eager", fullgraph=True)

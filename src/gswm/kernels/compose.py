@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.geometry import SMALLEST
+from gswm.kernels.products import padded
 from gswm.shapes import Frame, Mask, Points, Scalars
 
 EPS = 1e-5
@@ -98,7 +99,7 @@ def backward(
             smallest=SMALLEST,
             rows=rows,
             columns=columns,
-            padded=max(16, 1 << (glimpse - 1).bit_length()),
+            padded=padded(glimpse),
             precision=PRECISION,
             num_warps=WARPS,
         )

@@ -1,8 +1,8 @@
 """MLPs of three layers as one kernel, and the gradient of their inputs as another.
 
 A program takes some rows through all layers: what is between the layers stays where it is. Only
-activations are kept for the backward pass, where the slope of CELU is read off its value: it is 1
-above zero, and the value + 1 below. Weights are constants here, and get no gradient.
+their values before CELU are kept, for the backward pass. Weights are constants here, and get no
+gradient.
 """
 
 from typing import Any, no_type_check
@@ -12,7 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gswm.kernels.precision import precision
+from gswm.kernels.products import padded, precision
+from gswm.kernels.tiles import celu, celu_slope, read, write
 
 ROWS = 16
 """Rows a program takes: the least that a tensor core does."""
@@ -31,19 +32,14 @@ def mlp(x: Tensor, weights: list[Tensor], biases: list[Tensor]) -> Tensor:
 def mlp_forward(
     x: Tensor, weights: list[Tensor], biases: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The last layer's values, and the first two layers' activations."""
+    """The last layer's values, and the first two layers' before CELU."""
     x = x.contiguous()
     y, a_1, a_2 = outputs(x, weights, biases)
     launch: Any = forward_kernel[(triton.cdiv(len(x), ROWS),)]
     launch(
         *(x, weights[0], biases[0], weights[1], biases[1], weights[2], biases[2], y, a_1, a_2),
         *(len(x), x.shape[1], a_1.shape[1], y.shape[1]),
-        HIDDEN=padded(a_1.shape[1]),
-        ROWS=ROWS,
-        BLOCK=BLOCK,
-        PRECISION=precision(),
-        num_warps=WARPS,
-        num_stages=STAGES,
+        **program(a_1.shape[1]),
     )
     return y, a_1, a_2
 
@@ -67,12 +63,7 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
     launch(
         *(dy, a_1, a_2, weights[0], weights[1], weights[2], dx),
         *(len(dy), dx.shape[1], a_1.shape[1], dy.shape[1]),
-        HIDDEN=padded(a_1.shape[1]),
-        ROWS=ROWS,
-        BLOCK=BLOCK,
-        PRECISION=precision(),
-        num_warps=WARPS,
-        num_stages=STAGES,
+        **program(a_1.shape[1]),
     )
     return dx
 
@@ -91,7 +82,7 @@ def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
 
 
 def backward(ctx: Any, dy: Tensor, _1: Tensor, _2: Tensor) -> tuple[Tensor, list, list]:
-    """From the gradient of the last layer; nobody else sees the activations."""
+    """From the gradient of the last layer; the other values go nowhere else."""
     a_1, a_2, *weights = ctx.saved_tensors
     return mlp_backward(dy, a_1, a_2, weights), [None] * 3, [None] * 3
 
@@ -99,39 +90,10 @@ def backward(ctx: Any, dy: Tensor, _1: Tensor, _2: Tensor) -> tuple[Tensor, list
 mlp_forward.register_autograd(backward, setup_context=save)
 
 
-def padded(size: int) -> int:
-    """The size that a kernel has for a layer."""
-    return max(16, 1 << (size - 1).bit_length())
-
-
-@triton.jit
-@no_type_check
-def celu(x):
-    """CELU."""
-    return tl.where(x > 0, x, tl.exp(tl.minimum(x, 0.0)) - 1)
-
-
-@triton.jit
-@no_type_check
-def slope(a):
-    """The derivative of CELU where its value is `a`."""
-    return tl.where(a > 0, 1.0, a + 1)
-
-
-@triton.jit
-@no_type_check
-def tile(at, row, column, num_rows, num_columns):
-    """A part of a matrix; 0 beyond its edges."""
-    inside = (row[:, None] < num_rows) & (column[None, :] < num_columns)
-    return tl.load(at + row[:, None] * num_columns + column[None, :], mask=inside, other=0.0)
-
-
-@triton.jit
-@no_type_check
-def put(at, value, row, column, num_rows, num_columns):
-    """Write a part of a matrix, inside its edges."""
-    inside = (row[:, None] < num_rows) & (column[None, :] < num_columns)
-    tl.store(at + row[:, None] * num_columns + column[None, :], value, mask=inside)
+def program(hidden: int) -> dict[str, Any]:
+    """How a program does its work."""
+    sizes = {"HIDDEN": padded(hidden), "ROWS": ROWS, "BLOCK": BLOCK}
+    return {**sizes, "PRECISION": precision(), "num_warps": WARPS, "num_stages": STAGES}
 
 
 @triton.jit
@@ -161,23 +123,24 @@ def forward_kernel(
     unit, part = tl.arange(0, HIDDEN), tl.arange(0, BLOCK)
     h = tl.zeros((ROWS, HIDDEN), tl.float32)
     for start in range(0, num_in, BLOCK):
-        w = tile(w_1, unit, start + part, num_hidden, num_in)
-        some = tile(x, row, start + part, num_rows, num_in)
+        w = read(w_1, num_in, unit, num_hidden, start + part, num_in)
+        some = read(x, num_in, row, num_rows, start + part, num_in)
         h = tl.dot(some, tl.trans(w), h, input_precision=PRECISION)
-    h = celu(h + tl.load(b_1 + unit, mask=unit < num_hidden, other=0.0)[None, :])
-    put(a_1, h, row, unit, num_rows, num_hidden)
+    h += tl.load(b_1 + unit, mask=unit < num_hidden, other=0.0)[None, :]
+    write(a_1, num_hidden, row, num_rows, unit, h, num_hidden)
 
-    inner = tile(w_2, unit, unit, num_hidden, num_hidden)
-    h = tl.dot(h, tl.trans(inner), input_precision=PRECISION)
-    h = celu(h + tl.load(b_2 + unit, mask=unit < num_hidden, other=0.0)[None, :])
-    put(a_2, h, row, unit, num_rows, num_hidden)
+    inner = read(w_2, num_hidden, unit, num_hidden, unit, num_hidden)
+    h = tl.dot(celu(h), tl.trans(inner), input_precision=PRECISION)
+    h += tl.load(b_2 + unit, mask=unit < num_hidden, other=0.0)[None, :]
+    write(a_2, num_hidden, row, num_rows, unit, h, num_hidden)
 
+    h = celu(h)
     for start in range(0, num_out, BLOCK):
         out = start + part
-        w_out = tile(w_3, out, unit, num_out, num_hidden)
+        w_out = read(w_3, num_hidden, out, num_out, unit, num_hidden)
         y_out = tl.dot(h, tl.trans(w_out), input_precision=PRECISION)
         y_out += tl.load(b_3 + out, mask=out < num_out, other=0.0)[None, :]
-        put(y, y_out, row, out, num_rows, num_out)
+        write(y, num_out, row, num_rows, out, y_out, num_out)
 
 
 @triton.jit
@@ -204,16 +167,16 @@ def backward_kernel(
     unit, part = tl.arange(0, HIDDEN), tl.arange(0, BLOCK)
     g = tl.zeros((ROWS, HIDDEN), tl.float32)
     for start in range(0, num_out, BLOCK):
-        w = tile(w_3, start + part, unit, num_out, num_hidden)
-        some = tile(dy, row, start + part, num_rows, num_out)
+        w = read(w_3, num_hidden, start + part, num_out, unit, num_hidden)
+        some = read(dy, num_out, row, num_rows, start + part, num_out)
         g = tl.dot(some, w, g, input_precision=PRECISION)
-    g *= slope(tile(a_2, row, unit, num_rows, num_hidden))
+    g *= celu_slope(read(a_2, num_hidden, row, num_rows, unit, num_hidden))
 
-    inner = tile(w_2, unit, unit, num_hidden, num_hidden)
+    inner = read(w_2, num_hidden, unit, num_hidden, unit, num_hidden)
     g = tl.dot(g, inner, input_precision=PRECISION)
-    g *= slope(tile(a_1, row, unit, num_rows, num_hidden))
+    g *= celu_slope(read(a_1, num_hidden, row, num_rows, unit, num_hidden))
 
     for start in range(0, num_in, BLOCK):
-        w_in = tile(w_1, unit, start + part, num_hidden, num_in)
+        w_in = read(w_1, num_in, unit, num_hidden, start + part, num_in)
         dx_in = tl.dot(g, w_in, input_precision=PRECISION)
-        put(dx, dx_in, row, start + part, num_rows, num_in)
+        write(dx, num_in, row, num_rows, start + part, dx_in, num_in)

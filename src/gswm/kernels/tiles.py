@@ -1,7 +1,7 @@
 """What the kernels are made of: products of a few rows with many weights.
 
-A program holds all objects of a batch element, `slots` of them (a power of two, at least 16), of
-which the first `count` exist; the others read as zeros and are never written.
+A program holds some rows, a power of two and at least 16 of them, of which the first `count` exist;
+the others read as zeros and are never written. So it is with columns, where `width` of them exist.
 """
 
 from typing import no_type_check
@@ -33,18 +33,28 @@ def tanh(x):
 
 @triton.jit
 @no_type_check
-def read(start, stride, rows, count, columns):
-    """Some columns of some rows; zeros where a row is past `count`."""
-    places = start + rows[:, None] * stride + columns[None, :]
-    return tl.load(places, mask=(rows < count)[:, None], other=0.0)
+def exist(rows, count, columns, width: tl.constexpr):
+    """Which of some rows and columns are there; with no `width`, all columns are."""
+    if width is None:
+        return (rows < count)[:, None]
+    else:
+        return (rows < count)[:, None] & (columns < width)[None, :]
 
 
 @triton.jit
 @no_type_check
-def write(start, stride, rows, count, columns, values):
+def read(start, stride, rows, count, columns, width: tl.constexpr = None):
+    """Some columns of some rows; zeros where these do not exist."""
+    places = start + rows[:, None] * stride + columns[None, :]
+    return tl.load(places, mask=exist(rows, count, columns, width), other=0.0)
+
+
+@triton.jit
+@no_type_check
+def write(start, stride, rows, count, columns, values, width: tl.constexpr = None):
     """The inverse of `read`."""
     places = start + rows[:, None] * stride + columns[None, :]
-    tl.store(places, values, mask=(rows < count)[:, None])
+    tl.store(places, values, mask=exist(rows, count, columns, width))
 
 
 @triton.jit
@@ -76,16 +86,8 @@ def product(
     rows, columns, inside = tl.arange(0, slots), tl.arange(0, out), tl.arange(0, block)
     for start in tl.range(0, num_in, block, num_stages=stages):
         places = start + inside
-        a = tl.load(
-            x + rows[:, None] * x_stride + places[None, :],
-            mask=(rows < count)[:, None] & (places < num_in)[None, :],
-            other=0.0,
-        )
-        b = tl.load(
-            weights + places[:, None] * weights_stride + columns[None, :],
-            mask=(places < num_in)[:, None] & (columns < width)[None, :],
-            other=0.0,
-        )
+        a = read(x, x_stride, rows, count, places, num_in)
+        b = read(weights, weights_stride, places, num_in, columns, width)
         acc = tl.dot(a, b, acc, input_precision=precision)
     return acc
 
@@ -115,16 +117,9 @@ def two_products(
     columns_1, columns_2 = tl.arange(0, out_1), tl.arange(0, out_2)
     for start in tl.range(0, num_in, block, num_stages=stages):
         places = start + inside
-        exists = places < num_in
-        a = tl.load(
-            x + rows[:, None] * x_stride + places[None, :],
-            mask=(rows < count)[:, None] & exists[None, :],
-            other=0.0,
-        )
-        row = weights + places[:, None] * weights_stride
-        mask_1 = exists[:, None] & (columns_1 < width)[None, :]
-        b_1 = tl.load(row + columns_1[None, :], mask=mask_1, other=0.0)
-        b_2 = tl.load(row + second + columns_2[None, :], mask=exists[:, None], other=0.0)
+        a = read(x, x_stride, rows, count, places, num_in)
+        b_1 = read(weights, weights_stride, places, num_in, columns_1, width)
+        b_2 = read(weights + second, weights_stride, places, num_in, columns_2)
         acc_1 = tl.dot(a, b_1, acc_1, input_precision=precision)
         acc_2 = tl.dot(a, b_2, acc_2, input_precision=precision)
     return acc_1, acc_2

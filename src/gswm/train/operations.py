@@ -16,7 +16,6 @@ from gswm.kernels.compose import draw
 from gswm.kernels.crop import crop
 from gswm.kernels.os_rnn import os_rnn
 from gswm.kernels.os_rnn_weights import OSRNNWeights
-from gswm.kernels.precision import precision
 from gswm.model.propagation import Propagation
 from gswm.model.rendering import Foreground, Renderer
 from gswm.model.situation import Situation
@@ -122,7 +121,6 @@ class FastPropagation(Propagation):
 
     crop = staticmethod(crop)
     packed: OSRNNWeights
-    precision: str
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
@@ -135,7 +133,6 @@ class FastPropagation(Propagation):
 
     def prepare(self) -> None:
         """The weights as the kernel reads them."""
-        self.precision = precision()
         if hasattr(self, "packed"):
             self.packed.refresh()
         else:
@@ -146,7 +143,7 @@ class FastPropagation(Propagation):
         own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
         h = torch.stack([prev.h_prior.h, prev.h_post.h])
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
-        h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed, self.precision)
+        h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed)
         return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
 
 

@@ -10,20 +10,31 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from gswm.kernels import mlp, os_rnn
 from gswm.kernels.compose_triton import draw_backward, draw_forward
 from gswm.kernels.crop_triton import crop_backward, crop_forward
+from gswm.kernels.os_rnn_backward import os_rnn_backward
+from gswm.kernels.os_rnn_forward import os_rnn_forward
 
 box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16)
 glimpse = dict(num_objects=10, channels=3, height=64, width=64, size=16, tile=16)
-for kernel, constants, warps in (
-    (draw_forward, box | dict(eps=1e-5), 4),
-    (draw_backward, box | dict(padded=16, precision="ieee"), 8),
-    (crop_forward, glimpse, 4),
-    (crop_backward, glimpse, 4),
+layers = dict(num_in=70, num_hidden=24, num_out=40) | mlp.program(24)
+sizes = (10, 29, 16, 32, 16)
+for kernel, given in (
+    (draw_forward, box | dict(eps=1e-5)),
+    (draw_backward, box | dict(padded=16, precision="ieee", num_warps=8)),
+    (crop_forward, glimpse),
+    (crop_backward, glimpse),
+    (mlp.forward_kernel, layers),
+    (mlp.backward_kernel, layers),
+    (os_rnn_forward, os_rnn.constants(os_rnn_forward, *sizes)),
+    (os_rnn_backward, os_rnn.constants(os_rnn_backward, *sizes)),
 ):
-    kinds = {name: "constexpr" if name in constants else "*fp32" for name in kernel.arg_names}
+    constants = {name: given[name] for name in kernel.arg_names if name in given}
+    options = {name: value for name, value in given.items() if name not in constants}
+    kinds = dict.fromkeys(kernel.arg_names, "*fp32") | dict.fromkeys(constants, "constexpr")
+    kinds |= {name: "i32" for name in ("batch", "num_rows") if name in kinds}
     source = ASTSource(kernel, signature=kinds, constexprs=constants)
-    options = dict(num_warps=warps)
     made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     assert len(made.asm["cubin"]) > 0
     assert made.metadata.shared <= 48 * 1024, made.metadata
@@ -36,6 +47,7 @@ import sys
 sys.modules["triton"] = None
 import gswm.kernels.compose
 import gswm.kernels.crop
+import gswm.kernels.os_rnn
 """
 
 
@@ -49,4 +61,6 @@ def test_a_gpus_compiler_takes_all_kernels(tmp_path: Path) -> None:
     env["TRITON_CACHE_DIR"] = str(tmp_path)
     done = subprocess.run([sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["draw_forward", "draw_backward", "crop_forward", "crop_backward"]
+    names = ["draw_forward", "draw_backward", "crop_forward", "crop_backward"]
+    names += ["forward_kernel", "backward_kernel", "os_rnn_forward", "os_rnn_backward"]
+    assert done.stdout.split() == names

@@ -2,7 +2,7 @@
 
 A session does nothing by itself: `step` does one piece of work and returns. What is being imagined
 stops when the page opens, edits or shows something else: the newest wins. Other work waits in
-line. A mistake is told to the page, and the session goes on.
+line. A mistake is told to the page, and its tab goes on.
 """
 
 import logging

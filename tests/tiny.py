@@ -1,6 +1,7 @@
 """Small models and random objects for the tests; all widths differ, so none fits by accident."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from gswm.model.gswm import GSWM, GSWMConfig
 from gswm.objects import Attributes, LSTMState, Objects, Sizes
 from gswm.recipes import RECIPES
+from gswm.world_model import Loss
 
 SIZES = Sizes(what=5, state=7, hidden=6, encoding=4, context=3)
 
@@ -30,6 +32,17 @@ def build(cfg: GSWMConfig, seed: int = 0) -> GSWM:
     small = nn.Conv2d(trunk[0].in_channels, 8, 8, stride=8)
     last = nn.Conv2d(8, out.out_channels, 3, stride=out.stride, padding=1)
     model.discovery.conv_disc = nn.Sequential(small, nn.CELU(), last)
+    return model
+
+
+def lively(recipe: str = "maze", **changes: object) -> GSWM:
+    """A model that finds objects although it is untrained, and lets them live."""
+    model = build(config(recipe, **changes))
+    with torch.no_grad():
+        model.discovery.mlp_disc[-1].bias[0] = 3
+        last = getattr(model.propagation.latent, "mlp_att", None)
+        last = model.propagation.latent.mlp_att_post if last is None else last
+        last[-1].bias[0] = 6
     return model
 
 
@@ -74,7 +87,7 @@ def slots(record: Objects, which: object) -> Objects:
     return record.with_flat(record.flat()[:, which], record.id[:, which])
 
 
-def loss(model: GSWM, frames: Tensor, seed: int = 0, step: int = 10_000_000):
+def loss(model: Any, frames: Tensor, seed: int = 0, step: int = 10_000_000) -> Loss:
     """The loss of `frames`, at a step after all that is special about the first ones."""
     stage = replace(model.stage(step), length=frames.shape[1])
     noise = model.noise(len(frames), stage, generator(seed))

@@ -10,7 +10,6 @@ from gswm.baselines.scalor.objects import ScalorObjects, ScalorSizes
 from gswm.baselines.scalor.propagation import ObjectNoise, Sight
 from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
 from gswm.objects import Attributes, LSTMState
-from gswm.world_model import Loss
 
 SIZES = ScalorSizes(what=5, hidden=6, prior=7, encoding=8, context=3)
 WHAT = SIZES.what
@@ -49,16 +48,6 @@ def lively(seed: int = 0, **changes: object) -> Scalor:
         last.weight[0] *= 8
         last.weight[1:9] *= 4
     return model
-
-
-def stage(model: Scalor, length: int, step: int = 10_000_000):
-    return replace(model.stage(step), length=length)
-
-
-def loss(model: Scalor, frames: Tensor, seed: int = 0, step: int = 10_000_000) -> Loss:
-    """The loss of `frames`, at a step after all that is special about the first ones."""
-    at = stage(model, frames.shape[1], step)
-    return model.loss(frames, model.noise(len(frames), at, generator(seed)), torch.tensor(step), at)
 
 
 def objects(batch: int = 2, slots: int = 3, seed: int = 0) -> ScalorObjects:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gswm.errors import UserError
-from gswm.world_model import State, Track, WorldModel
+from gswm.world_model import Parts, State, Track, WorldModel
 
 GSWMS = ("interaction", "maze", "maze-no-aoe", "maze-no-mu", "single-ball-d")
 MODELS: dict[str, Callable[..., Any]] = {
@@ -49,6 +49,9 @@ def close(a: Track, b: Track, frames: slice = slice(None), of: slice = slice(Non
 def test_it_is_a_world_model_and_its_states_can_be_edited(name: str) -> None:
     model, video = setting(name, 1, 1)
     assert isinstance(model, WorldModel)
+    assert isinstance(model, Parts)
+    for module, method in (*model.recurrent(), *model.batched()):
+        assert callable(getattr(module, method))
     assert isinstance(model.infer(video).state_at(0), State)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import Tensor
+from torch import Tensor, nn
 
 from gswm.errors import UserError
 from gswm.files import write_whole
@@ -199,6 +199,27 @@ class WorldModel(Protocol):
         render: bool = True,
     ) -> Track:
         """How it goes on from a state."""
+        ...
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """What a model says of its parts, so that training can be fast (`train.fast`).
+
+    A method is named by its module and its name. Its arguments and what it gives are tensors and
+    records of them, whose first axis is a batch of any length.
+    """
+
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """The methods that are called frame by frame, each a function of its arguments alone."""
+        ...
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """The methods that see all frames at once, as one batch, and take most of that time."""
+        ...
+
+    def halves(self) -> list[nn.Module]:
+        """The networks to whose convolutions half precision does no harm."""
         ...
 
 

@@ -166,15 +166,15 @@ class GSWM(Imagines, Shows, nn.Module):
         return Objects(o, z_state, h_prior, h_post, ids, torch.zeros_like(ids[:, 0]))
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called frame by frame, each a function of its arguments alone."""
+        """See `Parts`."""
         return [(self, "step"), *self.context.recurrent()]
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """The networks that see all frames at once, as one batch."""
+        """See `Parts`."""
         return [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
 
     def halves(self) -> list[nn.Module]:
-        """The convolutions to which half precision does no harm."""
+        """See `Parts`."""
         return [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
 
     @torch.no_grad()

@@ -49,7 +49,7 @@ class Deferred:
     """With the gradients of recurrent weights in one go at the end.
 
     Args:
-        model: what is trained; some of its methods are replaced.
+        model: what is trained, which has `Parts`; some of its methods are replaced.
         kernels: whether frames go through kernels of our own.
         compiled: whether torch compiles the methods of frames, and those done for all at once.
         half: whether convolutions that are done for all frames at once are in bfloat16.

@@ -185,15 +185,15 @@ class Scalor(Imagines, nn.Module):
         return self.background.infer(noise.context, torch.cat([video, 1 - alpha], dim=2))
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called frame by frame, each a function of its arguments alone."""
+        """See `Parts`."""
         return [(self, "step"), (self.features.first, "step"), (self.features.second, "step")]
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called once, and take most of the time outside the recurrence."""
+        """See `Parts`."""
         return [(self.appearance, "forward")]
 
     def halves(self) -> list[nn.Module]:
-        """The convolutions to which half precision does no harm."""
+        """See `Parts`."""
         f = self.features
         return [f.conv, f.lateral, f.join, self.appearance.deconv_what]
 

@@ -80,15 +80,15 @@ class Stove(Imagines, nn.Module):
         return [(batch, num, dynamics.latents), (batch, time, num, SIZE + dynamics.width // 2)]
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called frame by frame, each a function of its arguments alone."""
+        """See `Parts`."""
         return [(self.dynamics, "infer")]
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called once, and take most of the time outside the recurrence."""
+        """See `Parts`."""
         return [(self.images, "forward")]
 
     def halves(self) -> list[nn.Module]:
-        """The convolutions to which half precision does no harm: there are none."""
+        """See `Parts`: there are none."""
         return []
 
     def loss(

@@ -24,6 +24,8 @@ DIM = 0.3
 """How bright a frame stays where its video has ended."""
 WAY = 8
 """Frames for which the way of an object stays where all futures are shown at once."""
+SHOWN = 4
+"""Futures on a sheet."""
 COLUMNS = 8
 """Futures in a row; given frames, truth and others are twice as large, four in a row."""
 
@@ -171,12 +173,10 @@ class Imagination:
         labels = [f"future {i}" for i in range(number)]
         return stacked([upper, pictures.side_by_side(futures, labels, COLUMNS)])
 
-    def still(
-        self, scale: int = 2, columns: int = 12, futures: int = 4, title: str = ""
-    ) -> Picture:
+    def still(self, scale: int = 2, columns: int = 12, title: str = "") -> Picture:
         """A sheet: the truth above, some futures below."""
         times = np.unique(np.linspace(0, self.length - 1, columns).round().astype(int))
-        shown = range(min(futures, len(self.futures)))
+        shown = range(min(SHOWN, len(self.futures)))
         rows = [self.true(scale), *(self.future(i, scale) for i in shown)]
         labels = ["truth", *(f"future {i}" for i in shown)]
         if len(self.futures) > 1:

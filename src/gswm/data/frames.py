@@ -17,6 +17,9 @@ from gswm.data.hdf5 import File
 from gswm.data.world import SplitName
 from gswm.errors import UserError
 
+KNOWN_BY = 16
+"""Pictures by which data are known again."""
+
 
 class FrameFile:
     """Windows of a file's episodes, counted in `split` where the file says which are in it."""
@@ -60,12 +63,12 @@ class FrameFile:
             said = " ".join((getattr(error, "strerror", None) or str(error)).split())
             raise UserError(f"{self.path}: cannot read episode {episode}: {said}") from error
 
-    def checksum(self, pictures: int = 16) -> int:
+    def checksum(self) -> int:
         """A number by which to know the data again, from a few pictures spread over them."""
         out = np.empty((1, self.height, self.width, 3), np.uint8)
         crc = 0
-        for i in range(pictures):
-            self.read(i * len(self) // pictures, i * self.num_frames // pictures, out)
+        for i in range(KNOWN_BY):
+            self.read(i * len(self) // KNOWN_BY, i * self.num_frames // KNOWN_BY, out)
             crc = zlib.crc32(out.data, crc)
         return crc
 

@@ -198,9 +198,7 @@ def sheet(
     return np.asarray(image)
 
 
-def side_by_side(
-    videos: Sequence[Frames], labels: Sequence[str] = (), columns: int = 4, gap: int = 6
-) -> Frames:
+def side_by_side(videos: Sequence[Frames], labels: Sequence[str] = (), columns: int = 4) -> Frames:
     """Videos of one size as one video, in rows of `columns`; a shorter one stays at its end."""
     time = max(len(video) for video in videos)
     rows = [range(i, min(i + columns, len(videos))) for i in range(0, len(videos), columns)]
@@ -212,7 +210,7 @@ def side_by_side(
                 [np.stack([now[i] for i in row])],
                 (),
                 [labels[i] for i in row] if labels else (),
-                gap=gap,
+                gap=6,
             )
             for row in rows
         ]

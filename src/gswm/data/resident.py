@@ -41,18 +41,12 @@ class Loader(ABC):
     def _gather(self, step: int | Int64[Tensor, ""], length: int) -> Pictures:
         """The windows of `step`."""
 
-    def batch(
-        self,
-        step: int | Int64[Tensor, ""],
-        length: int | None = None,
-        out: Batch | None = None,
-    ) -> Batch:
-        """The batch of `step`, of windows of `length` frames; written to `out` if that is given."""
+    def batch(self, step: int | Int64[Tensor, ""], length: int | None = None) -> Batch:
+        """The batch of `step`, of windows of `length` frames."""
         if isinstance(step, int):
             self.prepare(step)
         video = self._gather(step, length or self.length).permute(0, 1, 4, 2, 3)
-        video = video / 255 if self.as_float else video
-        return video if out is None else out.copy_(video)
+        return video / 255 if self.as_float else video
 
     def __iter__(self) -> Iterator[Batch]:
         return self

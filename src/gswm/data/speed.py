@@ -16,6 +16,7 @@ from gswm.data.streaming import Streaming
 from gswm.data.windows import Windows
 
 LENGTH, FRAMES, SIZE = 20, 100, 64
+WORKERS = 4
 
 
 def bench_windows(
@@ -24,7 +25,6 @@ def bench_windows(
     batches: tuple[int, ...] = (16, 64, 256),
     episodes: int | None = None,
     seconds: float = 1.0,
-    workers: int = 4,
 ) -> dict[str, float]:
     """Windows per second by how they are had, for every size of batch.
 
@@ -49,7 +49,7 @@ def bench_windows(
             writer.append(Episodes(some.permute(0, 1, 4, 2, 3).cpu()))
         for batch in batches:
             windows = Windows(len(some), FRAMES, batch, device=device)
-            loader = Streaming(FrameFile(path), windows, LENGTH, {}, workers=workers)
+            loader = Streaming(FrameFile(path), windows, LENGTH, {}, workers=WORKERS)
             figures[f"streaming_{batch}"] = batch * _rate(loader.batch, device, seconds)
             loader.close()
     return figures

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from gswm.report.drawing import Drawing, Label, Line, Number, Part
 
+WIDTH, HEIGHT = 440, 250
 LEFT, RIGHT, TOP, BOTTOM = 40, 92, 30, 38
 SPREAD = 13
 """Least distance of two names."""
@@ -30,12 +31,10 @@ def chart(
     series: Sequence[Series],
     x_label: str,
     y_label: str = "",
-    size: tuple[Number, Number] = (440, 250),
     top: Number | None = None,
     note: str = "",
 ) -> Drawing:
     """Lines over one axis of time; `top` is where the other axis ends at least."""
-    width, height = size
     series = [s for s in series if s.values]
     known = [v for s in series for v in s.values if v is not None]
     high = max([*known, top or 0]) or 1.0
@@ -46,21 +45,21 @@ def chart(
 
     def at(step: Number, value: Number) -> tuple[Number, Number]:
         across = (step - first) / max(1, last - first)
-        x = LEFT + across * (width - LEFT - RIGHT)
-        return x, height - BOTTOM - value / high * (height - TOP - BOTTOM)
+        x = LEFT + across * (WIDTH - LEFT - RIGHT)
+        return x, HEIGHT - BOTTOM - value / high * (HEIGHT - TOP - BOTTOM)
 
     parts: list[Part] = [Label((LEFT, 15), title, "ink", 13)]
-    parts.append(Label((width - RIGHT, 15), y_label, anchor="end", size=10))
+    parts.append(Label((WIDTH - RIGHT, 15), y_label, anchor="end", size=10))
     for value in ticks:
         (x0, y), (x1, _) = at(first, value), at(last, value)
         parts.append(Line(((x0, y), (x1, y)), "rule"))
         parts.append(Label((LEFT - 7, y + 3.5), f"{value:g}", anchor="end", size=10))
     for step in [t for t in nice(last, 5) if t >= first] if series else []:
         parts.append(
-            Label((at(step, 0)[0], height - BOTTOM + 15), f"{step:g}", anchor="middle", size=10)
+            Label((at(step, 0)[0], HEIGHT - BOTTOM + 15), f"{step:g}", anchor="middle", size=10)
         )
-    middle = LEFT + (width - LEFT - RIGHT) / 2
-    parts.append(Label((middle, height - 6), x_label, anchor="middle", size=10))
+    middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
+    parts.append(Label((middle, HEIGHT - 6), x_label, anchor="middle", size=10))
     ends = []
     for s in series:
         points = [at(s.start + i, v) for i, v in enumerate(s.values) if v is not None]
@@ -75,8 +74,8 @@ def chart(
     for y, (point, s) in zip(apart([p[1] for p, _ in ends]), ends, strict=True):
         parts.append(Label((point[0] + 7, y + 3.5), s.name, s.color, 10.5))
     if note:
-        parts.append(Label((middle, TOP + (height - TOP - BOTTOM) / 2), note, anchor="middle"))
-    return Drawing(width, height, tuple(parts))
+        parts.append(Label((middle, TOP + (HEIGHT - TOP - BOTTOM) / 2), note, anchor="middle"))
+    return Drawing(WIDTH, HEIGHT, tuple(parts))
 
 
 def nice(high: Number, most: int = 4) -> list[Number]:

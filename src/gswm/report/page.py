@@ -97,13 +97,12 @@ def figure(shown: str, caption: str) -> str:
     return f"<figure>{shown}<figcaption>{inline(caption)}</figcaption></figure>"
 
 
-def image(picture: Picture, title: str, width: int | None = None) -> str:
+def image(picture: Picture, title: str) -> str:
     """Pixels as an element, the file inside it."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, format="PNG", optimize=True)
     data = base64.b64encode(file.getvalue()).decode()
-    size = f' width="{width}"' if width else ""
-    return f'<img alt="{escape(title, quote=True)}"{size} src="data:image/png;base64,{data}">'
+    return f'<img alt="{escape(title, quote=True)}" src="data:image/png;base64,{data}">'
 
 
 def inline(text: str) -> str:

@@ -219,9 +219,9 @@ def number(mean: float, spread: float, digits: int | str) -> str:
     return f"{show(mean)} ± {show(spread)}" if spread else show(mean)
 
 
-def markdown(table: Table, level: int = 2) -> str:
+def markdown(table: Table) -> str:
     """As a section of a text."""
     head = "| " + " | ".join(table.head) + " |"
     rule = "|" + "---|" * len(table.head)
     body = ["| " + " | ".join(row) + " |" for row in table.rows]
-    return "\n".join(["#" * level + " " + table.title, "", table.text, "", head, rule, *body])
+    return "\n".join([f"## {table.title}", "", table.text, "", head, rule, *body])

@@ -226,10 +226,9 @@ class Server:
         self.server.should_exit = True
 
 
-def rules_for(host: str, token: str | None = None, notebook: bool = False) -> Rules:
+def rules_for(host: str, notebook: bool = False) -> Rules:
     """A token wherever others can reach the server, and in notebooks."""
     local = host in LOOPBACK
-    if not local or notebook:
-        token = token or secrets.token_urlsafe(24)
+    token = None if local and not notebook else secrets.token_urlsafe(24)
     names = LOOPBACK if local else None
     return Rules(token, names, NOTEBOOKS if notebook else "'none'")

@@ -28,14 +28,20 @@ def crop(
     image: Float[Tensor, "batch channel height width"], xy: Points, hw: Points, size: int
 ) -> Glimpses:
     """ST: what `image` shows inside each box, resampled to `size` × `size`; 0 beyond its edges."""
-    height, width = image.shape[-2:]
+    rows, columns = under(xy, hw, size, *image.shape[-2:])
+    strips = einsum(rows, image.to(rows.dtype), "b k i y, b c y x -> b k c i x")
+    return einsum(strips, columns, "b k c i x, b k j x -> b k c i j")
+
+
+def under(
+    xy: Points, hw: Points, size: int, height: int, width: int
+) -> tuple[Float[Tensor, "batch object size height"], Float[Tensor, "batch object size width"]]:
+    """Y and X: the rows and the columns of an image under the samples of each box."""
     at = centers(size, xy)
     x, y = xy.unbind(-1)
     h, w = hw.unbind(-1)
     rows = bilinear(y[..., None] + h[..., None] * at, height)
-    columns = bilinear(x[..., None] + w[..., None] * at, width)
-    strips = einsum(rows, image.to(rows.dtype), "b k i y, b c y x -> b k c i x")
-    return einsum(strips, columns, "b k c i x, b k j x -> b k c i j")
+    return rows, bilinear(x[..., None] + w[..., None] * at, width)
 
 
 def paste(glimpses: Glimpses, xy: Points, hw: Points, size: int) -> Canvases:

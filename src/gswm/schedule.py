@@ -47,8 +47,12 @@ class Schedule:
 
     def stage(self, step: int) -> Stage:
         """The stage of `step`."""
-        length = [length for start, length in self.lengths if start <= step][-1]
-        return Stage(length, step < self.background_only)
+        return Stage(length_at(self.lengths, step), step < self.background_only)
+
+
+def length_at(lengths: tuple[tuple[int, int], ...], step: int) -> int:
+    """T at a step of a curriculum."""
+    return [length for start, length in lengths if start <= step][-1]
 
 
 def only(schedule: Any, length: int) -> Any:

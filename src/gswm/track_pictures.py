@@ -169,9 +169,7 @@ class Imagination:
             return pictures.side_by_side(list(top.values()), list(top))
         top[f"{number} futures"] = self.together(large)
         upper = pictures.side_by_side(list(top.values()), list(top))
-        futures = [self.future(i, scale, trail) for i in range(number)]
-        labels = [f"future {i}" for i in range(number)]
-        return stacked([upper, pictures.side_by_side(futures, labels, COLUMNS)])
+        return with_futures(upper, [self.future(i, scale, trail) for i in range(number)])
 
     def still(self, scale: int = 2, columns: int = 12, title: str = "") -> Picture:
         """A sheet: the truth above, some futures below."""
@@ -187,8 +185,10 @@ class Imagination:
         )
 
 
-def stacked(videos: Sequence[Frames]) -> Frames:
-    """Videos of one length below each other."""
+def with_futures(upper: Frames, futures: Sequence[Frames]) -> Frames:
+    """All futures in rows below a video of the same length."""
+    labels = [f"future {i}" for i in range(len(futures))]
+    videos = [upper, pictures.side_by_side(futures, labels, COLUMNS)]
     width = max(video.shape[2] for video in videos)
     paper = pictures.PAPER[0]
     sides = [((0, 0), (0, 0), (0, width - video.shape[2]), (0, 0)) for video in videos]

@@ -19,7 +19,7 @@ from gswm.data.episode import Episodes, Truth
 from gswm.data.physics import simulate
 from gswm.data.randomstate import RandomStates
 from gswm.data.sprites import draw
-from gswm.data.world import MEMORY, Split, SplitName
+from gswm.data.world import MEMORY, Split, SplitName, splits
 
 BLUE, RED = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)
 PALETTE = (BLUE, RED, (1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
@@ -176,11 +176,6 @@ def episode_seeds(
         yield state.randint(0, 2**32 - 1, size=min(step, count), dtype=np.int64)
 
 
-def _splits(train: int) -> dict[SplitName, Split]:
-    val, test = Split(train + 1, 200), Split(train + 2, 200)
-    return {"train": Split(train, 10_000), "val": val, "test": test}
-
-
 INTERACTION = Balls(
     name="interaction",
     layers=(0, 0, 0),
@@ -189,7 +184,7 @@ INTERACTION = Balls(
     colors="any",
     apart=True,
     collide=True,
-    splits=_splits(7),
+    splits=splits(7, train=10_000, others=200),
 )
 OCCLUSION = Balls(
     name="occlusion",
@@ -199,7 +194,7 @@ OCCLUSION = Balls(
     colors="distinct",
     apart=False,
     collide=False,
-    splits=_splits(1),
+    splits=splits(1, train=10_000, others=200),
 )
 TWO_LAYER = Balls(
     name="two-layer",
@@ -209,7 +204,7 @@ TWO_LAYER = Balls(
     colors="by layer",
     apart=True,
     collide=True,
-    splits=_splits(13),
+    splits=splits(13, train=10_000, others=200),
 )
 TWO_LAYER_DENSE = Balls(
     name="two-layer-dense",
@@ -219,5 +214,5 @@ TWO_LAYER_DENSE = Balls(
     colors="by layer",
     apart=True,
     collide=True,
-    splits=_splits(19),
+    splits=splits(19, train=10_000, others=200),
 )

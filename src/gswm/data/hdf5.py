@@ -26,6 +26,7 @@ from gswm.data.layouts import IMGS, KEYS, Layout, mismatch, recognize, to_arrays
 from gswm.data.obj3d.layout import COMPRESSED
 from gswm.data.world import SplitName
 from gswm.errors import UserError
+from gswm.files import flush
 
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
@@ -98,7 +99,7 @@ class Writer:
                 raise UserError(f"{self.path}: not written, for there are no episodes to write")
             with _writing(self.path):
                 self._file.close()
-                _flush_to_disk(self._part)
+                flush(self._part)
                 self._refuse_existing()
                 os.replace(self._part, self.path)
         finally:
@@ -278,14 +279,6 @@ def _reason(error: Exception) -> str:
 
 def _type(data: h5py.Dataset) -> str:
     return "text" if h5py.check_string_dtype(data.dtype) else str(data.dtype)
-
-
-def _flush_to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _version() -> str:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from gswm.data.episode import Corridors, Episodes, Truth
 from gswm.data.maze_drawing import draw_mazes
-from gswm.data.world import MEMORY, Split, SplitName
+from gswm.data.world import MEMORY, splits
 
 ROOMS = 3
 SIDE = 2 * ROOMS + 1
@@ -61,11 +61,7 @@ class Maze:
     num_objects: int = NUM_SLOTS
 
     def __init__(self) -> None:
-        self.splits: dict[SplitName, Split] = {
-            "train": Split(seed=0, episodes=10_000),
-            "val": Split(seed=1, episodes=100),
-            "test": Split(seed=2, episodes=100),
-        }
+        self.splits = splits(0, train=10_000, others=100)
 
     def episodes(
         self,

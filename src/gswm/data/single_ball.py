@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
 from gswm.data.sprites import draw
-from gswm.data.world import MEMORY, Split, SplitName
+from gswm.data.world import MEMORY, splits
 
 NUM_FRAMES = 9
 IMAGE_SIZE = 64
@@ -33,11 +33,7 @@ class SingleBall:
     num_objects: int = 1
 
     def __init__(self) -> None:
-        self.splits: dict[SplitName, Split] = {
-            "train": Split(seed=0, episodes=10_000),
-            "val": Split(seed=1, episodes=100),
-            "test": Split(seed=2, episodes=100),
-        }
+        self.splits = splits(0, train=10_000, others=100)
 
     def episodes(
         self,

@@ -20,6 +20,12 @@ class Split:
     episodes: int
 
 
+def splits(seed: int, train: int, others: int) -> dict[SplitName, Split]:
+    """The paper's data sets: `seed` is of the first, and the others' follow it."""
+    val, test = Split(seed + 1, others), Split(seed + 2, others)
+    return {"train": Split(seed, train), "val": val, "test": test}
+
+
 @runtime_checkable
 class World(Protocol):
     """A simulator that advances and draws many episodes at once."""

@@ -10,7 +10,7 @@ from einops import einsum
 from jaxtyping import Float
 from torch import Tensor
 
-from gswm.geometry import Glimpses, bilinear, centers
+from gswm.geometry import Glimpses, under
 from gswm.shapes import Points
 
 TILE = 16
@@ -69,11 +69,7 @@ def empty_gradients(
 
 def scatter(d_glimpses: Tensor, xy: Tensor, hw: Tensor, height: int, width: int) -> Tensor:
     """The gradient of the image: Σ_k Yᵀ d_glimpse X."""
-    at = centers(d_glimpses.shape[-1], xy)
-    x, y = xy.unbind(-1)
-    h, w = hw.unbind(-1)
-    rows = bilinear(y[..., None] + h[..., None] * at, height)
-    columns = bilinear(x[..., None] + w[..., None] * at, width)
+    rows, columns = under(xy, hw, d_glimpses.shape[-1], height, width)
     strips = einsum(d_glimpses, columns, "b k c i j, b k j x -> b k c i x")
     return einsum(rows, strips, "b k i y, b k c i x -> b c y x")
 

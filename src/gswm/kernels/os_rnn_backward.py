@@ -28,6 +28,7 @@ import triton.language as tl
 from gswm.kernels.tiles import (
     celu,
     celu_slope,
+    gates,
     matrix,
     product,
     read,
@@ -133,11 +134,7 @@ def os_rnn_backward(
     exists = k < count
 
     # The LSTM.
-    gate = saved + at_gates
-    i = tl.sigmoid(read(gate, stride, k, count, in_hidden))
-    f = tl.sigmoid(read(gate + hidden, stride, k, count, in_hidden))
-    g = tanh(read(gate + 2 * hidden, stride, k, count, in_hidden))
-    o = tl.sigmoid(read(gate + 3 * hidden, stride, k, count, in_hidden))
+    i, f, g, o = gates(saved + at_gates, stride, k, count, hidden)
     d_out = read(d_h_new + objects * hidden, hidden, k, count, in_hidden)
     shown = tanh(read(c_new, hidden, k, count, in_hidden))
     d_cell = read(d_c_new + objects * hidden, hidden, k, count, in_hidden)

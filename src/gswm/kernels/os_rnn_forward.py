@@ -18,7 +18,7 @@ from typing import no_type_check
 import triton
 import triton.language as tl
 
-from gswm.kernels.tiles import celu, matrix, product, read, tanh, two_products, write
+from gswm.kernels.tiles import celu, gates, matrix, product, read, tanh, two_products, write
 
 
 @triton.jit
@@ -163,23 +163,19 @@ def os_rnn_forward(
 
     # The LSTM.
     lstm = weights + lstm_in
-    gates = tl.zeros([slots, 4 * hidden], tl.float32)
-    gates += tl.load(weights + lstm_bias + in_gates)[None, :]
-    gates = product(
-        *(gates, saved + at_x, stride, lstm, 4 * hidden, count),
+    before = tl.zeros([slots, 4 * hidden], tl.float32)
+    before += tl.load(weights + lstm_bias + in_gates)[None, :]
+    before = product(
+        *(before, saved + at_x, stride, lstm, 4 * hidden, count),
         *(hidden, 4 * hidden, slots, 4 * hidden, block, stages, precision),
     )
-    gates = product(
-        *(gates, h, hidden, lstm + hidden * 4 * hidden, 4 * hidden, count),
+    before = product(
+        *(before, h, hidden, lstm + hidden * 4 * hidden, 4 * hidden, count),
         *(hidden, 4 * hidden, slots, 4 * hidden, block, stages, precision),
     )
-    write(saved + at_gates, stride, k, count, in_gates, gates)
+    write(saved + at_gates, stride, k, count, in_gates, before)
     tl.debug_barrier()
-    gate = saved + at_gates
-    i = tl.sigmoid(read(gate, stride, k, count, in_hidden))
-    f = tl.sigmoid(read(gate + hidden, stride, k, count, in_hidden))
-    g = tanh(read(gate + 2 * hidden, stride, k, count, in_hidden))
-    o = tl.sigmoid(read(gate + 3 * hidden, stride, k, count, in_hidden))
+    i, f, g, o = gates(saved + at_gates, stride, k, count, hidden)
     new = f * read(c, hidden, k, count, in_hidden) + i * g
     write(c_new + objects * hidden, hidden, k, count, in_hidden, new)
     write(h_new + objects * hidden, hidden, k, count, in_hidden, o * tanh(new))

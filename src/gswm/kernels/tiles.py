@@ -59,6 +59,18 @@ def write(start, stride, rows, count, columns, values, width: tl.constexpr = Non
 
 @triton.jit
 @no_type_check
+def gates(start, stride, rows, count, hidden: tl.constexpr):
+    """An LSTM's i, f, g and o, of what they are before their activations."""
+    columns = tl.arange(0, hidden)
+    i = tl.sigmoid(read(start, stride, rows, count, columns))
+    f = tl.sigmoid(read(start + hidden, stride, rows, count, columns))
+    g = tanh(read(start + 2 * hidden, stride, rows, count, columns))
+    o = tl.sigmoid(read(start + 3 * hidden, stride, rows, count, columns))
+    return i, f, g, o
+
+
+@triton.jit
+@no_type_check
 def matrix(start, stride, height: tl.constexpr, width: tl.constexpr):
     """A matrix of weights, all at once."""
     rows, columns = tl.arange(0, height), tl.arange(0, width)

@@ -10,7 +10,7 @@ import numpy as np
 from gswm.data import picture_files, pictures
 from gswm.data.pictures import Boxes, Frames
 from gswm.studio.branches import Branch, Moments, Objects, Pixels, join
-from gswm.track_pictures import COLUMNS, GENERATED, dimmed, drawn, stacked
+from gswm.track_pictures import GENERATED, dimmed, drawn, with_futures
 from gswm.world_model import as_text
 
 SCALE = 4
@@ -99,8 +99,7 @@ def moving(shown: Shown) -> Frames:
     if number < 2:
         return upper
     futures = [shown.imagined(0, i, SMALL) for i in range(number)]
-    labels = [f"future {i}" for i in range(number)]
-    return stacked([upper, pictures.side_by_side(futures, labels, COLUMNS)])
+    return with_futures(upper, futures)
 
 
 def strip(shown: Shown) -> pictures.Picture:

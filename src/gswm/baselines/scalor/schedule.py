@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from jaxtyping import Float
 from torch import Tensor
 
-from gswm.schedule import Anneal, Stage
+from gswm.schedule import Anneal, Stage, length_at
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ScalorSchedule:
 
     def stage(self, step: int) -> ScalorStage:
         """The stage of `step`."""
-        length = [length for start, length in self.lengths if start <= step][-1]
+        length = length_at(self.lengths, step)
         return ScalorStage(length, step < self.background_only, step < self.detached)
 
     def tau(self, step: Tensor) -> Float[Tensor, ""]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from gswm.baselines.stove.dynamics import DynamicsConfig
 from gswm.baselines.stove.supair import EncoderConfig, ImagesConfig
 from gswm.errors import UserError
-from gswm.schedule import Anneal, Stage
+from gswm.schedule import Anneal, Stage, length_at
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,7 @@ class StoveSchedule:
 
     def stage(self, step: int) -> Stage:
         """The stage of `step`."""
-        length = [length for start, length in self.lengths if start <= step][-1]
-        return Stage(length, step < self.background_only)
+        return Stage(length_at(self.lengths, step), step < self.background_only)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from gswm.data.obj3d.renderer import SIDE, Pictures, render
 from gswm.data.obj3d.scene_file import SceneFile
 from gswm.data.obj3d.scenes import Scenes, join, make_scenes
 from gswm.data.obj3d.settings import HARD, Settings
-from gswm.data.world import MEMORY, Split, SplitName
+from gswm.data.world import MEMORY, Split, SplitName, splits
 from gswm.errors import UserError
 
 Renderer = Literal["torch", "blender"]
@@ -27,11 +27,7 @@ FRAME = 16
 """Bytes of a frame's pixel: video, mask, depth, and what is copied of them."""
 ROUND = 256
 """Scenes that are simulated at a time where they have no end."""
-SPLITS: dict[SplitName, Split] = {
-    "train": Split(seed=31, episodes=2920),
-    "val": Split(seed=32, episodes=200),
-    "test": Split(seed=33, episodes=200),
-}
+SPLITS = splits(31, train=2920, others=200)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from gswm.shapes import Ids, Points, Scalars
 
 NOBODY = -1
 """The id of a slot in which there is no object."""
+XY = slice(4, 6)
+"""Where xy stands among all attributes, side by side."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,12 @@ class Shows:
 
     @torch.no_grad()
     def infer_after(
-        self: Any, state: Scene, video: AnyVideo, *, discover: Discover = "first", render=True
+        self: Any,
+        state: Scene,
+        video: AnyVideo,
+        *,
+        discover: Discover = "first",
+        render: bool = True,
     ) -> Track:
         """The objects of each video, which goes on from a state, by the means of the posterior.
 

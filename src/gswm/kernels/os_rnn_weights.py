@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-XY = slice(4, 6)
-"""Where xy stands among the attributes."""
+from gswm.objects import XY
+
 ALIGNMENT = 16
 SQUARE = ("mlp_self.2", "mlp_self.4", "mlp_rel.2", "mlp_rel.4", "mlp_weight.2")
 """The layers of the interaction that are e × e."""

@@ -17,11 +17,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.networks import MLP
+from gswm.objects import XY
 from gswm.shapes import Scalars
 
 EPS = 1e-30
-XY = slice(4, 6)
-"""Where xy stands in u, which begins with all attributes."""
 
 
 class Interaction(nn.Module):

@@ -17,8 +17,7 @@ from gswm.data.worlds import WORLDS
 from gswm.errors import UserError
 from gswm.files import write_whole
 from gswm.report import figures, results
-from gswm.report.drawing import Drawing
-from gswm.report.page import Section, figure, image, page, table_html
+from gswm.report.page import Section, element, figure, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
 
@@ -157,9 +156,7 @@ def measured(found: Results, scene: Scene) -> list[str]:
     ]
     made = figures.figures(found)
     for name in (name for name in scene.figures if name in made):
-        each = made[name]
-        element = each.svg(name) if isinstance(each, Drawing) else image(each, name)
-        shown.append(figure(element, figures.CAPTIONS[name]))
+        shown.append(figure(element(made[name], name), figures.CAPTIONS[name]))
     return shown
 
 

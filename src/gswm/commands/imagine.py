@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 from gswm import track_pictures
 from gswm.commands.data import find, wrapped
 from gswm.commands.evaluate import resolve
-from gswm.data import picture_files, pictures, videos, worlds
+from gswm.data import hdf5, picture_files, pictures, videos, worlds
 from gswm.data.episode import Episodes
 from gswm.data.videos import Crop, Cut
 from gswm.data.world import SplitName
@@ -137,10 +137,7 @@ class Track:
             picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
         device = find_device(self.device)
         model, _ = resolve(self.model, device)
-        if worlds.base_name(self.source) in worlds.WORLDS or Path(self.source).suffix in (
-            ".hdf5",
-            ".h5",
-        ):
+        if worlds.base_name(self.source) in worlds.WORLDS or hdf5.is_name_of_file(self.source):
             episodes = find(self.source, self.episode, self.split)
         else:
             cut = Cut(model.image_size, crop=self.crop)

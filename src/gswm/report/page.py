@@ -10,7 +10,7 @@ from html import escape
 from PIL import Image
 
 from gswm.data.pictures import Picture
-from gswm.report.drawing import DARK, LIGHT
+from gswm.report.drawing import DARK, LIGHT, Drawing
 from gswm.report.tables import EMPTY, HERE, Table
 
 STYLE = """
@@ -90,6 +90,11 @@ def td(text: str, ours: bool) -> str:
     """One cell."""
     kind = "empty" if text == EMPTY else "ours" if ours else "words" if "`" in text else ""
     return f"<td{f' class={kind}' if kind else ''}>{inline(text)}</td>"
+
+
+def element(shown: Drawing | Picture, title: str) -> str:
+    """Anything that is drawn, as an element."""
+    return shown.svg(title) if isinstance(shown, Drawing) else image(shown, title)
 
 
 def figure(shown: str, caption: str) -> str:

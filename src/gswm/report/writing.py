@@ -7,7 +7,7 @@ from gswm.data.pictures import Picture
 from gswm.files import write_whole
 from gswm.report import figures
 from gswm.report.drawing import Drawing
-from gswm.report.page import Section, figure, image, page, table_html
+from gswm.report.page import Section, element, figure, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import EMPTY, markdown, tables
 
@@ -41,10 +41,7 @@ def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
 
 def as_page(results: Results, made: Figures) -> str:
     """Everything in one file."""
-    shown = {}
-    for name, each in made.items():
-        element = each.svg(name) if isinstance(each, Drawing) else image(each, name)
-        shown[name] = figure(element, figures.CAPTIONS[name])
+    shown = {n: figure(element(each, n), figures.CAPTIONS[n]) for n, each in made.items()}
     sections = []
     for name, table in tables(results).items():
         beside = (shown[each] for each in BESIDE.get(name, ()) if each in shown)

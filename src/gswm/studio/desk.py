@@ -116,7 +116,7 @@ class Desk:
             branch.futures.append(piece)
             first = first or time.perf_counter() - begin
             head = {"type": kind, "branch": branch.number, "at": at}
-            yield encode(head, **arrays_of(piece, future=True))
+            yield encode(head, **arrays_of(piece))
             at += len(piece)
         seconds = time.perf_counter() - begin
         figures = {"first_ms": 1e3 * first, "frames_per_second": steps / seconds if steps else 0}
@@ -231,7 +231,7 @@ class Desk:
         return encode(head, **arrays_of(join(branch.moments[branch.first :])))
 
 
-def arrays_of(moments: Moments, future: bool = False) -> dict[str, np.ndarray]:
+def arrays_of(moments: Moments) -> dict[str, np.ndarray]:
     """Moments as a message has them; a background that is black throughout is left out."""
     arrays = {"objects": moments.objects, "pixels": moments.pixels}
     if moments.background.any():

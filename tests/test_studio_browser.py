@@ -68,8 +68,9 @@ def outside(url: str, address: str, wrong: list[str]) -> None:
 
 
 def done(page: Page, branch: int) -> Page:
-    """Wait until a branch is imagined."""
-    page.wait_for_selector(f"body[data-done='{branch}']", timeout=SECONDS)
+    """Wait until a branch is imagined; others may be so too, before it or after it."""
+    there = "(b) => 'done' in document.body.dataset && studio.branch(b)?.done"
+    page.wait_for_function(there, arg=branch, timeout=SECONDS)
     return page
 
 

@@ -216,18 +216,23 @@ class Run:
         self.processes.wait()
 
     def export(self, name: str, scores: dict[str, float]) -> None:
-        """Write the weights alone."""
-        about = {"step": self.trainee.step, "seed": self.recipe.seed, "minutes": self.minutes}
+        """Write the weights alone, with all the training that is in them."""
+        before = self.began
+        about = {
+            "step": self.trainee.step + before.get("step", 0),
+            "minutes": self.minutes + before.get("minutes", 0.0),
+            "seed": self.recipe.seed,
+        }
         path = self.folder.path / f"{name}.safetensors"
-        about |= {"validation": scores, "began": self.began}
+        about |= {"validation": scores, "began": before}
         weights.save(path, self.trainee.model, self.recipe, about=about)
 
 
 def begin(model: Model, recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
-    """Give a new run the weights it is to begin with, if any; the training that is in them."""
+    """Give a new run the weights it is to begin with, if any; how much training is in them."""
     if recipe.train.start is None or checkpoints.numbered(folder.checkpoints):
         return {}
     path = weights.find(recipe.train.start)
     about = weights.read_header(path)["about"]
     weights.fill(model, path)
-    return {name: about[name] for name in ("step", "minutes", "began") if about.get(name)}
+    return {name: about[name] for name in ("step", "minutes") if name in about}

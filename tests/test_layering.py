@@ -6,7 +6,7 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "files", "devices", "parsing", "settings", "shapes", "records"),
+    *("errors", "files", "devices", "parsing", "settings", "shapes", "records", "replay"),
     *("data.splits", "data.episode", "data.world", "data.threads", "data.moving", "data.sprites"),
     *("data.obj3d.layout", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),

@@ -4,7 +4,7 @@ Convolutions are followed by CELU and then group norm with 16 channels a group, 
 way round as B.2 has it; the residual trunk of Conv_disc is a ResNet18's, with group norm and ReLU.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -167,7 +167,7 @@ def per_object(net: nn.Module, x: Tensor) -> Tensor:
     return net(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
-def in_parts(net: nn.Module, x: Any) -> Any:
+def in_parts(net: Callable[[Any], Any], x: Any) -> Any:
     """`net` of a record of many frames; some at a time where no gradient is wanted."""
     if torch.is_grad_enabled():
         return net(x)

@@ -1,7 +1,7 @@
 """Records: frozen dataclasses of tensors, and of other records."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -21,9 +21,8 @@ def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> R
         if isinstance(value, Tensor):
             return fn(value, *rest)
         if is_dataclass(value) and not isinstance(value, type):
-            names = [f.name for f in fields(value)]
-            parts = {n: mapped(getattr(value, n), *(getattr(r, n) for r in rest)) for n in names}
-            return type(value)(**parts)
+            parts = vars(value).items()
+            return type(value)(**{n: mapped(v, *(getattr(r, n) for r in rest)) for n, v in parts})
         if isinstance(value, tuple | list):
             return type(value)(
                 mapped(v, *together) for v, *together in zip(value, *rest, strict=True)
@@ -57,6 +56,23 @@ def frames(record: Record) -> list[Record]:
 
 def tensors(record: Any) -> list[Tensor]:
     """Every tensor of a record, in order; one that is in it twice comes twice."""
-    found: list[Tensor] = []
-    map_tensors(lambda tensor: found.append(tensor) or tensor, record)
+    return [leaf for leaf in leaves(record) if isinstance(leaf, Tensor)]
+
+
+def leaves(record: Any) -> list[Any]:
+    """All that a record is made of and that is no record itself, in order."""
+    found: list[Any] = []
+
+    def walk(values: Iterable[Any]) -> None:
+        for value in values:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, tuple | list):
+                walk(value)
+            elif is_dataclass(value) and not isinstance(value, type):
+                walk(vars(value).values())
+            else:
+                found.append(value)
+
+    walk([record])
     return found

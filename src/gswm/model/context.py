@@ -18,6 +18,7 @@ from gswm.distributions import Gaussian
 from gswm.networks import MLP, Encoder, FrameDecoder
 from gswm.objects import LSTMState, Sizes
 from gswm.records import stack
+from gswm.replay import replayed
 from gswm.shapes import Video
 
 Noise = Float[Tensor, "batch time context"]
@@ -94,6 +95,7 @@ class Context(nn.Module):
         q, p = (stack([getattr(each, of) for each in drawn], dim=1) for of in ("q", "p"))
         return Contexts([each.state for each in drawn], mu_bg, q, p)
 
+    @replayed
     def step(
         self,
         state: ContextState,

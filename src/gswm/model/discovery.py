@@ -20,12 +20,9 @@ from torch import Tensor, nn
 
 from gswm.distributions import Bernoulli, Gaussian
 from gswm.geometry import cell_centers, gaussian_kernel, overlap
-from gswm.networks import MLP, Trunk
+from gswm.networks import MLP, Trunk, in_parts
 from gswm.objects import NOBODY, Attributes, Latents, LSTMState, Objects, Sizes
 from gswm.shapes import Points, Scalars, Video
-
-CHUNK = 256
-"""How many frames are encoded at once where no gradient is wanted."""
 
 Cells = Float[Tensor, "batch cell e"]
 Keep = Bool[Tensor, " batch"]
@@ -101,9 +98,7 @@ class Discovery(nn.Module):
         frames = x.flatten(0, 1)
         first = keep.flatten().to(torch.uint8).argsort(descending=True, stable=True)[:num_kept]
         frames = frames[first].contiguous(memory_format=torch.channels_last)
-        part = len(frames) if torch.is_grad_enabled() else CHUNK
-        e_img = torch.cat([self.conv_disc(some) for some in frames.split(part)])
-        e_img = rearrange(e_img, "frame e h w -> frame (h w) e")
+        e_img = rearrange(in_parts(self.conv_disc, frames), "frame e h w -> frame (h w) e")
         everywhere = e_img.new_zeros(keep.numel(), *e_img.shape[1:])
         return everywhere.index_copy(0, first, e_img).unflatten(0, keep.shape)
 

@@ -26,6 +26,7 @@ from gswm.model.rendering import Renderer
 from gswm.networks import GlimpseDecoder, Trunk
 from gswm.objects import NOBODY, Attributes, Objects, Sizes, select
 from gswm.records import frames, stack
+from gswm.replay import replayed
 from gswm.scene import Scene, as_track
 from gswm.schedule import Schedule, Stage
 from gswm.shapes import Frame, Video
@@ -130,6 +131,7 @@ class GSWM(Imagines, Shows, nn.Module):
         objects, found = self.discover(self.empty(len(e_img)), e_img, noise)
         return objects, Evidence(found, None)
 
+    @replayed
     def step(
         self,
         objects: Objects,
@@ -206,8 +208,8 @@ class GSWM(Imagines, Shows, nn.Module):
         seen = self.propagation.situation.survey(contexts.mu_bg)
         seen = torch.cat([state.seen[:, None], seen], dim=1)
         objects, imagined = state.objects, []
-        for t, now in enumerate(noise.frames()):
-            objects = self.propagation.imagine(objects, seen[:, t], now.propagation)
+        for t, now in enumerate(frames(noise.propagation)):
+            objects = self.propagation.imagine(objects, seen[:, t], now)
             imagined.append(objects)
         return self.as_track(imagined, contexts, render=render)
 

@@ -29,6 +29,7 @@ from gswm.model.interaction import Interaction
 from gswm.model.situation import CHANNELS, Situation, SituationKind
 from gswm.networks import MLP, Encoder, per_object
 from gswm.objects import Attributes, Latents, LSTMState, Objects, Sizes
+from gswm.replay import replayed
 from gswm.shapes import Frame, Scalars
 
 Hidden = Float[Tensor, "*batch object hidden"]
@@ -191,6 +192,7 @@ class Propagation(nn.Module):
         self.conv_prop = Encoder(sizes.glimpse, CHANNELS, sizes.encoding)
         self.latent = StateLatent(sizes) if cfg.multimodal else NoStateLatent(sizes)
 
+    @replayed
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
         """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
         h_prior = self.rnn_prior(prev, self.situation(seen, prev.o), prev.h_prior)

@@ -19,13 +19,10 @@ from torch import Tensor, nn
 
 from gswm.geometry import paste
 from gswm.kernels.compose import EPS
-from gswm.networks import GlimpseDecoder, per_object
+from gswm.networks import GlimpseDecoder, in_parts, per_object
 from gswm.objects import Attributes
 from gswm.records import map_tensors
 from gswm.shapes import Frame, Mask, Scalars, Video
-
-CHUNK = 256
-"""How many frames are drawn at once where no gradient is wanted."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,8 @@ class Renderer(nn.Module):
     def draw(self, o: Attributes, mu_bg: Video) -> Video:
         """μ of every frame, all at once; in parts where no gradient is wanted."""
         flat = map_tensors(lambda x: x.flatten(0, 1), (o, mu_bg))
-        num = len(flat[1])
-        part = num if torch.is_grad_enabled() else CHUNK
-        drawn = []
-        for start in range(0, num, part):
-            some, bg = map_tensors(lambda x, start=start: x[start : start + part], flat)
-            drawn.append(self(some).over(bg))
-        return torch.cat(drawn).unflatten(0, mu_bg.shape[:2])
+        mu = in_parts(lambda some: self(some[0]).over(some[1]), flat)
+        return mu.unflatten(0, mu_bg.shape[:2])
 
     def forward(self, o: Attributes) -> Foreground:
         """Every object in its box, the near over the far."""

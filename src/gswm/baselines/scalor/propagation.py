@@ -31,6 +31,7 @@ from gswm.distributions import Bernoulli, Gaussian
 from gswm.geometry import crop
 from gswm.networks import MLP, Map, per_object
 from gswm.objects import NOBODY, Attributes, LSTMState
+from gswm.replay import replayed
 from gswm.shapes import Frame, Points
 
 ATTENTION = 0.5
@@ -113,6 +114,7 @@ class Propagation(nn.Module):
         h, c = self.rnn_prior(x.flatten(0, 1), (h, c))
         return LSTMState(h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]))
 
+    @replayed
     def imagine(self, prev: ScalorObjects, noise: ObjectNoise) -> ScalorObjects:
         """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
         h_prior = self.remember(prev)

@@ -27,6 +27,7 @@ from gswm.model.rendering import Foreground
 from gswm.networks import in_parts
 from gswm.objects import Attributes
 from gswm.records import concatenate, frames, map_tensors, stack
+from gswm.replay import replayed
 from gswm.scene import Scene, as_track
 from gswm.shapes import Video
 from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
@@ -164,6 +165,7 @@ class Scalor(Imagines, nn.Module):
             objects = tracked[-1].objects
         return tracked
 
+    @replayed
     def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> Tracked:
         """One frame more: the known objects propagate, new ones are found, some of both stay."""
         propagated, known = self.propagation.infer(objects, sight, self.appearance, noise.known)

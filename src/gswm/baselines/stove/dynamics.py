@@ -24,6 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.distributions import Gaussian
+from gswm.replay import replayed
 from gswm.shapes import Scalars
 
 Bodies = Float[Tensor, "batch object s"]
@@ -94,6 +95,7 @@ class Dynamics(nn.Module):
             hidden = [nn.Linear(w, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU()]
             self.reward_all = nn.Sequential(*hidden, nn.Linear(8, 1))
 
+    @replayed
     def forward(
         self, s: Bodies, pres: Scalars, hue: Hues | None, action: Actions | None
     ) -> tuple[Gaussian, Logits | None]:
@@ -134,6 +136,7 @@ class Dynamics(nn.Module):
         felt = a.masked_fill(oneself, -torch.inf).exp() * pres[:, None]
         return alone + (felt * (self.rel_3(r) + r)).sum(dim=2)
 
+    @replayed
     def infer(
         self,
         s: Bodies,

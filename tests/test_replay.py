@@ -1,0 +1,136 @@
+"""A frame that is replayed is the frame. Recording is stood in for by doing the call again."""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import tiny
+import torch
+
+from gswm import replay
+from gswm.recipes import build, recipe
+from gswm.records import tensors
+from gswm.selftest import small
+from gswm.world_model import Track
+
+made: list[str] = []
+
+
+def do_again(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    """As a CUDA graph does it: from where the inputs are, to where the outputs were."""
+    made.append(call.func.__qualname__)  # type: ignore[attr-defined]
+    out = call()
+
+    def again() -> None:
+        for old, new in zip(tensors(out), tensors(call()), strict=True):
+            old.copy_(new.clone())
+
+    return again, out
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names of the methods that were recorded, in order."""
+    made.clear()
+    monkeypatch.setattr(replay, "record", do_again)
+    monkeypatch.setattr(replay, "can_be_recorded", lambda _: replay.allowed.get())
+    monkeypatch.setattr(replay, "surroundings", lambda: None)
+    return made
+
+
+def assert_equal_tracks(a: Track, b: Track) -> None:
+    for ours, theirs in zip(tensors(a), tensors(b), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def both(model: Any, batch: int, **how: Any) -> tuple[Track, Track]:
+    """Imagination, replayed and not."""
+    given = tiny.video(batch, time=4, size=model.image_size)
+    ours = model.imagine(given, 4, 4, generator=tiny.generator(), **how)
+    with replay.one_by_one():
+        return ours, model.imagine(given, 4, 4, generator=tiny.generator(), **how)
+
+
+METHODS = {
+    "interaction": ["GSWM.step", "Propagation.imagine"],
+    "single-ball-d": ["GSWM.step", "Propagation.imagine"],
+    "maze": ["Context.step", "GSWM.step", "Context.step", "Propagation.imagine"],
+    "maze-no-aoe": ["Context.step", "GSWM.step", "Context.step", "Propagation.imagine"],
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_imagined_is_the_same(name: str, recorded: list[str]) -> None:
+    model = tiny.build(tiny.config(name))
+    for batch in (2, 1):
+        recorded.clear()
+        assert_equal_tracks(*both(model, batch))
+        assert recorded == METHODS[name]
+    recorded.clear()
+    assert_equal_tracks(*both(model, 2, sample=False))
+    assert recorded == []
+
+
+@pytest.mark.parametrize("name", ["scalor-interaction", "stove-billiards"])
+def test_what_another_model_imagines_is_the_same(name: str, recorded: list[str]) -> None:
+    torch.manual_seed(0)
+    assert_equal_tracks(*both(build(small(recipe(name))), 2))
+    assert len(recorded) >= 2
+
+
+def test_weights_are_read_where_they_are(recorded: list[str]) -> None:
+    model = tiny.build(tiny.config())
+    before, _ = both(model, 2)
+    recorded.clear()
+    with torch.no_grad():
+        for param in model.parameters():
+            param.mul_(1.1)
+    now, want = both(model, 2)
+    assert_equal_tracks(now, want)
+    assert not torch.equal(now.xy, before.xy)
+    assert recorded == []
+
+
+def test_weights_that_are_elsewhere_are_found(recorded: list[str]) -> None:
+    model = tiny.build(tiny.config())
+    both(model, 2)
+    recorded.clear()
+    others = {name: 1.1 * value for name, value in model.state_dict().items()}
+    model.load_state_dict(others, assign=True)
+    assert_equal_tracks(*both(model, 2))
+    assert recorded == METHODS["interaction"]
+
+
+def test_a_copy_of_a_model_has_frames_of_its_own() -> None:
+    model = tiny.build(tiny.config())
+    both(model, 2)
+    other = deepcopy(model)
+    with torch.no_grad():
+        other.propagation.latent.mlp_att[0].weight.mul_(2)
+    assert_equal_tracks(*both(other, 2))
+    assert_equal_tracks(*both(model, 2))
+
+
+def test_what_was_given_out_is_never_written_to() -> None:
+    model = tiny.build(tiny.config())
+    first, want = both(model, 2)
+    model.imagine(tiny.video(2, time=4, seed=1), 4, 4)
+    assert_equal_tracks(first, want)
+
+
+def test_few_recordings_are_kept(recorded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MOST", 1)
+    model = tiny.build(tiny.config())
+    for batch in (1, 2, 1):
+        both(model, batch)
+    assert recorded == 3 * METHODS["interaction"]
+
+
+def test_where_gradients_are_wanted_nothing_is_recorded(recorded: list[str]) -> None:
+    model = tiny.build(tiny.config())
+    stage = model.stage(10_000_000)
+    noise = model.noise(2, stage, tiny.generator())
+    video = tiny.video(time=stage.length)
+    model.loss(video, noise, torch.tensor(10_000_000), stage).total.backward()
+    assert recorded == []

@@ -56,7 +56,6 @@ def test_figures_of_training_stand_beside_the_authors() -> None:
         objects=[2, 3],
         both=True,
         steps=1,
-        imagine=(2, 2, 1),
         change=small,
     )
     assert json.loads(json.dumps(figures)) == figures
@@ -70,8 +69,6 @@ def test_figures_of_training_stand_beside_the_authors() -> None:
         )
         assert 0 < row["seconds_to_first_step"] <= row["seconds_to_full_speed"]
         assert row["kernels"] is row["peak_bytes"] is row["authors_ms"] is None
-    assert figures["imagine"]["ms"] > 0
-    assert figures["imagine"]["authors_ms"] is None
 
 
 @pytest.mark.parametrize(
@@ -107,9 +104,24 @@ def test_training_is_measured_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "figures.json"
-    sizes = ["--batch", "1", "--lengths", "2", "--steps", "1", "--no-imagine"]
+    sizes = ["--batch", "1", "--lengths", "2", "--steps", "1"]
     assert main(["bench", "train", "--device", "cpu", *sizes, "--json", str(file)]) == 0
     assert "Training steps of two-layer, cpu" in capsys.readouterr().out
     assert len(json.loads(file.read_text())["steps"]) == 1
     assert main(["bench", "train", "--device", "cpu", "--steps", "0"]) == 2
+    assert "must be at least 1" in capsys.readouterr().err
+
+
+def test_imagination_is_measured_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    sizes = ["--given", "2", "--steps", "2", "--batch", "1", "--repeats", "1"]
+    assert main(["bench", "imagine", "--device", "cpu", *sizes, "--json", str(file)]) == 0
+    assert "2 frames given" in capsys.readouterr().out
+    figures = json.loads(file.read_text())
+    assert [row["path"] for row in figures["paths"]] == ["plain", "fast"]
+    assert all(0 < row["ms_best"] <= row["ms"] for row in figures["paths"])
+    assert figures["authors_ms"] is None
+    assert main(["bench", "imagine", "--device", "cpu", "--steps", "0"]) == 2
     assert "must be at least 1" in capsys.readouterr().err

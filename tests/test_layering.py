@@ -52,7 +52,7 @@ ORDER = [
     ),
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
     *("train.trackers", "train.pictures", "train.launch"),
-    *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train"),
+    *("train.sweep", "train.slurm", "selftest", "bench.data", "bench.train", "bench.imagine"),
     *("studio.fields", "studio.protocol", "studio.branches", "studio.exports"),
     *("studio.catalog", "studio.desk"),
     *("studio.session", "studio.worker", "studio.decoding", "studio.uploads", "studio.safety"),

@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
     "bench train": Command("gswm.commands.bench", "Train", "Measure how fast a recipe trains."),
+    "bench imagine": Command("gswm.commands.bench", "Imagine", "Measure how fast it imagines."),
     "bench studio": Command("gswm.commands.bench", "Studio", "Measure how fast the studio is."),
 }
 

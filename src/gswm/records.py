@@ -34,7 +34,22 @@ def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> R
 
 def stack(records: Sequence[Record], dim: int) -> Record:
     """Records of equal shapes as one, along a new axis."""
-    return map_tensors(lambda *tensors: torch.stack(tensors, dim), *records)
+    return map_tensors(lambda *tensors: Stack.apply(dim, *tensors), *records)
+
+
+class Stack(torch.autograd.Function):
+    """Tensors along a new axis; the gradient of each of them is contiguous."""
+
+    @staticmethod
+    def forward(ctx: Any, dim: int, *tensors: Tensor) -> Tensor:
+        """As `torch.stack`."""
+        ctx.dim = dim
+        return torch.stack(tensors, dim)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """All gradients are moved at once, and not one by one by those who get them."""
+        return None, *grads[0].movedim(ctx.dim, 0).contiguous().unbind()
 
 
 def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
@@ -49,9 +64,14 @@ def repeat(record: Record, times: int) -> Record:
 
 def frames(record: Record) -> list[Record]:
     """The records of each frame, of tensors whose second axis is time; each of them contiguous."""
-    first = map_tensors(lambda tensor: tensor.movedim(1, 0).clone(memory_format=CONTIGUOUS), record)
-    num = len(tensors(first)[0])
-    return [map_tensors(lambda tensor, t=t: tensor[t], first) for t in range(num)]
+    first = [x.movedim(1, 0).clone(memory_format=CONTIGUOUS).unbind() for x in tensors(record)]
+    return [with_tensors(record, each) for each in zip(*first, strict=True)]
+
+
+def with_tensors(record: Record, others: Iterable[Tensor]) -> Record:
+    """The record with other tensors in place of its own, in order."""
+    rest = iter(others)
+    return map_tensors(lambda _: next(rest), record)
 
 
 def tensors(record: Any) -> list[Tensor]:

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from gswm.records import CONTIGUOUS, leaves, map_tensors, tensors
+from gswm.records import CONTIGUOUS, leaves, map_tensors, tensors, with_tensors
 
 MOST = 8
 """How many recordings of a method are kept, for as many shapes."""
@@ -95,8 +95,7 @@ class Recording:
         self.replay()
         fresh = [torch.empty_like(x) for x in self.outputs]
         copy(self.outputs, fresh)
-        rest = iter(fresh)
-        return map_tensors(lambda _: next(rest), self.out)
+        return with_tensors(self.out, fresh)
 
 
 def record(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:

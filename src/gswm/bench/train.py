@@ -1,4 +1,4 @@
-"""How fast a recipe trains and imagines, on random videos, with the authors' figures beside it.
+"""How fast a recipe trains, on random videos, with the authors' figures beside it.
 
 Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipping and Adam.
 """
@@ -34,8 +34,6 @@ AUTHORS = {
 }
 """The authors' release at batch 16 on one H200, by recipe and T; `cpu_ms` on two CPU cores."""
 AUTHORS_BATCH = 16
-AUTHORS_IMAGINE_MS = 541
-"""Theirs for 10 frames given and 90 imagined, two-layer, batch 16, at best."""
 EPISODES = 32
 
 
@@ -81,7 +79,6 @@ def bench_train(
     both: bool = False,
     compiled: bool = False,
     steps: int = 20,
-    imagine: tuple[int, int, int] | None = (10, 90, 16),
     change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
 ) -> dict[str, Any]:
     """All figures as plain data, ready for JSON.
@@ -95,7 +92,6 @@ def bench_train(
         both: measure the fast and the plain path; else the one that training takes there.
         compiled: let torch compile the fast path.
         steps: how many are timed.
-        imagine: frames given, frames imagined, and videos at once; None for no imagination.
         change: what is to be different in the recipe.
     """
     if min([steps, *batches, *lengths, *objects]) < 1:
@@ -107,10 +103,7 @@ def bench_train(
     for case in cases(chosen, batches, lengths, objects, paths):
         figures = bench_case(adapted(chosen, case), case, device, compiled, steps)
         rows.append(asdict(case) | asdict(figures) | beside(case, figures, device))
-    found = {"recipe": chosen.name, "machine": machine(device), "steps": rows}
-    if imagine is not None:
-        found["imagine"] = bench_imagine(chosen, device, *imagine, repeats=min(steps, 5))
-    return found
+    return {"recipe": chosen.name, "machine": machine(device), "steps": rows}
 
 
 def cases(
@@ -213,30 +206,6 @@ def beside(case: Case, figures: Figures, device: torch.device) -> dict[str, Any]
         "authors_kernels": gpu.get("kernels"),
         "times_as_fast": ratio,
     }
-
-
-def bench_imagine(
-    chosen: Recipe, device: torch.device, given: int, steps: int, batch: int, repeats: int
-) -> dict[str, Any]:
-    """Milliseconds of one call, frames drawn."""
-    collect(device)
-    size = chosen.model.image_size
-    torch.manual_seed(chosen.seed)
-    model = build(chosen).to(device).eval()
-    video = torch.randint(256, (batch, given, 3, size, size), dtype=torch.uint8).to(device)
-    seconds = []
-    with tf32(device.type == "cuda"):
-        for _ in range(1 + repeats):
-            begin = time.perf_counter()
-            model.imagine(video, given, steps)
-            wait(device)
-            seconds.append(time.perf_counter() - begin)
-    ms = 1e3 * sorted(seconds[1:])[repeats // 2]
-    same = chosen.name == "two-layer" and (given, steps, batch) == (10, 90, 16)
-    theirs = AUTHORS_IMAGINE_MS if same and device.type == "cuda" else None
-    shape = {"given": given, "steps": steps, "batch": batch}
-    ratio = None if theirs is None else theirs / ms
-    return shape | {"ms": ms, "authors_ms": theirs, "times_as_fast": ratio}
 
 
 def machine(device: torch.device) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gswm.distributions import Gaussian
 from gswm.networks import MLP, Encoder, FrameDecoder
 from gswm.objects import LSTMState, Sizes
-from gswm.records import stack
+from gswm.records import frames, stack
 from gswm.replay import replayed
 from gswm.shapes import Video
 
@@ -40,7 +40,6 @@ class DrawnContext:
     """After it."""
     z_ctx: Float[Tensor, "batch context"]
     q: Gaussian
-    p: Gaussian
 
 
 @dataclass(frozen=True)
@@ -86,14 +85,21 @@ class Context(nn.Module):
         self, state: ContextState, noise: Noise, e_frame: Float[Tensor, "batch time e"] | None
     ) -> Contexts:
         """z_ctx from the posterior where there are frames, from the prior where there are none."""
-        drawn, time = [], noise.shape[1]
-        for t in range(time):
-            e = None if e_frame is None else e_frame[:, t]
-            drawn.append(self.step(drawn[-1].state if drawn else state, noise[:, t], e))
-        z_ctx = torch.stack([each.z_ctx for each in drawn], dim=1)
+        e = [None] * noise.shape[1] if e_frame is None else frames(e_frame)
+        states, drawn = [state], []
+        for noise_t, e_t in zip(frames(noise), e, strict=True):
+            drawn.append(self.step(states[-1], noise_t, e_t))
+            states.append(drawn[-1].state)
+        z_ctx = stack([each.z_ctx for each in drawn], dim=1)
         mu_bg = self.deconv(z_ctx.flatten(0, 1)).sigmoid().unflatten(0, z_ctx.shape[:2])
-        q, p = (stack([getattr(each, of) for each in drawn], dim=1) for of in ("q", "p"))
-        return Contexts([each.state for each in drawn], mu_bg, q, p)
+        q = p = stack([each.q for each in drawn], dim=1)
+        if e_frame is not None:
+            p = self.prior(stack([before.h_prior.h for before in states[:-1]], dim=1))
+        return Contexts(states[1:], mu_bg, q, p)
+
+    def prior(self, h_prior: Float[Tensor, "*batch hidden"]) -> Gaussian:
+        """p(z_ctx | h)."""
+        return Gaussian.of(self.mlp_prior(h_prior))
 
     @replayed
     def step(
@@ -103,17 +109,22 @@ class Context(nn.Module):
         e_frame: Float[Tensor, "batch e"] | None,
     ) -> DrawnContext:
         """One frame more."""
-        q = p = Gaussian.of(self.mlp_prior(state.h_prior.h))
-        if e_frame is not None:
+        if e_frame is None:
+            q = self.prior(state.h_prior.h)
+        else:
             q = Gaussian.of(self.mlp_post(torch.cat([state.h_post.h, e_frame], dim=-1)))
         z_ctx = q.draw(noise)
         h_prior = self.rnn_prior(z_ctx, (state.h_prior.h, state.h_prior.c))
         h_post = self.rnn_post(z_ctx, (state.h_post.h, state.h_post.c))
-        return DrawnContext(ContextState(LSTMState(*h_prior), LSTMState(*h_post)), z_ctx, q, p)
+        return DrawnContext(ContextState(LSTMState(*h_prior), LSTMState(*h_post)), z_ctx, q)
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
         """The method that is called frame by frame."""
         return [(self, "step")]
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """The networks that see all frames at once."""
+        return [(self.conv, "forward"), (self.deconv, "forward")]
 
 
 class NoContext(nn.Module):
@@ -143,4 +154,8 @@ class NoContext(nn.Module):
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
         """Nothing is called frame by frame."""
+        return []
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """Nothing is looked at."""
         return []

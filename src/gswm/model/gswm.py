@@ -173,11 +173,13 @@ class GSWM(Imagines, Shows, nn.Module):
 
     def batched(self) -> list[tuple[nn.Module, str]]:
         """See `Parts`."""
-        return [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
+        ours = [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
+        return [*ours, *self.context.batched()]
 
     def halves(self) -> list[nn.Module]:
         """See `Parts`."""
-        return [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
+        objects = [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
+        return [*objects, self.propagation.situation, self.context]
 
     @torch.no_grad()
     def infer(

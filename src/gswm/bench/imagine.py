@@ -1,0 +1,59 @@
+"""How fast a recipe's model imagines, with its kernels started together and one by one.
+
+Each figure is the median of some calls of `imagine`, frames drawn; the first call, in which frames
+are recorded, is apart.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from gswm.bench.train import collect, machine, tf32, wait
+from gswm.errors import UserError
+from gswm.recipes import Recipe, build, recipe
+from gswm.replay import one_by_one
+
+AUTHORS = {("two-layer", 10, 90, 16): 541}
+"""Milliseconds of the authors' release on one H200 at best, by recipe, given, steps and batch."""
+
+
+def bench_imagine(
+    name: str = "two-layer",
+    device: str | torch.device = "cpu",
+    *,
+    given: int = 10,
+    steps: int = 90,
+    batch: int = 16,
+    repeats: int = 5,
+    change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
+) -> dict[str, Any]:
+    """All figures as plain data, ready for JSON."""
+    if min(given, steps, batch, repeats) < 1:
+        raise UserError("given, steps, batch and repeats must be at least 1")
+    device, chosen = torch.device(device), change(recipe(name))
+    collect(device)
+    torch.manual_seed(chosen.seed)
+    model = build(chosen).to(device).eval()
+    size = chosen.model.image_size
+    video = torch.randint(256, (batch, given, 3, size, size), dtype=torch.uint8).to(device)
+
+    def call() -> float:
+        begin = time.perf_counter()
+        model.imagine(video, given, steps)
+        wait(device)
+        return 1e3 * (time.perf_counter() - begin)
+
+    rows = []
+    with tf32(device.type == "cuda"):
+        for path, way in (("plain", one_by_one), ("fast", nullcontext)):
+            with way():
+                first = call()
+                ms = sorted(call() for _ in range(repeats))
+            middle = {"ms": ms[repeats // 2], "ms_best": ms[0]}
+            rows.append({"path": path, **middle, "ms_first": first})
+    theirs = AUTHORS.get((name, given, steps, batch)) if device.type == "cuda" else None
+    shape = {"recipe": name, "given": given, "steps": steps, "batch": batch}
+    return shape | {"machine": machine(device), "paths": rows, "authors_ms": theirs}

@@ -74,7 +74,8 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
     cfg = tiny.config("maze")
     ours, theirs = twins(replace(cfg, sizes=replace(sizes, glimpse=cfg.sizes.glimpse)))
     deferred = Deferred(ours, kernels=True)
-    assert {type(m).__name__ for m in deferred.prepared} == {"DenseEncoder", "FastPropagation"}
+    prepared = {type(module).__name__ for module in deferred.prepared}
+    assert prepared == {"DenseEncoder", "FastContext", "FastPropagation"}
     for seed in (0, 1):
         for model, backward in ((ours, deferred), (theirs, plain)):
             model.zero_grad()

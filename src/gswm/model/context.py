@@ -114,9 +114,13 @@ class Context(nn.Module):
         else:
             q = Gaussian.of(self.mlp_post(torch.cat([state.h_post.h, e_frame], dim=-1)))
         z_ctx = q.draw(noise)
+        return DrawnContext(self.remember(state, z_ctx), z_ctx, q)
+
+    def remember(self, state: ContextState, z_ctx: Float[Tensor, "batch context"]) -> ContextState:
+        """H and ĥ: both RNNs, one step on."""
         h_prior = self.rnn_prior(z_ctx, (state.h_prior.h, state.h_prior.c))
         h_post = self.rnn_post(z_ctx, (state.h_post.h, state.h_post.c))
-        return DrawnContext(ContextState(LSTMState(*h_prior), LSTMState(*h_post)), z_ctx, q)
+        return ContextState(LSTMState(*h_prior), LSTMState(*h_post))
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
         """The method that is called frame by frame."""

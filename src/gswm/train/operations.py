@@ -16,6 +16,7 @@ from gswm.kernels.compose import draw
 from gswm.kernels.crop import crop
 from gswm.kernels.os_rnn import os_rnn
 from gswm.kernels.os_rnn_weights import OSRNNWeights
+from gswm.model.context import Context, ContextState
 from gswm.model.propagation import Propagation
 from gswm.model.rendering import Foreground, Renderer
 from gswm.model.situation import Situation
@@ -40,7 +41,7 @@ def constants(model: nn.Module) -> nn.Module:
 def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     """Replace what can be; gives those that want to be prepared before each step."""
     for module in copy.modules():
-        for fast in (FusedMLP, DenseEncoder, FastPropagation, FastSituation):
+        for fast in (FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation):
             if fast.replaces(module):
                 module.__class__ = fast
     for module in model.modules():
@@ -56,6 +57,14 @@ class Prepared(Protocol):
     def prepare(self) -> None:
         """Do so."""
         ...
+
+
+def keep(module: nn.Module, name: str, value: Tensor) -> None:
+    """Let a module have it where it was before, so that what is captured finds it."""
+    if name in module._buffers:
+        module.get_buffer(name).copy_(value)
+    else:
+        module.register_buffer(name, value, persistent=False)
 
 
 class FusedMLP(MLP):
@@ -93,15 +102,8 @@ class DenseEncoder(Encoder):
                 pixels = pixels.view(num, layer.in_channels, size, size)
                 made = F.conv2d(pixels, layer.weight, None, layer.stride, layer.padding)
                 size = made.shape[-1]
-                self.keep(f"matrix_{i}", made.flatten(1))
-                self.keep(f"bias_{i}", cast(Tensor, layer.bias).repeat_interleave(size**2))
-
-    def keep(self, name: str, value: Tensor) -> None:
-        """Where it was before, so that what is captured finds it."""
-        if name in self._buffers:
-            self.get_buffer(name).copy_(value)
-        else:
-            self.register_buffer(name, value, persistent=False)
+                keep(self, f"matrix_{i}", made.flatten(1))
+                keep(self, f"bias_{i}", cast(Tensor, layer.bias).repeat_interleave(size**2))
 
     def forward(self, input: Tensor) -> Tensor:
         """The same."""
@@ -145,6 +147,34 @@ class FastPropagation(Propagation):
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
         h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed)
         return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
+
+
+class FastContext(Context):
+    """Both RNNs in one product."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Context
+
+    @torch.no_grad()
+    def prepare(self) -> None:
+        """The weights of both, those of z_ctx above those of h."""
+        rnns = (self.rnn_prior, self.rnn_post)
+        matrices = [torch.cat([rnn.weight_ih, rnn.weight_hh], dim=1).mT for rnn in rnns]
+        keep(self, "matrices", torch.stack(matrices))
+        keep(self, "biases", torch.stack([rnn.bias_ih + rnn.bias_hh for rnn in rnns])[:, None])
+
+    def remember(self, state: ContextState, z_ctx: Tensor) -> ContextState:
+        """The same."""
+        h = torch.stack([state.h_prior.h, state.h_post.h])
+        c = torch.stack([state.h_prior.c, state.h_post.c])
+        x = torch.cat([z_ctx.expand(2, -1, -1), h], dim=-1)
+        gates = torch.bmm(x, self.get_buffer("matrices")) + self.get_buffer("biases")
+        i, f, new, o = gates.chunk(4, dim=-1)
+        c = f.sigmoid() * c + i.sigmoid() * new.tanh()
+        h = o.sigmoid() * c.tanh()
+        return ContextState(LSTMState(h[0], c[0]), LSTMState(h[1], c[1]))
 
 
 class FastSituation(Situation):

@@ -133,4 +133,4 @@ def copy(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
         of.append(source.contiguous())
         to.append(target)
     for of, to in of_type.values():
-        torch._foreach_copy_(to, of)
+        torch._foreach_copy_(to, of)  # pyright: ignore[reportPrivateImportUsage]

@@ -18,10 +18,12 @@ replaced by single kernels, and which can be compiled.
 
 from collections.abc import Callable
 from functools import partial
+from inspect import unwrap
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._functorch import config as aot_config
 
 from gswm.records import concatenate, map_tensors, tensors
 from gswm.train.operations import constants, halve, replace_operations
@@ -68,6 +70,8 @@ class Deferred:
             for module in model.halves():
                 halve(module)
         if compiled:
+            # What reaches the outputs of a frame is contiguous, whatever they are themselves.
+            aot_config.guess_tangent_strides_as_outputs = False
             for module, name in model.batched():
                 setattr(module, name, compiled_method(getattr(module, name)))
 
@@ -91,8 +95,10 @@ class Method:
         self, module: nn.Module, name: str, frame: Callable[..., Any], compiled: bool
     ) -> None:
         self.own: Callable[..., Any] = getattr(module, name)
-        self.frame = torch.compile(frame, dynamic=False) if compiled else frame
-        self.whole = torch.compile(self.own) if compiled else self.own
+        self.frame, self.whole = frame, self.own
+        if compiled:
+            self.frame = torch.compile(as_written(frame), dynamic=False)
+            self.whole = torch.compile(as_written(self.own))
         self.calls: list[tuple[Any, Gradients]] = []
         setattr(module, name, self)
 
@@ -132,6 +138,11 @@ class Gradients:
 
     def __getitem__(self, i: int) -> Tensor:
         return self.of[i] if i in self.of else torch.zeros_like(self.outputs[i])
+
+
+def as_written(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method without what replays it."""
+    return unwrap(method).__get__(getattr(method, "__self__", None))
 
 
 def any_batch(tensor: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """The deferred backward pass gives what plain autograd gives."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from gswm.model.gswm import GSWM, GSWMConfig
 from gswm.model.noise import Noise
 from gswm.objects import Sizes
 from gswm.records import tensors
-from gswm.train.fast import Backward, Deferred, plain
+from gswm.train.fast import Backward, Compiled, Deferred, plain
 from gswm.world_model import Loss
 
 VARIANTS = [
@@ -203,3 +204,18 @@ def test_half_precision_is_near_and_leaves_what_is_inferred_as_it_was() -> None:
             assert a.grad is not None, name
             assert (a.grad - b.grad).norm() < 0.1 * b.grad.norm(), name
     assert torch.equal(ours.infer(tiny.video()).xy, before)
+
+
+def test_a_method_is_compiled_for_one_length_and_then_for_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[bool | None] = []
+
+    def compile(method: Callable[..., Tensor], dynamic: bool | None = None) -> object:
+        return lambda x: (used.append(dynamic), method(x))[1]
+
+    monkeypatch.setattr(torch, "compile", compile)
+    double = Compiled(lambda x: 2 * x)
+    for rows in (3, 3, 4, 5, 3):
+        assert torch.equal(double(torch.ones(rows)), 2 * torch.ones(rows))
+    assert used == [False, False, None, None, False]

@@ -73,7 +73,7 @@ class Deferred:
             # What reaches the outputs of a frame is contiguous, whatever they are themselves.
             aot_config.guess_tangent_strides_as_outputs = False
             for module, name in model.batched():
-                setattr(module, name, compiled_method(getattr(module, name)))
+                setattr(module, name, where_learning(getattr(module, name)))
 
     def __call__(self, loss: LossFunction) -> Loss:
         """The loss; the gradients of all parameters are left behind."""
@@ -98,7 +98,7 @@ class Method:
         self.frame, self.whole = frame, self.own
         if compiled:
             self.frame = torch.compile(as_written(frame), dynamic=False)
-            self.whole = torch.compile(as_written(self.own))
+            self.whole = Compiled(as_written(self.own))
         self.calls: list[tuple[Any, Gradients]] = []
         setattr(module, name, self)
 
@@ -116,7 +116,7 @@ class Method:
         calls, self.calls = self.calls, []
         if not calls:
             return
-        args = map_tensors(any_batch, concatenate([args for args, _ in calls]))
+        args = concatenate([args for args, _ in calls])
         pairs = []
         for i, whole in enumerate(tensors(self.whole(*args))):
             if whole.requires_grad and any(i in gradients.of for _, gradients in calls):
@@ -145,19 +145,33 @@ def as_written(method: Callable[..., Any]) -> Callable[..., Any]:
     return unwrap(method).__get__(getattr(method, "__self__", None))
 
 
-def any_batch(tensor: Tensor) -> Tensor:
-    """The tensor, marked as one of a batch of any length: compiled once for all lengths."""
-    torch._dynamo.maybe_mark_dynamic(tensor, 0)
-    return tensor
+class Compiled:
+    """A method, compiled for the first number of rows it meets, and once more for any other.
+
+    To compile it for any number takes longer by two thirds, and not every training needs it.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.first = torch.compile(method, dynamic=False)
+        self.any = torch.compile(method)
+        self.rows: int | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """What the method gives."""
+        rows = len(tensors(args)[0])
+        self.rows = self.rows or rows
+        if rows == self.rows:
+            return self.first(*args)
+        for tensor in tensors(args):
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        return self.any(*args)
 
 
-def compiled_method(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, compiled where gradients are wanted, for batches of any length."""
-    compiled = torch.compile(method)
+def where_learning(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, compiled where gradients are wanted."""
+    compiled = Compiled(method)
 
     def either(*args: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return method(*args)
-        return compiled(*map_tensors(any_batch, args))
+        return compiled(*args) if torch.is_grad_enabled() else method(*args)
 
     return either

@@ -135,3 +135,16 @@ def test_where_gradients_are_wanted_nothing_is_recorded(recorded: list[str]) -> 
     video = tiny.video(time=stage.length)
     model.loss(video, noise, torch.tensor(10_000_000), stage).total.backward()
     assert recorded == []
+
+
+def test_hooks_are_called_in_every_frame(recorded: list[str]) -> None:
+    model = tiny.build(tiny.config())
+    both(model, 2)
+    recorded.clear()
+    calls: list[object] = []
+    hook = model.propagation.rnn_prior.register_forward_hook(lambda *args: calls.append(args))
+    model.imagine(tiny.video(time=4), 4, 4)
+    assert len(calls) == 7
+    hook.remove()
+    assert_equal_tracks(*both(model, 2))
+    assert recorded == []

@@ -3,10 +3,10 @@
 A frame is a hundred small kernels or more, and to start one from Python takes longer than it
 runs. A method that is `replayed` is recorded as a CUDA graph when it is called for the second time
 with tensors of the same shapes, and from then on its kernels are started at once. They are the
-same kernels, and they read the weights where these are: what comes out is the same, bit by bit.
+same kernels, and they read the weights where these are.
 
-On a CPU, where gradients are wanted, and in what is itself being recorded, a method is called as
-it is.
+On a CPU, where gradients are wanted, where a module has hooks, and in what is itself being
+recorded, a method is called as it is.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -41,7 +41,7 @@ def replayed(method: AnyMethod) -> AnyMethod:
             return method(module, *args)
         with lock:
             if module not in known:
-                known[module] = Recordings([each._parameters for each in module.modules()])
+                known[module] = Recordings(list(module.modules()))
             return known[module](partial(method, module), args, values)
 
     return cast(AnyMethod, frame)
@@ -60,13 +60,17 @@ def one_by_one() -> Iterator[None]:
 class Recordings:
     """Of one method of one module."""
 
-    def __init__(self, weights: list[dict[str, nn.Parameter | None]]) -> None:
-        self.weights = [some for some in weights if some]
+    def __init__(self, modules: list[nn.Module]) -> None:
+        self.weights = [module._parameters for module in modules if module._parameters]
+        self.hooks = [module._forward_hooks for module in modules]
+        self.hooks += [module._forward_pre_hooks for module in modules]
         self.of: dict[Hashable, Recording | None] = {}
         """None for what was called once."""
 
     def __call__(self, call: Callable[..., Any], args: tuple[Any, ...], values: list[Any]) -> Any:
         """What `call` gives for `args`, of `values`; recorded anew where weights have moved."""
+        if any(self.hooks):
+            return call(*args)
         shapes = tuple((x.shape, x.dtype) if isinstance(x, Tensor) else x for x in values)
         places = tuple(
             p.data_ptr() for some in self.weights for p in some.values() if p is not None
@@ -120,9 +124,9 @@ def can_be_recorded(values: list[Any]) -> bool:
 
 def surroundings() -> Hashable:
     """What else decides which kernels are started, and where."""
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    tf32 = tuple(backend.allow_tf32 for backend in backends)
-    return torch.cuda.current_stream().cuda_stream, tf32, torch.is_inference_mode_enabled()
+    backends: Any = torch.backends
+    precision = (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
+    return torch.cuda.current_stream().cuda_stream, precision, torch.is_inference_mode_enabled()
 
 
 def copy(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:

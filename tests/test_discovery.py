@@ -115,11 +115,11 @@ def naive_accept(
 ) -> bool:
     """Whether cell i is new: on no object that is there, and on no cell that is more so."""
     for box, there in zip(known, known_pres, strict=True):
-        if there > 0.5 and iou(cells[i], box) > 0.8:
+        if there > 0.5 and iou(cells[i], box) > CFG.rejection:
             return False
     for j, box in enumerate(cells):
         ahead = pres[j] > pres[i] or (pres[j] == pres[i] and j < i)
-        if ahead and pres[j] > 0.5 and iou(cells[i], box) > 0.8:
+        if ahead and pres[j] > 0.5 and iou(cells[i], box) > CFG.rival_rejection:
             return False
     return True
 
@@ -131,7 +131,7 @@ def test_rejection_follows_its_rule(seed: int) -> None:
     places = torch.rand(2, 3, 2, generator=g)
     index = torch.randint(0, 3, (2, 10), generator=g)
     at = places.gather(1, index[..., None].expand(-1, -1, 2))
-    xy = at + 0.02 * torch.randn(2, 10, 2, generator=g)
+    xy = at + 0.06 * torch.randn(2, 10, 2, generator=g)
     hw = torch.full((2, 10, 2), 0.3)
     pres = torch.randint(0, 5, (2, 10, 1), generator=g) / 4
     o = replace(

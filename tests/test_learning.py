@@ -46,7 +46,7 @@ def small_model() -> GSWM:
         settings,
         sizes=Sizes(what=8, state=16, hidden=e, encoding=e),
         schedule=Schedule(lengths=((0, 2), (300, LENGTH))),
-        discovery=replace(settings.discovery, rejection=0.3),
+        discovery=replace(settings.discovery, rejection=0.3, rival_rejection=0.3),
     )
     model = GSWM(settings)
     layers: list[nn.Module] = []

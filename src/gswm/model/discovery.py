@@ -7,8 +7,8 @@ A cell sees the frame around it, and those propagated objects that are near:
     z̄_state, z̄_pres, z̄_depth, z̄_hw, z̄_xy, z̄_what ~ MLP_disc([e_img, e_cond])
     ō_hw = σ(z̄_hw)    ō_xy = c_ij + 2 tanh(z̄_xy) / grid    the others as they are
 
-A discovered object on top of one that is already there, IoU > 0.8, is rejected: its presence
-becomes 0, and all else stays. A cell is rejected also for another cell that is more present.
+A discovered object on top of one that is already there is rejected: its presence becomes 0, and
+all else stays. A cell is rejected also for another cell that is more present.
 """
 
 from dataclasses import dataclass
@@ -38,10 +38,12 @@ class DiscoveryConfig:
     """σ_cond."""
     dropout: float = 0.5
     """Share of the frames, after the first, in which training does not discover."""
-    rejection: float = 0.8
+    rejection: float = 0.4
     """IoU with a propagated object above which a discovered one is rejected."""
     rivals: bool = True
     """Whether cells reject each other too."""
+    rival_rejection: float = 0.6
+    """IoU above which they do."""
     hw_std: float = 0.1
     """Standard deviation of the prior of z̄_hw; its mean is annealed, see the schedule."""
     pres_prior: float = 1e-10
@@ -143,8 +145,8 @@ class Discovery(nn.Module):
         if self.cfg.rivals:
             rank = torch.arange(pres.shape[1], device=pres.device)
             stronger = (pres.mT > pres) | ((pres.mT == pres) & (rank < rank[:, None]))
-            rival = (overlap(xy, hw, xy, hw) > self.cfg.rejection) & stronger & (pres.mT > 0.5)
-            rejected = rejected | rival.any(dim=-1)
+            same = overlap(xy, hw, xy, hw) > self.cfg.rival_rejection
+            rejected = rejected | (same & stronger & (pres.mT > 0.5)).any(dim=-1)
         return (~rejected).to(pres.dtype)[..., None]
 
     def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:

@@ -153,7 +153,7 @@ CHECKS = [
         "the number of objects drifts upwards: objects are found twice",
         (
             "keep --model.discovery.rivals and --model.aux-pres on",
-            "lower --model.discovery.rejection",
+            "lower --model.discovery.rejection and --model.discovery.rival-rejection",
         ),
     ),
     Check("exploding", exploding, "the loss explodes", ("lower --train.lr", "lower --train.clip")),

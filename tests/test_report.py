@@ -148,6 +148,19 @@ def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     assert svg.count("not trained yet") == 4
 
 
+def test_a_trainings_validations_are_a_line_over_its_minutes(tmp_path: Path) -> None:
+    trained = result()
+    trained["model"]["about"] |= {"curve": [[1000, 1.0, 0.8], [2000, 2.0, 0.4], [4000, 4.0, 0.2]]}
+    results = read([saved(tmp_path / "with", trained)])
+    drawn = figures.learning(results)
+    assert drawn is not None
+    line = max((p for p in drawn.parts if isinstance(p, Line)), key=lambda p: len(p.points))
+    (x1, y1), (x2, y2), (x3, y3) = line.points
+    assert x3 - x2 == pytest.approx(2 * (x2 - x1))
+    assert y3 - y2 == pytest.approx((y2 - y1) / 2)
+    assert figures.learning(read([saved(tmp_path / "without", result())])) is None
+
+
 class Page(HTMLParser):
     """What a page loads."""
 

@@ -131,6 +131,8 @@ def test_a_run_can_begin_with_the_weights_of_another(finished: Path, tmp_path: P
     about = read_header(tmp_path / "run" / "last.safetensors")["about"]
     assert about["step"] == 4 + 6
     assert about["began"]["step"] == 6
+    assert [step for step, _, _ in about["curve"]] == [3, 6, 3 + 6, 4 + 6]
+    assert [minutes for _, minutes, _ in about["curve"]] == sorted(m for _, m, _ in about["curve"])
 
 
 def test_a_run_that_goes_on_no_longer_needs_the_weights_it_began_with(

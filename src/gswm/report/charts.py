@@ -15,7 +15,7 @@ SPREAD = 13
 
 @dataclass(frozen=True)
 class Series:
-    """One line: a value for each step, the first of which is number `start`."""
+    """One line: a value for each step, the first of which is number `start`; or `at` any places."""
 
     name: str
     values: Sequence[Number | None]
@@ -24,6 +24,12 @@ class Series:
     width: Number = 1.8
     spread: Sequence[Number] = ()
     """Standard deviation of each value, drawn as a band; none if it is not known."""
+    at: Sequence[Number] = ()
+
+    @property
+    def places(self) -> Sequence[Number]:
+        """Where along the axis the values are."""
+        return self.at or range(self.start, self.start + len(self.values))
 
 
 def chart(
@@ -36,12 +42,12 @@ def chart(
 ) -> Drawing:
     """Lines over one axis of time; `top` is where the other axis ends at least."""
     series = [s for s in series if s.values]
-    known = [v for s in series for v in s.values if v is not None]
-    high = max([*known, top or 0]) or 1.0
+    values = [v for s in series for v in s.values if v is not None]
+    high = max([*values, top or 0]) or 1.0
     ticks = nice(high)
     high = max(high, ticks[-1])
-    last = max([1, *(s.start + len(s.values) - 1 for s in series)])
-    first = min((s.start for s in series), default=0)
+    last = max([1, *(s.places[-1] for s in series)])
+    first = min((s.places[0] for s in series), default=0)
 
     def at(step: Number, value: Number) -> tuple[Number, Number]:
         across = (step - first) / max(1, last - first)
@@ -62,11 +68,11 @@ def chart(
     parts.append(Label((middle, HEIGHT - 6), x_label, anchor="middle", size=10))
     ends = []
     for s in series:
-        points = [at(s.start + i, v) for i, v in enumerate(s.values) if v is not None]
+        points = [at(x, v) for x, v in zip(s.places, s.values, strict=True) if v is not None]
         if s.spread:
-            pairs = list(zip(s.values, s.spread, strict=True))
-            above = [at(s.start + i, min(high, (v or 0) + d)) for i, (v, d) in enumerate(pairs)]
-            below = [at(s.start + i, max(0, (v or 0) - d)) for i, (v, d) in enumerate(pairs)]
+            known = list(zip(s.places, s.values, s.spread, strict=True))
+            above = [at(x, min(high, (v or 0) + d)) for x, v, d in known]
+            below = [at(x, max(0, (v or 0) - d)) for x, v, d in known]
             parts.append(Line((*above, *below[::-1]), s.color, opacity=0.18, fill=True))
         if points:
             parts.append(Line(tuple(points), s.color, s.width))

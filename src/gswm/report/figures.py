@@ -18,6 +18,7 @@ COLORS = {
     **{"G-SWM": "#3b82e6", "SCALOR": "#e08a2e", "STOVE": "#22a37f"},
     **{"maze": "#3b82e6", "maze-no-mu": "#e08a2e", "maze-no-aoe": "#22a37f"},
     **{"maze-no-sa": "#c154a8"},
+    **dict(zip(BALLS, ("#3b82e6", "#22a37f", "#c154a8", "#e08a2e"), strict=True)),
 }
 RULES = {"stay": "stays", "walls": "no collisions"}
 ABLATIONS = {
@@ -48,6 +49,8 @@ CAPTIONS = {
     f"{AHEAD} imagined frames long.",
     "corridor": "Maze: share of the true agents still in the corridor, by identity; and the count "
     "of the authors' release, which follows slots.",
+    "learning": "Validation while training: strict error, summed over the first 10 imagined "
+    "frames, and the minutes until it was measured; several trainings may have shared the GPU.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
 }
 
@@ -55,7 +58,7 @@ CAPTIONS = {
 def figures(results: Results) -> dict[str, Drawing | Picture]:
     """All that can be drawn, by name."""
     makers: dict[str, Callable[[Results], Drawing | Picture | None]] = {
-        **{"error": error, "ways": ball_ways, "tracking": tracking},
+        **{"error": error, "ways": ball_ways, "tracking": tracking, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
     }
     made = {name: maker(results) for name, maker in makers.items()}
@@ -143,6 +146,21 @@ def corridor(results: Results) -> Drawing | None:
                 series.append(Series(ABLATIONS[recipe], values, color, start, spread=spread))
         panels.append(chart(title, series, "imagined frame", top=1.0))
     return rows(panels, columns=2)
+
+
+def learning(results: Results) -> Drawing | None:
+    """How the error fell while the models were trained."""
+    panels = []
+    for model in MODELS:
+        series = []
+        for world in BALLS:
+            for measured in results.of(model, recipe_of(model, world)):
+                if points := measured.about.get("curve"):
+                    _, minutes, errors = zip(*points, strict=True)
+                    series.append(Series(world, errors, COLORS[world], at=minutes))
+        if series:
+            panels.append(chart(model, series, "GPU minutes", "frame sides", top=1.0))
+    return rows(panels, columns=2) if panels else None
 
 
 def tracking(results: Results) -> Picture | None:

@@ -24,6 +24,7 @@ BESIDE = {
     "mota": ("tracking",),
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
+    "trainings": ("learning",),
 }
 """The figures that follow a table."""
 

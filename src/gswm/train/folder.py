@@ -133,6 +133,11 @@ class RunFolder:
                 found.append(json.loads(line))
         return found
 
+    def curve(self, score: str) -> list[tuple[int, float, float]]:
+        """A score at each validation: the step, the minutes until then, and its value."""
+        name = f"validation_{score}"
+        return [(m["step"], m["minutes"], m[name]) for m in self.read_metrics() if name in m]
+
     def forget_metrics_after(self, step: int, scored: int) -> None:
         """Take back what was written after a checkpoint: it will be written again.
 

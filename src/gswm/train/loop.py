@@ -217,14 +217,17 @@ class Run:
 
     def export(self, name: str, scores: dict[str, float]) -> None:
         """Write the weights alone, with all the training that is in them."""
-        before = self.began
+        steps, minutes = self.began.get("step", 0), self.began.get("minutes", 0.0)
+        later = [(s + steps, m + minutes, e) for s, m, e in self.folder.curve(BEST_BY)]
         about = {
-            "step": self.trainee.step + before.get("step", 0),
-            "minutes": self.minutes + before.get("minutes", 0.0),
+            "step": self.trainee.step + steps,
+            "minutes": self.minutes + minutes,
             "seed": self.recipe.seed,
+            "began": {"step": steps, "minutes": minutes},
+            "validation": scores,
+            "curve": [*self.began.get("curve", []), *later],
         }
         path = self.folder.path / f"{name}.safetensors"
-        about |= {"validation": scores, "began": before}
         weights.save(path, self.trainee.model, self.recipe, about=about)
 
 
@@ -235,4 +238,4 @@ def begin(model: Model, recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
     path = weights.find(recipe.train.start)
     about = weights.read_header(path)["about"]
     weights.fill(model, path)
-    return {name: about[name] for name in ("step", "minutes") if name in about}
+    return {name: about[name] for name in ("step", "minutes", "curve") if name in about}

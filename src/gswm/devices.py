@@ -1,4 +1,8 @@
-"""Devices by name."""
+"""Devices by name, and how exactly they multiply."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -15,3 +19,17 @@ def find_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UserError(f"there is no device '{name}' here: take cpu, cuda or auto") from error
     return device
+
+
+@contextmanager
+def tf32(on: bool) -> Iterator[None]:
+    """Products on a GPU in TF32, as in training, or in full float32; as before afterwards."""
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = on
+        yield
+    finally:
+        for backend, was in zip(backends, before, strict=True):
+            backend.allow_tf32 = was

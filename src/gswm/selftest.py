@@ -10,7 +10,6 @@ the same weights and the same noise. What is compared with plain autograd:
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from gswm.devices import tf32
 from gswm.recipes import Recipe, build, recipe
 from gswm.schedule import only
 from gswm.train.fast import Backward, Deferred, plain
@@ -72,7 +72,7 @@ def selftest(
     chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
     for name in names:
         for path in chosen:
-            with exact():
+            with tf32(False):
                 yield compare(small(recipe(name)), path, device)
 
 
@@ -143,17 +143,3 @@ def difference(
     worst = max(far, key=lambda key: (far[key] != far[key], far[key]))
     loss = abs(float((got[""] - want[""]) / want[""]))
     return Comparison(name, path, loss, far[worst], worst, tuple(sorted(want.keys() ^ got.keys())))
-
-
-@contextmanager
-def exact() -> Iterator[None]:
-    """Products in full float32; as before afterwards."""
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [backend.allow_tf32 for backend in backends]
-    try:
-        for backend in backends:
-            backend.allow_tf32 = False
-        yield
-    finally:
-        for backend, was in zip(backends, before, strict=True):
-            backend.allow_tf32 = was

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from gswm.bench.train import collect, machine, tf32, wait
+from gswm.bench.train import collect, machine, wait
+from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.recipes import Recipe, build, recipe
 from gswm.replay import one_by_one
@@ -47,7 +48,7 @@ def bench_imagine(
         return 1e3 * (time.perf_counter() - begin)
 
     rows = []
-    with tf32(device.type == "cuda"):
+    with tf32(True):
         for path, way in (("plain", one_by_one), ("fast", nullcontext)):
             with way():
                 first = call()

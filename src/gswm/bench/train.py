@@ -6,8 +6,7 @@ Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipp
 import gc
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from gswm.bench.data import host_bytes
 from gswm.data.resident import Resident
 from gswm.data.windows import Windows
+from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.recipes import Recipe, build, recipe
 from gswm.schedule import only
@@ -142,7 +142,7 @@ def bench_case(
     windows = Windows(EPISODES, case.length, case.batch, device=device)
     loader = Resident(video.to(device), windows, case.length, {})
     fast = case.path == "fast"
-    with tf32(cuda):
+    with tf32(True):
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
@@ -232,17 +232,3 @@ def wait(device: torch.device) -> None:
     """Until the device has done all."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-@contextmanager
-def tf32(on: bool) -> Iterator[None]:
-    """As in training, products in TF32; and as before afterwards."""
-    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [backend.allow_tf32 for backend in backends]
-    try:
-        for backend in backends:
-            backend.allow_tf32 = on or backend.allow_tf32
-        yield
-    finally:
-        for backend, was in zip(backends, before, strict=True):
-            backend.allow_tf32 = was

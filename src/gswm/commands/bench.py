@@ -40,13 +40,11 @@ class Data:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("there is no CUDA device here; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
-        console = Console(width=None if sys.stdout.isatty() else 120)
-        console.print(worlds_table(figures["worlds"]))
-        for way, rate in figures["windows_per_second"].items():
-            console.print(f"{way:<16} {rate:>12,.0f} windows of 20 frames a second")
-        if self.json is not None:
-            write_whole(self.json, (json.dumps(figures, indent=2) + "\n").encode())
-            console.print(f"wrote {self.json}")
+        lines = [
+            f"{way:<16} {rate:>12,.0f} windows of 20 frames a second"
+            for way, rate in figures["windows_per_second"].items()
+        ]
+        tell(figures, self.json, worlds_table(figures["worlds"]), *lines)
 
 
 @dataclass(frozen=True)
@@ -86,11 +84,7 @@ class Train:
             compiled=self.compiled,
             steps=self.steps,
         )
-        console = Console(width=None if sys.stdout.isatty() else 120)
-        console.print(steps_table(figures))
-        if self.json is not None:
-            write_whole(self.json, (json.dumps(figures, indent=2) + "\n").encode())
-            console.print(f"wrote {self.json}")
+        tell(figures, self.json, steps_table(figures))
 
 
 def steps_table(figures: dict) -> Table:
@@ -147,11 +141,7 @@ class Imagine:
         for row in found["paths"]:
             cells = (row["ms"], row["ms_best"], row["ms_first"], found["authors_ms"])
             table.add_row(row["path"], *map(shown, cells))
-        console = Console(width=None if sys.stdout.isatty() else 120)
-        console.print(table)
-        if self.json is not None:
-            write_whole(self.json, (json.dumps(found, indent=2) + "\n").encode())
-            console.print(f"wrote {self.json}")
+        tell(found, self.json, table)
 
 
 @dataclass(frozen=True)
@@ -183,11 +173,7 @@ class Studio:
         for row in found["figures"]:
             figures = (f"{row['first_ms']:.0f}", f"{row['frames_per_second']:.0f}")
             table.add_row(str(row["futures"]), row["edit"], *figures)
-        console = Console(width=None if sys.stdout.isatty() else 120)
-        console.print(table)
-        if self.json is not None:
-            write_whole(self.json, (json.dumps(found, indent=2) + "\n").encode())
-            console.print(f"wrote {self.json}")
+        tell(found, self.json, table)
 
 
 def worlds_table(rows: list[dict]) -> Table:
@@ -217,3 +203,13 @@ def shown(number: float | None) -> str:
     if number is None:
         return ""
     return f"{number:,.0f}" if number >= 100 else f"{number:.2f}"
+
+
+def tell(figures: dict, path: Path | None, *shown: Table | str) -> None:
+    """Print what is shown, and write all figures if there is a file for them."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for each in shown:
+        console.print(each)
+    if path is not None:
+        write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())
+        console.print(f"wrote {path}")

@@ -16,13 +16,16 @@ from gswm.kernels.crop_triton import crop_backward, crop_forward
 from gswm.kernels.os_rnn_backward import os_rnn_backward
 from gswm.kernels.os_rnn_forward import os_rnn_forward
 
-box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16)
+box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16, summed=False)
+scalor = box | dict(num_objects=26, glimpse=32, summed=True)
 glimpse = dict(num_objects=10, channels=3, height=64, width=64, size=16, tile=16)
 layers = dict(num_in=70, num_hidden=24, num_out=40) | mlp.program(24)
 sizes = (10, 29, 16, 32, 16)
 for kernel, given in (
     (draw_forward, box | dict(eps=1e-5)),
     (draw_backward, box | dict(padded=16, precision="ieee", num_warps=8)),
+    (draw_forward, scalor | dict(eps=1e-15)),
+    (draw_backward, scalor | dict(padded=32, precision="ieee", num_warps=8)),
     (crop_forward, glimpse),
     (crop_backward, glimpse),
     (mlp.forward_kernel, layers),
@@ -61,6 +64,6 @@ def test_a_gpus_compiler_takes_all_kernels(tmp_path: Path) -> None:
     env["TRITON_CACHE_DIR"] = str(tmp_path)
     done = subprocess.run([sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    names = ["draw_forward", "draw_backward", "crop_forward", "crop_backward"]
+    names = [*2 * ["draw_forward", "draw_backward"], "crop_forward", "crop_backward"]
     names += ["forward_kernel", "backward_kernel", "os_rnn_forward", "os_rnn_backward"]
     assert done.stdout.split() == names

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tiny import generator
 from torch import Tensor
 
+from gswm.baselines.scalor import rendering as scalor
 from gswm.geometry import SMALLEST, paste
 from gswm.kernels.compose import EPS, draw
 from gswm.model import rendering
@@ -140,4 +141,23 @@ def test_the_constant_of_both_is_one() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_the_compiler_takes_the_operation_whole() -> None:
     inputs = [tensor.requires_grad_() for tensor in scene(4, slots=2)]
-    torch.library.opcheck(torch.ops.gswm.draw.default, (*inputs, 16))
+    torch.library.opcheck(torch.ops.gswm.draw.default, (*inputs, 16, True, EPS))
+
+
+# -- SCALOR's: α is a sum
+
+
+@pytest.mark.parametrize(("glimpse", "size"), [(16, 16), (32, 24), (5, 17)])
+def test_with_a_sum_for_alpha_it_is_the_twin_of_scalors(glimpse: int, size: int) -> None:
+    """Gradients that are large are where an object is all but gone; there σ has them all."""
+    glimpses, xy, hw, depth = scene(5, batch=2, glimpse=glimpse)
+    leaves = [x.clone().requires_grad_() for x in (glimpses, xy / 2, hw + 0.3, depth)]
+    twins = [x.detach().double().requires_grad_() for x in leaves]
+    layers = paste(*twins[:3], size).split([3, 1], dim=2)
+    got = draw(*leaves, size, summed=True, eps=scalor.EPS)
+    want = scalor.compose(*layers, twins[3])
+    directions = [torch.randn(out.shape, generator=generator(6)).to(DEVICE) for out in got]
+    d_got = torch.autograd.grad(got, leaves, directions)
+    d_want = torch.autograd.grad(want, twins, [d.double() for d in directions])
+    for a, b in zip([*got, *d_got], [*want, *d_want], strict=True):
+        torch.testing.assert_close(a, b, check_dtype=False, atol=2e-4, rtol=1e-3)

@@ -32,7 +32,7 @@ ORDER = [
     *("baselines.scalor.networks", "baselines.scalor.objects", "baselines.scalor.rendering"),
     *("baselines.scalor.background", "baselines.scalor.propagation"),
     *("baselines.scalor.discovery", "baselines.scalor.objective"),
-    *("baselines.scalor.schedule", "baselines.scalor.scalor"),
+    *("baselines.scalor.noise", "baselines.scalor.schedule", "baselines.scalor.scalor"),
     *("baselines.stove.spn", "baselines.stove.supair", "baselines.stove.matching"),
     *("baselines.stove.dynamics", "baselines.stove.scene", "baselines.stove.config"),
     "baselines.stove.stove",

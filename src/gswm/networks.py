@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.records import concatenate, frames, map_tensors, tensors
+from gswm.records import concatenate, cut, frames, map_tensors, tensors
 
 CHUNK = 256
 """How many frames `in_parts` works on at once."""
@@ -134,7 +134,7 @@ class ConvLSTM(nn.Module):
     def forward(self, x: Maps) -> Maps:
         """The state h after each frame."""
         gates = frames(self.conv_x(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
-        h = c = torch.zeros_like(x[:, 0])
+        h, c = (cut(torch.zeros_like(x[:, 0])) for _ in range(2))
         out = []
         for each in gates:
             h, c = self.step(each, h, c)

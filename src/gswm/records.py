@@ -62,6 +62,17 @@ def repeat(record: Record, times: int) -> Record:
     return map_tensors(lambda tensor: tensor.repeat_interleave(times, dim=0), record)
 
 
+def cut(record: Record) -> Record:
+    """The same values, through which no gradient passes, though one reaches them.
+
+    So what comes first has what later ones have, and `train.fast` compiles one form for both.
+    """
+    wants = torch.is_grad_enabled()
+    return map_tensors(
+        lambda tensor: tensor.detach().requires_grad_(wants and tensor.is_floating_point()), record
+    )
+
+
 def frames(record: Record) -> list[Record]:
     """The records of each frame, of tensors whose second axis is time; each of them contiguous."""
     first = [x.movedim(1, 0).clone(memory_format=CONTIGUOUS).unbind() for x in tensors(record)]

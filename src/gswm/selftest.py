@@ -28,7 +28,7 @@ from gswm.world_model import Loss
 Path = Literal["deferred", "kernels", "captured", "compiled"]
 RECIPES = (
     *("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe"),
-    "scalor-interaction",
+    *("scalor-interaction", "stove-interaction"),
 )
 SIZES = {"what": 12, "state": 20, "hidden": 16, "prior": 24, "encoding": 32, "context": 8}
 BATCH, LENGTH, OBJECTS = 3, 4, 4

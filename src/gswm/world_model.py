@@ -215,7 +215,7 @@ class Parts(Protocol):
         ...
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """The methods that see all frames at once, as one batch, and take most of that time."""
+        """Others that take much time: of all frames at once, or of one with nothing to learn."""
         ...
 
     def halves(self) -> list[nn.Module]:

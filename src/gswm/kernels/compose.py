@@ -1,7 +1,7 @@
 """Objects into one image (A.4), without a canvas for each of them.
 
-The twin of `geometry.paste` and then `model.rendering.compose`, forward and backward. It gives
-the same bits on every run.
+The twin of `geometry.paste` and then `model.rendering.compose`, forward and backward, or the
+`compose` of SCALOR, whose α is a sum. It gives the same bits on every run.
 """
 
 from typing import Any
@@ -29,21 +29,27 @@ def draw(
     hw: Points,
     depth: Scalars,
     size: int,
+    *,
+    summed: bool = False,
+    eps: float = EPS,
 ) -> tuple[Frame, Mask]:
-    """μ_fg and α of the glimpses [ŷ_att, α̂_att], each in its box, the near over the far."""
-    image, _ = torch.ops.gswm.draw(glimpses.to(xy.dtype), xy, hw, depth, size)
+    """μ_fg and α of the glimpses [ŷ_att, α̂_att], each in its box, the near over the far.
+
+    Where α is `summed`, it is Σ_k α_k, and else Σ_k w_k α_k.
+    """
+    image, _ = torch.ops.gswm.draw(glimpses.to(xy.dtype), xy, hw, depth, size, summed, eps)
     mu_fg, alpha = image.split([3, 1], dim=1)
     return mu_fg, alpha
 
 
 @torch.library.custom_op("gswm::draw", mutates_args=())
 def forward(
-    glimpses: Tensor, xy: Tensor, hw: Tensor, depth: Tensor, size: int
+    glimpses: Tensor, xy: Tensor, hw: Tensor, depth: Tensor, size: int, summed: bool, eps: float
 ) -> tuple[Tensor, Tensor]:
     """[μ_fg, α], and Σ_k α_k σ(depth_k) of each pixel."""
     from gswm.kernels.compose_triton import draw_forward
 
-    image, total = empty_image(glimpses, xy, hw, depth, size)
+    image, total = empty_image(glimpses, xy, hw, depth, size, summed, eps)
     batch, num_objects, _, glimpse, _ = glimpses.shape
     rows, columns = TILE
     launch: Any = draw_forward[batch, -(-size // rows), -(-size // columns)]
@@ -55,7 +61,8 @@ def forward(
             size=size,
             glimpse=glimpse,
             smallest=SMALLEST,
-            eps=EPS,
+            summed=summed,
+            eps=eps,
             rows=rows,
             columns=columns,
         )
@@ -64,7 +71,7 @@ def forward(
 
 @forward.register_fake
 def empty_image(
-    glimpses: Tensor, xy: Tensor, hw: Tensor, depth: Tensor, size: int
+    glimpses: Tensor, xy: Tensor, hw: Tensor, depth: Tensor, size: int, summed: bool, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Room for what `forward` gives."""
     batch = glimpses.shape[0]
@@ -80,12 +87,13 @@ def backward(
     image: Tensor,
     total: Tensor,
     d_image: Tensor,
+    summed: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of glimpses, xy, hw and depth."""
     from gswm.kernels.compose_triton import draw_backward
 
     inputs = [t.contiguous() for t in (glimpses, xy, hw, depth, image, total, d_image)]
-    gradients = empty_gradients(*inputs)
+    gradients = empty_gradients(*inputs, summed)
     batch, num_objects, _, glimpse, _ = glimpses.shape
     rows, columns = TILE
     launch: Any = draw_backward[(batch * num_objects,)]
@@ -97,6 +105,7 @@ def backward(
             size=image.shape[-1],
             glimpse=glimpse,
             smallest=SMALLEST,
+            summed=summed,
             rows=rows,
             columns=columns,
             padded=padded(glimpse),
@@ -115,6 +124,7 @@ def empty_gradients(
     image: Tensor,
     total: Tensor,
     d_image: Tensor,
+    summed: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Room for what `backward` gives."""
     d_glimpses, d_xy, d_hw, d_depth = (t.new_empty(t.shape) for t in (glimpses, xy, hw, depth))
@@ -123,7 +133,7 @@ def empty_gradients(
 
 def remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     """What `backward` is called with."""
-    glimpses, xy, hw, depth, _ = inputs
+    glimpses, xy, hw, depth, _, ctx.summed, _ = inputs
     image, total = output
     ctx.mark_non_differentiable(total)
     ctx.save_for_backward(glimpses, xy, hw, depth, image, total)
@@ -131,7 +141,8 @@ def remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -
 
 def gradients(ctx: Any, d_image: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     """Of all arguments."""
-    return *torch.ops.gswm.draw_backward(*ctx.saved_tensors, d_image), None
+    made = torch.ops.gswm.draw_backward(*ctx.saved_tensors, d_image, ctx.summed)
+    return *made, None, None, None
 
 
 forward.register_autograd(gradients, setup_context=remember)

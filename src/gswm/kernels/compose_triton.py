@@ -10,6 +10,8 @@ all α_j σ_j at a pixel, g the gradient of the image and w_k = α_k σ_k / D,
     dσ_k = Σ_pixels α_k e                  d glimpse_c = Yᵀ (d layer_c) X
 
 with Y and X the bilinear weights of rows and columns. Nothing is added by two programs.
+
+Where α is `summed`, it is Σ_k α_k: e is of the colors alone, and g_α is all of α's own gradient.
 """
 
 from typing import no_type_check
@@ -82,6 +84,7 @@ def draw_forward(
     size: tl.constexpr,
     glimpse: tl.constexpr,
     smallest: tl.constexpr,
+    summed: tl.constexpr,
     eps: tl.constexpr,
     rows: tl.constexpr,
     columns: tl.constexpr,
@@ -106,7 +109,7 @@ def draw_forward(
             red += share * red_k
             green += share * green_k
             blue += share * blue_k
-            alpha += share * alpha_k
+            alpha += alpha_k if summed else share * alpha_k
             d += share
     d += eps
     inside = (row < size)[:, None] & (column < size)[None, :]
@@ -116,7 +119,8 @@ def draw_forward(
     tl.store(image + pixel, red / d, mask=inside)
     tl.store(image + (size * size + pixel), green / d, mask=inside)
     tl.store(image + (2 * size * size + pixel), blue / d, mask=inside)
-    tl.store(image + (3 * size * size + pixel), alpha / d, mask=inside)
+    alpha = alpha if summed else alpha / d
+    tl.store(image + (3 * size * size + pixel), alpha, mask=inside)
 
 
 @triton.jit
@@ -153,6 +157,7 @@ def draw_backward(
     size: tl.constexpr,
     glimpse: tl.constexpr,
     smallest: tl.constexpr,
+    summed: tl.constexpr,
     rows: tl.constexpr,
     columns: tl.constexpr,
     padded: tl.constexpr,
@@ -203,12 +208,16 @@ def draw_backward(
             at += size * size
             g_blue, e_blue = pull(image, d_image, at, inside, blue, d)
             at += size * size
-            g_alpha, e_alpha = pull(image, d_image, at, inside, alpha, d)
-
-            e = e_red + e_green + e_blue + e_alpha
+            e = e_red + e_green + e_blue
             share = alpha * sigma
             d_red, d_green, d_blue = share * g_red, share * g_green, share * g_blue
-            d_alpha = share * g_alpha + sigma * e
+            if summed:
+                d_alpha = tl.load(d_image + at, mask=inside, other=0.0)
+            else:
+                g_alpha, e_alpha = pull(image, d_image, at, inside, alpha, d)
+                d_alpha = share * g_alpha
+                e += e_alpha
+            d_alpha += sigma * e
             d_sigma += tl.sum(alpha * e, axis=1)
 
             by_i = d_red * red_i + d_green * green_i + d_blue * blue_i + d_alpha * alpha_i

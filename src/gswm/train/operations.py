@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gswm.baselines.scalor.rendering import EPS, Appearance
 from gswm.kernels.compose import draw
 from gswm.kernels.crop import crop
 from gswm.kernels.os_rnn import os_rnn
@@ -22,6 +23,7 @@ from gswm.model.rendering import Foreground, Renderer
 from gswm.model.situation import Situation
 from gswm.networks import MLP, Encoder
 from gswm.objects import Attributes, LSTMState, Objects
+from gswm.shapes import Frame, Mask
 
 LARGEST = 16
 """Pixels of the largest image whose convolutions are faster as matrices."""
@@ -41,12 +43,16 @@ def constants(model: nn.Module) -> nn.Module:
 def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     """Replace what can be; gives those that want to be prepared before each step."""
     for module in copy.modules():
-        for fast in (FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation):
+        for fast in (
+            *(FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation),
+            FastAppearance,
+        ):
             if fast.replaces(module):
                 module.__class__ = fast
     for module in model.modules():
-        if FastRenderer.replaces(module):
-            module.__class__ = FastRenderer
+        for fast in (FastRenderer, FastAppearance):
+            if fast.replaces(module):
+                module.__class__ = fast
     return [module for module in copy.modules() if isinstance(module, Prepared)]
 
 
@@ -199,6 +205,21 @@ class FastRenderer(Renderer):
     def place(self, glimpses: Tensor, o: Attributes) -> Foreground:
         """The same."""
         return Foreground(*draw(glimpses, o.xy, o.hw, o.depth, self.image_size))
+
+
+class FastAppearance(Appearance):
+    """Glimpses in one kernel, and objects onto one canvas in another."""
+
+    crop = staticmethod(crop)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Appearance
+
+    def place(self, glimpses: Tensor, o: Attributes) -> tuple[Frame, Mask]:
+        """The same."""
+        return draw(glimpses, o.xy, o.hw, o.depth, self.image_size, summed=True, eps=EPS)
 
 
 class HalfConv(nn.Conv2d):

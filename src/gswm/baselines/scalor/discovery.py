@@ -10,7 +10,7 @@ A cell is rejected also for another that is more present: |M_k ∧ M_j| / |M_k| 
 rejected has presence 0, and so has what finds no slot free: the least present.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from einops import rearrange
@@ -18,13 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.baselines.scalor.networks import CHANNELS, block, mask_encoder
-from gswm.baselines.scalor.objects import (
-    BoxConfig,
-    ScalorObjects,
-    ScalorSizes,
-    admitted,
-    outranked,
-)
+from gswm.baselines.scalor.objects import BoxConfig, outranked
 from gswm.baselines.scalor.propagation import LARGEST_LOGIT, ObjectNoise, Sight
 from gswm.baselines.scalor.rendering import Appearance
 from gswm.distributions import Bernoulli, Gaussian
@@ -49,6 +43,16 @@ class ScalorDiscovery:
 
 
 @dataclass(frozen=True)
+class Proposals:
+    """What the cells propose."""
+
+    o: Attributes
+    q: Gaussian
+    """Of where, depth and what, side by side."""
+    pres: Bernoulli
+
+
+@dataclass(frozen=True)
 class DiscoveryEvidence:
     """What the objective needs to know of what the cells proposed."""
 
@@ -65,20 +69,17 @@ class DiscoveryEvidence:
 class Discovery(nn.Module):
     """New objects."""
 
-    def __init__(
-        self, cfg: ScalorDiscovery, boxes: BoxConfig, sizes: ScalorSizes, stride: int
-    ) -> None:
+    def __init__(self, cfg: ScalorDiscovery, boxes: BoxConfig, stride: int) -> None:
         super().__init__()
-        self.cfg, self.boxes, self.sizes = cfg, boxes, sizes
+        self.cfg, self.boxes = cfg, boxes
         self.conv_mask = mask_encoder(stride)
         both = (*block(CHANNELS + 32, 64, 1, groups=16), *block(64, 64, 1, groups=16))
         self.conv_disc = nn.Sequential(*both, nn.Conv2d(64, 1 + 8 + 2, 1))
 
-    def infer(
-        self, propagated: ScalorObjects, sight: Sight, appearance: Appearance, noise: ObjectNoise
-    ) -> tuple[ScalorObjects, DiscoveryEvidence]:
-        """q(z | x, the propagated objects)."""
-        explained = self.explained(propagated.o, appearance)
+    def propose(
+        self, explained: Mask, sight: Sight, appearance: Appearance, noise: ObjectNoise
+    ) -> Proposals:
+        """q(z | x, the mask of the propagated objects), in every cell."""
         x = torch.cat([sight.features, self.conv_mask(explained)], dim=1)
         params = rearrange(self.conv_disc(x).float(), "b n h w -> b (h w) n")
         logit, where, depth = params.split([1, 8, 2], dim=-1)
@@ -91,19 +92,7 @@ class Discovery(nn.Module):
         q_what = appearance.look(sight.frame, xy, hw)
         there = there * sight.looks
         o = Attributes(there, q_depth.draw(noise.depth), hw, xy, q_what.draw(noise.what))
-
-        rejected = self.rejected(appearance.masks(o), explained, there)
-        pres = there * ~rejected
-        pres = pres * admitted(pres, free=(~propagated.alive).sum(dim=1))
-        blank = ScalorObjects.none(self.sizes, len(there), self.cfg.grid**2, there)
-        found = replace(blank, o=replace(o, pres=pres), born=propagated.born)
-        q = Gaussian.joined([q_where, q_depth, q_what])
-        return found, DiscoveryEvidence(q, q_pres, there, rejected, sight.looks)
-
-    @torch.no_grad()
-    def explained(self, o: Attributes, appearance: Appearance) -> Mask:
-        """α of the objects that are there already."""
-        return (appearance.masks(o) * o.pres[..., None, None]).sum(dim=1).clamp(max=1)
+        return Proposals(o, Gaussian.joined([q_where, q_depth, q_what]), q_pres)
 
     @torch.no_grad()
     def rejected(

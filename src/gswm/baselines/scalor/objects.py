@@ -13,6 +13,7 @@ In propagation these w are called the bias b, and are part of what an object car
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -88,11 +89,22 @@ class ScalorObjects:
 
     @staticmethod
     def none(sizes: ScalorSizes, batch: int, slots: int, like: Tensor) -> "ScalorObjects":
-        """Slots with nothing in them; also all that a discovered object begins with."""
-        widths = (6 + sizes.what, 4, 1, sizes.prior, sizes.prior, sizes.hidden)
-        o, bias, absence, h, c, h_post = (like.new_zeros(batch, slots, n) for n in widths)
+        """Slots with nothing in them."""
+        widths = [6 + sizes.what, 4, 1, sizes.prior, sizes.prior, sizes.hidden]
+        flat = like.new_zeros(batch, slots, sum(widths))
         ids = torch.full((batch, slots), NOBODY, device=like.device)
-        born, state = torch.zeros_like(ids[:, 0]), LSTMState(h, c)
+        return ScalorObjects.split(flat, widths, ids, torch.zeros_like(ids[:, 0]))
+
+    @staticmethod
+    def split(
+        flat: Float[Tensor, "batch object all"],
+        widths: list[int],
+        ids: Ids,
+        born: Int[Tensor, " batch"],
+    ) -> "ScalorObjects":
+        """From what `flat` gives; `widths` are those of attributes, bias, absence, h, c, h_post."""
+        o, bias, absence, h, c, h_post = flat.split(widths, dim=-1)
+        state = LSTMState(h, c)
         return ScalorObjects(Attributes.split(o), bias, absence, state, h_post, ids, born)
 
     @property
@@ -115,9 +127,7 @@ class ScalorObjects:
         """Objects of the same sizes, from what `flat` gives."""
         h, c, h_post = self.h_prior.h, self.h_prior.c, self.h_post
         widths = [6 + self.o.what.shape[-1], 4, 1, *(x.shape[-1] for x in (h, c, h_post))]
-        o, bias, absence, h, c, h_post = flat.split(widths, dim=-1)
-        state = LSTMState(h, c)
-        return ScalorObjects(Attributes.split(o), bias, absence, state, h_post, ids, self.born)
+        return ScalorObjects.split(flat, widths, ids, self.born)
 
 
 def outranked(pres: Scalars) -> Bool[Tensor, "batch object object"]:
@@ -133,9 +143,12 @@ def admitted(pres: Scalars, free: Int[Tensor, " batch"]) -> Scalars:
     return (outranked(pres).sum(dim=-1) < free[:, None]).to(pres.dtype)[..., None]
 
 
-def carried(propagated: ScalorObjects, found: ScalorObjects) -> ScalorObjects:
-    """What goes on to the next frame: who is alive keeps the slot, new ones take free slots."""
-    stays, comes = propagated.alive, found.o.pres[..., 0] > CARRIED
+def carried(propagated: ScalorObjects, found: Attributes) -> ScalorObjects:
+    """What goes on to the next frame: who is alive keeps the slot, new ones take free slots.
+
+    Of a new object all but its attributes begins at 0.
+    """
+    stays, comes = propagated.alive, found.pres[..., 0] > CARRIED
     slots = stays.shape[1]
     free, turn = (~stays).cumsum(dim=1), comes.cumsum(dim=1)
     takes = (free[..., None] == turn[:, None]) & comes[:, None] & ~stays[..., None]
@@ -144,6 +157,7 @@ def carried(propagated: ScalorObjects, found: ScalorObjects) -> ScalorObjects:
 
     new_id = torch.where(comes, propagated.born[:, None] + turn - 1, NOBODY)
     ids = torch.cat([propagated.id, new_id], dim=1).gather(1, source)
-    both = torch.cat([propagated.flat(), found.flat()], dim=1)
+    known, new = propagated.flat(), found.cat()
+    both = torch.cat([known, F.pad(new, (0, known.shape[-1] - new.shape[-1]))], dim=1)
     flat = both.gather(1, source[..., None].expand(-1, -1, both.shape[-1]))
     return replace(propagated.with_flat(flat, ids), born=propagated.born + comes.sum(dim=1))

@@ -18,7 +18,7 @@ from gswm.geometry import crop, paste
 from gswm.model.rendering import Foreground
 from gswm.networks import per_object
 from gswm.objects import Attributes
-from gswm.shapes import Frame, Points, Scalars
+from gswm.shapes import Frame, Mask, Points, Scalars
 
 GLIMPSE = 32
 EPS = 1e-15
@@ -26,6 +26,8 @@ EPS = 1e-15
 
 class Appearance(nn.Module):
     """Encodes and draws what is in a box; one for discovery and propagation."""
+
+    crop = staticmethod(crop)
 
     def __init__(self, num_what: int, image_size: int) -> None:
         super().__init__()
@@ -35,7 +37,7 @@ class Appearance(nn.Module):
 
     def look(self, frame: Frame, xy: Points, hw: Points) -> Gaussian:
         """What the frame shows in each box."""
-        return Gaussian.of(per_object(self.conv_what, crop(frame, xy, hw, GLIMPSE)))
+        return Gaussian.of(per_object(self.conv_what, self.crop(frame, xy, hw, GLIMPSE)))
 
     @torch.no_grad()
     def masks(self, o: Attributes) -> Float[Tensor, "batch object 1 height width"]:
@@ -47,18 +49,24 @@ class Appearance(nn.Module):
         """Every object in its box, the near over the far."""
         y, alpha = per_object(self.deconv_what, o.what).sigmoid().split([3, 1], dim=2)
         alpha = alpha * o.pres[..., None, None]
-        layers = paste(torch.cat([alpha * y, alpha], dim=2), o.xy, o.hw, self.image_size)
-        return compose(layers[:, :, :3], layers[:, :, 3:], o.depth)
+        mu_fg, covered = self.place(torch.cat([alpha * y, alpha], dim=2), o)
+        covered = covered + (covered.clamp(max=1) - covered).detach()  # a gradient beyond 1 too
+        return Foreground(mu_fg, covered)
+
+    def place(
+        self, glimpses: Float[Tensor, "batch object 4 h w"], o: Attributes
+    ) -> tuple[Frame, Mask]:
+        """[α̂ y, α̂] of every object, on one canvas."""
+        y, alpha = paste(glimpses, o.xy, o.hw, self.image_size).split([3, 1], dim=2)
+        return compose(y, alpha, o.depth)
 
 
 def compose(
     y: Float[Tensor, "batch object 3 height width"],
     alpha: Float[Tensor, "batch object 1 height width"],
     depth: Scalars,
-) -> Foreground:
-    """Layers into one image. A pixel is shared by the objects on it, by α_k σ(depth_k)."""
+) -> tuple[Frame, Mask]:
+    """Layers into one image, μ_fg and Σ_k α_k; a pixel is shared by α_k σ(depth_k)."""
     importance = alpha * depth.sigmoid()[..., None, None]
     w = importance / (importance.sum(dim=1, keepdim=True) + EPS)
-    covered = alpha.sum(dim=1)
-    covered = covered + (covered.clamp(max=1) - covered).detach()  # a gradient beyond 1 too
-    return Foreground(mu_fg=(w * y).sum(dim=1), alpha=covered)
+    return (w * y).sum(dim=1), alpha.sum(dim=1)

@@ -3,36 +3,44 @@
 Drawing, the background and the objective come after, for all frames at once.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.baselines.scalor.background import Background
-from gswm.baselines.scalor.discovery import Discovery, DiscoveryEvidence, ScalorDiscovery
+from gswm.baselines.scalor.discovery import (
+    Discovery,
+    DiscoveryEvidence,
+    Proposals,
+    ScalorDiscovery,
+)
 from gswm.baselines.scalor.networks import ImageFeatures
+from gswm.baselines.scalor.noise import ScalorNoise
 from gswm.baselines.scalor.objective import discovery_terms, propagation_terms
-from gswm.baselines.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes, carried
+from gswm.baselines.scalor.objects import (
+    BoxConfig,
+    ScalorObjects,
+    ScalorSizes,
+    admitted,
+    carried,
+)
 from gswm.baselines.scalor.propagation import ObjectNoise, Propagation, PropagationEvidence, Sight
 from gswm.baselines.scalor.rendering import Appearance
 from gswm.baselines.scalor.schedule import ScalorSchedule, ScalorStage
-from gswm.distributions import logistic_noise, normal_noise
 from gswm.errors import UserError
 from gswm.imagining import Imagines
 from gswm.model.context import Contexts, NoContext
 from gswm.model.objective import context_terms, likelihood_terms
 from gswm.model.rendering import Foreground
 from gswm.networks import in_parts
-from gswm.objects import Attributes
-from gswm.records import concatenate, frames, map_tensors, stack
+from gswm.objects import NOBODY, Attributes
+from gswm.records import concatenate, cut, frames, map_tensors, stack
 from gswm.replay import replayed
 from gswm.scene import Scene, as_track
-from gswm.shapes import Video
+from gswm.shapes import Ids, Mask, Video
 from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
-
-Make = Callable[[tuple[int, ...], torch.Generator], Tensor]
 
 
 @dataclass(frozen=True)
@@ -51,30 +59,14 @@ class ScalorConfig:
 
 
 @dataclass(frozen=True)
-class ScalorNoise:
-    """All that is random, for some frames of some videos."""
-
-    context: Float[Tensor, "*batch context"]
-    known: ObjectNoise
-    found: ObjectNoise
-
-    def rows(self, which: slice) -> "ScalorNoise":
-        """Of some of the videos."""
-        return map_tensors(lambda tensor: tensor[which], self)
-
-    def frame(self, t: int) -> "ScalorNoise":
-        """Of one frame of each video."""
-        return map_tensors(lambda tensor: tensor[:, t], self)
-
-
-@dataclass(frozen=True)
 class Tracked:
     """The objects of a frame."""
 
     objects: ScalorObjects
     """Those that go on to the next."""
-    drawn: Attributes
-    """All that are drawn: those that propagated, and those found."""
+    propagated: Attributes
+    discovered: Attributes
+    """Both are drawn, all of them."""
     known: PropagationEvidence
     found: DiscoveryEvidence
 
@@ -90,7 +82,7 @@ class Scalor(Imagines, nn.Module):
         self.features = ImageFeatures(stride, grid)
         self.appearance = Appearance(sizes.what, size)
         self.propagation = Propagation(cfg.boxes, sizes, grid)
-        self.discovery = Discovery(cfg.discovery, cfg.boxes, sizes, stride)
+        self.discovery = Discovery(cfg.discovery, cfg.boxes, stride)
         self.background = Background(sizes.context) if cfg.background else NoContext(size)
 
     def stage(self, step: int) -> ScalorStage:
@@ -101,25 +93,9 @@ class Scalor(Imagines, nn.Module):
         self, batch: int, stage: ScalorStage, generator: torch.Generator | None
     ) -> ScalorNoise:
         """All that is random in a training step; without a generator none, and all is a mean."""
-        sizes, lead, zero = (
-            self.cfg.sizes,
-            (batch, stage.length),
-            torch.zeros((), device=self.device),
-        )
-
-        def draw(make: Make, *shape: int) -> Tensor:
-            return (
-                zero.expand(*lead, *shape)
-                if generator is None
-                else make((*lead, *shape), generator)
-            )
-
-        def of(num: int) -> ObjectNoise:
-            where, depth, what = (draw(normal_noise, num, n) for n in (4, 1, sizes.what))
-            return ObjectNoise(where, depth, what, draw(logistic_noise, num, 1))
-
-        known, found = of(self.cfg.num_objects), of(self.cfg.discovery.grid**2)
-        return ScalorNoise(draw(normal_noise, sizes.context), known, found)
+        shape, cells = (batch, stage.length), self.cfg.discovery.grid**2
+        sizes, slots = self.cfg.sizes, self.cfg.num_objects
+        return ScalorNoise.draw(shape, sizes, slots, cells, generator or self.device)
 
     def loss(self, video: AnyVideo, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
         """-ELBO, a mean over time."""
@@ -132,7 +108,7 @@ class Scalor(Imagines, nn.Module):
         if not stage.background_only:
             looks = torch.ones(video.shape[:2], device=video.device)
             tracked = self.track(video, noise, tau, looks, detached=stage.detached)
-            foreground = self.draw([each.drawn for each in tracked])
+            foreground = self.draw(drawn(tracked))
             known = stack([each.known for each in tracked], dim=1)
             terms = propagation_terms(known, *self.propagation.prior(known.h_prior))
             terms |= discovery_terms(stack([each.found for each in tracked], dim=1), rho)
@@ -154,29 +130,61 @@ class Scalor(Imagines, nn.Module):
         detached: bool = False,
     ) -> list[Tracked]:
         """The objects of every frame; in the first there are none to propagate."""
-        batch, features = len(video), frames(self.features(video))
-        objects = ScalorObjects.none(self.cfg.sizes, batch, self.cfg.num_objects, video)
-        taus, tracked = tau.expand(batch, 1, 1), []
-        for t in range(video.shape[1]):
-            if detached or t == 0:
-                objects = map_tensors(cut, objects)
-            sight = Sight(video[:, t], features[t], taus, looks[:, t, None, None])
-            tracked.append(self.step(objects, sight, noise.frame(t)))
+        objects = ScalorObjects.none(self.cfg.sizes, len(video), self.cfg.num_objects, video)
+        looks = looks[..., None, None]
+        sights = frames((video, self.features(video), tau.expand_as(looks), looks))
+        tracked: list[Tracked] = []
+        for sight, now in zip(sights, frames(noise), strict=True):
+            if detached or not tracked:
+                objects = cut(objects)
+            tracked.append(self.step(objects, Sight(*sight), now))
             objects = tracked[-1].objects
         return tracked
 
     @replayed
     def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> Tracked:
         """One frame more: the known objects propagate, new ones are found, some of both stay."""
-        propagated, known = self.propagation.infer(objects, sight, self.appearance, noise.known)
-        discovered, found = self.discovery.infer(propagated, sight, self.appearance, noise.found)
-        drawn = concatenate([propagated.o, discovered.o], dim=1)
-        return Tracked(carried(propagated, discovered), drawn, known, found)
+        propagated, known = self.propagate(objects, sight, noise.known)
+        explained = self.explain(propagated.o)
+        proposed = self.propose(explained, sight, noise.found)
+        rejected, kept = self.judge(proposed.o, explained, propagated.id)
+        there = proposed.o.pres
+        discovered = replace(proposed.o, pres=there * kept)
+        objects = self.carry(propagated, discovered)
+        found = DiscoveryEvidence(proposed.q, proposed.pres, there, rejected, sight.looks)
+        return Tracked(objects, propagated.o, discovered, known, found)
 
-    def draw(self, objects: list[Attributes]) -> Foreground:
+    def propagate(
+        self, objects: ScalorObjects, sight: Sight, noise: ObjectNoise
+    ) -> tuple[ScalorObjects, PropagationEvidence]:
+        """The known objects."""
+        return self.propagation.infer(objects, sight, self.appearance, noise)
+
+    @torch.no_grad()
+    def explain(self, o: Attributes) -> Mask:
+        """α of the objects that are there already."""
+        return self.appearance(o).alpha
+
+    def propose(self, explained: Mask, sight: Sight, noise: ObjectNoise) -> Proposals:
+        """New objects, one in each cell."""
+        return self.discovery.propose(explained, sight, self.appearance, noise)
+
+    @torch.no_grad()
+    def judge(
+        self, o: Attributes, explained: Mask, known: Ids
+    ) -> tuple[Bool[Tensor, "batch cell 1"], Float[Tensor, "batch cell 1"]]:
+        """Which proposals are rejected; and 1 for those of the others that find a slot free."""
+        rejected = self.discovery.rejected(self.appearance.masks(o), explained, o.pres)
+        free = (known == NOBODY).sum(dim=1)
+        return rejected, admitted(o.pres * ~rejected, free) * ~rejected
+
+    def carry(self, propagated: ScalorObjects, discovered: Attributes) -> ScalorObjects:
+        """Those that go on to the next frame."""
+        return carried(propagated, discovered)
+
+    def draw(self, o: Attributes) -> Foreground:
         """The objects of all frames at once, one video after the other."""
-        o = map_tensors(lambda x: x.flatten(0, 1), stack(objects, dim=1))
-        return in_parts(self.appearance, o)
+        return in_parts(self.appearance, map_tensors(lambda x: x.flatten(0, 1), o))
 
     def behind(self, foreground: Foreground | None, video: Video, noise: ScalorNoise) -> Contexts:
         """The background, which is inferred from where no object is."""
@@ -188,11 +196,13 @@ class Scalor(Imagines, nn.Module):
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
         """See `Parts`."""
-        return [(self, "step"), (self.features.first, "step"), (self.features.second, "step")]
+        features = self.features
+        ours = [(self, "propagate"), (self, "propose")]
+        return [*ours, (features.first, "step"), (features.second, "step")]
 
     def batched(self) -> list[tuple[nn.Module, str]]:
         """See `Parts`."""
-        return [(self.appearance, "forward")]
+        return [(self, "explain"), (self, "judge"), (self, "carry"), (self.appearance, "forward")]
 
     def halves(self) -> list[nn.Module]:
         """See `Parts`."""
@@ -211,8 +221,8 @@ class Scalor(Imagines, nn.Module):
         looks = video.new_full((batch, time), discover == "always")
         looks[:, 0] = 1
         tracked = self.track(video, noise, tau, looks)
-        drawn = render or self.cfg.background
-        foreground = self.draw([each.drawn for each in tracked]) if drawn else None
+        seen = render or self.cfg.background
+        foreground = self.draw(drawn(tracked)) if seen else None
         contexts = self.behind(foreground, video, noise)
         objects = [each.objects for each in tracked]
         return tracks(objects, foreground if render else None, contexts)
@@ -223,10 +233,10 @@ class Scalor(Imagines, nn.Module):
         """From a state; the background by its mean, also where objects are drawn."""
         noise = self.noise(len(state.objects.id), ScalorStage(steps), generator)
         objects, imagined = state.objects, []
-        for t in range(steps):
-            objects = self.propagation.imagine(objects, noise.frame(t).known)
+        for now in frames(noise.known):
+            objects = self.propagation.imagine(objects, now)
             imagined.append(objects)
-        foreground = self.draw([each.o for each in imagined]) if render else None
+        foreground = self.draw(stack([each.o for each in imagined], dim=1)) if render else None
         contexts = self.background.imagine(state.context, torch.zeros_like(noise.context))
         return tracks(imagined, foreground, contexts)
 
@@ -239,6 +249,12 @@ class Scalor(Imagines, nn.Module):
     def device(self) -> torch.device:
         """Where the model is."""
         return self.propagation.head_prior.weight.device
+
+
+def drawn(tracked: list[Tracked]) -> Attributes:
+    """The objects of all frames, those that propagated beside those discovered."""
+    both = ([each.propagated for each in tracked], [each.discovered for each in tracked])
+    return concatenate([stack(each, dim=1) for each in both], dim=2)
 
 
 def tracks(
@@ -257,11 +273,6 @@ def over(foreground: Foreground, contexts: Contexts) -> Video:
     """μ of every frame."""
     mu_bg = contexts.mu_bg
     return foreground.over(mu_bg.flatten(0, 1)).unflatten(0, mu_bg.shape[:2])
-
-
-def cut(tensor: Tensor) -> Tensor:
-    """A tensor through which no gradient passes, though one reaches it, as `Deferred` needs."""
-    return tensor.detach().requires_grad_(tensor.is_floating_point() and torch.is_grad_enabled())
 
 
 def check(cfg: ScalorConfig) -> None:

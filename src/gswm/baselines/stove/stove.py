@@ -27,7 +27,7 @@ from gswm.baselines.stove.supair import Encoder, ImageModel, as_grey, hues
 from gswm.distributions import Gaussian, normal_noise
 from gswm.errors import UserError
 from gswm.imagining import Actions, Imagines
-from gswm.records import map_tensors, stack
+from gswm.records import frames, map_tensors, stack
 from gswm.scene import as_track
 from gswm.schedule import Stage
 from gswm.shapes import Video
@@ -85,7 +85,7 @@ class Stove(Imagines, nn.Module):
 
     def batched(self) -> list[tuple[nn.Module, str]]:
         """See `Parts`."""
-        return [(self.images, "forward")]
+        return [(self.images, "forward"), (self.encoder, "forward")]
 
     def halves(self) -> list[nn.Module]:
         """See `Parts`: there are none."""
@@ -157,11 +157,11 @@ class Stove(Imagines, nn.Module):
         """The z of all frames but the first, and what the objective needs to know of them."""
         latents = self.cfg.dynamics.prior_std * noise.latents
         z = torch.cat([where.mean[:, 1], latents], dim=-1)
-        found, evidence = [z], []
-        for t in range(2, hue.shape[1]):
-            seen = map_tensors(lambda x, t=t: x[:, t], where)
-            action = None if actions is None else actions[:, t - 1]
-            z, more = self.dynamics.infer(z[..., SIZE:], seen, noise.z[:, t], hue[:, t - 1], action)
+        found, evidence, last = [z], [], hue.shape[1] - 1
+        before = map_tensors(lambda x: x[:, 1:last], (hue, actions))
+        after = map_tensors(lambda x: x[:, 2:], (where, noise.z))
+        for (known, action), (seen, eps) in zip(frames(before), frames(after), strict=True):
+            z, more = self.dynamics.infer(z[..., SIZE:], seen, eps, known, action)
             found.append(z)
             evidence.append(more)
         return torch.stack(found, dim=1), evidence

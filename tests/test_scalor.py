@@ -105,6 +105,16 @@ def test_the_fast_path_gives_the_gradients_of_the_plain_one(changes: dict) -> No
     assert found.agrees, found
 
 
+def test_kernels_give_the_gradients_of_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two small frames, as they are slow here."""
+    monkeypatch.setattr("gswm.selftest.BATCH", 1)
+    monkeypatch.setattr("gswm.selftest.LENGTH", 2)
+    chosen = small(recipe("scalor-interaction"))
+    model = replace(chosen.model, image_size=32, discovery=ScalorDiscovery(grid=2), num_objects=1)
+    found = compare(replace(chosen, model=model), "kernels", torch.device("cpu"))
+    assert found.agrees, found
+
+
 # -- contracts
 
 

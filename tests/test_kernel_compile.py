@@ -19,7 +19,8 @@ from gswm.kernels.os_rnn_forward import os_rnn_forward
 box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16, summed=False)
 scalor = box | dict(num_objects=26, glimpse=32, summed=True)
 glimpse = dict(num_objects=10, channels=3, height=64, width=64, size=16, tile=16)
-layers = dict(num_in=70, num_hidden=24, num_out=40) | mlp.program(24)
+layers = dict(num_in=70, num_hidden=24, num_out=40) | mlp.program(24, 3)
+two_layers = dict(num_in=70, num_hidden=24, num_out=2) | mlp.program(24, 2)
 sizes = (10, 29, 16, 32, 16)
 for kernel, given in (
     (draw_forward, box | dict(eps=1e-5)),
@@ -30,6 +31,8 @@ for kernel, given in (
     (crop_backward, glimpse),
     (mlp.forward_kernel, layers),
     (mlp.backward_kernel, layers),
+    (mlp.forward_kernel, two_layers),
+    (mlp.backward_kernel, two_layers),
     (os_rnn_forward, os_rnn.constants(os_rnn_forward, *sizes)),
     (os_rnn_backward, os_rnn.constants(os_rnn_backward, *sizes)),
 ):
@@ -65,5 +68,5 @@ def test_a_gpus_compiler_takes_all_kernels(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = [*2 * ["draw_forward", "draw_backward"], "crop_forward", "crop_backward"]
-    names += ["forward_kernel", "backward_kernel", "os_rnn_forward", "os_rnn_backward"]
+    names += [*2 * ["forward_kernel", "backward_kernel"], "os_rnn_forward", "os_rnn_backward"]
     assert done.stdout.split() == names

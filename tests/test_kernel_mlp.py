@@ -15,13 +15,17 @@ def constants(net: MLP) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "num_in", "hidden", "num_out"), [(1, 1, 1, 1), (40, 150, 24, 70), (17, 65, 32, 131)]
+    ("rows", "num_in", "hidden", "num_out"),
+    [
+        *((1, 1, [1, 1], 1), (40, 150, [24, 24], 70), (17, 65, [32, 32], 131)),
+        *((1, 1, [1], 1), (40, 150, [24], 70), (17, 65, [32], 2)),
+    ],
 )
 def test_values_and_the_gradient_of_the_input(
-    rows: int, num_in: int, hidden: int, num_out: int
+    rows: int, num_in: int, hidden: list[int], num_out: int
 ) -> None:
     torch.manual_seed(rows)
-    net = MLP(num_in, [hidden, hidden], num_out).to(DEVICE)
+    net = MLP(num_in, hidden, num_out).to(DEVICE)
     x = (2 * torch.randn(rows, num_in, device=DEVICE)).requires_grad_()
     want, got = net(x), mlp(x, *constants(net))
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
@@ -36,9 +40,10 @@ def test_leading_axes_are_rows() -> None:
     torch.testing.assert_close(mlp(x, *constants(net)), net(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("hidden", [[16], [16, 16]])
 @pytest.mark.parametrize("name", ["gswm::mlp", "gswm::mlp_backward"])
-def test_torch_takes_it_for_an_operation(name: str) -> None:
-    net = MLP(5, [16, 16], 3).to(DEVICE)
+def test_torch_takes_it_for_an_operation(name: str, hidden: list[int]) -> None:
+    net = MLP(5, hidden, 3).to(DEVICE)
     weights, biases = constants(net)
     x = torch.randn(4, 5, device=DEVICE, requires_grad=True)
     op = getattr(torch.ops.gswm, name.removeprefix("gswm::")).default

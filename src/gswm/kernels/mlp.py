@@ -1,4 +1,4 @@
-"""MLPs of three layers as one kernel, and the gradient of their inputs as another.
+"""MLPs of two or three layers as one kernel, and the gradient of their inputs as another.
 
 A program takes some rows through all layers: what is between the layers stays where it is. Only
 their values before CELU are kept, for the backward pass. Weights are constants here, and get no
@@ -32,14 +32,14 @@ def mlp(x: Tensor, weights: list[Tensor], biases: list[Tensor]) -> Tensor:
 def mlp_forward(
     x: Tensor, weights: list[Tensor], biases: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The last layer's values, and the first two layers' before CELU."""
+    """The last layer's values, and those of the others before CELU; none of a second of two."""
     x = x.contiguous()
     y, a_1, a_2 = outputs(x, weights, biases)
     launch: Any = forward_kernel[(triton.cdiv(len(x), ROWS),)]
     launch(
-        *(x, weights[0], biases[0], weights[1], biases[1], weights[2], biases[2], y, a_1, a_2),
+        *(x, weights[0], biases[0], weights[1], biases[1], weights[-1], biases[-1], y, a_1, a_2),
         *(len(x), x.shape[1], a_1.shape[1], y.shape[1]),
-        **program(a_1.shape[1]),
+        **program(a_1.shape[1], len(weights)),
     )
     return y, a_1, a_2
 
@@ -49,8 +49,8 @@ def outputs(
     x: Tensor, weights: list[Tensor], biases: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Room for what the forward kernel gives."""
-    hidden, out = biases[0].shape[0], biases[2].shape[0]
-    y, a_1, a_2 = (x.new_empty(x.shape[0], size) for size in (out, hidden, hidden))
+    first, second = biases[0].shape[0], biases[1].shape[0] if len(biases) == 3 else 0
+    y, a_1, a_2 = (x.new_empty(x.shape[0], n) for n in (biases[-1].shape[0], first, second))
     return y, a_1, a_2
 
 
@@ -61,9 +61,9 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
     dx = input_like(dy, a_1, a_2, weights)
     launch: Any = backward_kernel[(triton.cdiv(len(dy), ROWS),)]
     launch(
-        *(dy, a_1, a_2, weights[0], weights[1], weights[2], dx),
+        *(dy, a_1, a_2, weights[0], weights[1], weights[-1], dx),
         *(len(dy), dx.shape[1], a_1.shape[1], dy.shape[1]),
-        **program(a_1.shape[1]),
+        **program(a_1.shape[1], len(weights)),
     )
     return dx
 
@@ -84,15 +84,16 @@ def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
 def backward(ctx: Any, dy: Tensor, _1: Tensor, _2: Tensor) -> tuple[Tensor, list, list]:
     """From the gradient of the last layer; the other values go nowhere else."""
     a_1, a_2, *weights = ctx.saved_tensors
-    return mlp_backward(dy, a_1, a_2, weights), [None] * 3, [None] * 3
+    none = [None] * len(weights)
+    return mlp_backward(dy, a_1, a_2, weights), none, none
 
 
 mlp_forward.register_autograd(backward, setup_context=save)
 
 
-def program(hidden: int) -> dict[str, Any]:
+def program(hidden: int, layers: int) -> dict[str, Any]:
     """How a program does its work."""
-    sizes = {"HIDDEN": padded(hidden), "ROWS": ROWS, "BLOCK": BLOCK}
+    sizes = {"HIDDEN": padded(hidden), "LAYERS": layers, "ROWS": ROWS, "BLOCK": BLOCK}
     return {**sizes, "PRECISION": precision(), "num_warps": WARPS, "num_stages": STAGES}
 
 
@@ -114,11 +115,12 @@ def forward_kernel(
     num_hidden: tl.constexpr,
     num_out: tl.constexpr,
     HIDDEN: tl.constexpr,
+    LAYERS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """All three layers, of some rows."""
+    """All layers, of some rows; the second is there if there are three."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     unit, part = tl.arange(0, HIDDEN), tl.arange(0, BLOCK)
     h = tl.zeros((ROWS, HIDDEN), tl.float32)
@@ -129,10 +131,11 @@ def forward_kernel(
     h += tl.load(b_1 + unit, mask=unit < num_hidden, other=0.0)[None, :]
     write(a_1, num_hidden, row, num_rows, unit, h, num_hidden)
 
-    inner = read(w_2, num_hidden, unit, num_hidden, unit, num_hidden)
-    h = tl.dot(celu(h), tl.trans(inner), input_precision=PRECISION)
-    h += tl.load(b_2 + unit, mask=unit < num_hidden, other=0.0)[None, :]
-    write(a_2, num_hidden, row, num_rows, unit, h, num_hidden)
+    if LAYERS == 3:
+        inner = read(w_2, num_hidden, unit, num_hidden, unit, num_hidden)
+        h = tl.dot(celu(h), tl.trans(inner), input_precision=PRECISION)
+        h += tl.load(b_2 + unit, mask=unit < num_hidden, other=0.0)[None, :]
+        write(a_2, num_hidden, row, num_rows, unit, h, num_hidden)
 
     h = celu(h)
     for start in range(0, num_out, BLOCK):
@@ -158,6 +161,7 @@ def backward_kernel(
     num_hidden: tl.constexpr,
     num_out: tl.constexpr,
     HIDDEN: tl.constexpr,
+    LAYERS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -170,10 +174,10 @@ def backward_kernel(
         w = read(w_3, num_hidden, start + part, num_out, unit, num_hidden)
         some = read(dy, num_out, row, num_rows, start + part, num_out)
         g = tl.dot(some, w, g, input_precision=PRECISION)
-    g *= celu_slope(read(a_2, num_hidden, row, num_rows, unit, num_hidden))
-
-    inner = read(w_2, num_hidden, unit, num_hidden, unit, num_hidden)
-    g = tl.dot(g, inner, input_precision=PRECISION)
+    if LAYERS == 3:
+        g *= celu_slope(read(a_2, num_hidden, row, num_rows, unit, num_hidden))
+        inner = read(w_2, num_hidden, unit, num_hidden, unit, num_hidden)
+        g = tl.dot(g, inner, input_precision=PRECISION)
     g *= celu_slope(read(a_1, num_hidden, row, num_rows, unit, num_hidden))
 
     for start in range(0, num_in, BLOCK):

@@ -74,18 +74,18 @@ def keep(module: nn.Module, name: str, value: Tensor) -> None:
 
 
 class FusedMLP(MLP):
-    """Three layers in one kernel."""
+    """Two or three layers in one kernel."""
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
         """Whether it can do the module's work."""
-        return type(module) is MLP and len(module) == 5
+        return type(module) is MLP and len(module) in (3, 5)
 
     def forward(self, input: Tensor) -> Tensor:
         """The same."""
         from gswm.kernels.mlp import mlp
 
-        layers = [cast(nn.Linear, self[i]) for i in (0, 2, 4)]
+        layers = [cast(nn.Linear, layer) for layer in list(self)[::2]]
         return mlp(input, [layer.weight for layer in layers], [layer.bias for layer in layers])
 
 

@@ -265,13 +265,14 @@ def test_a_maze_is_measured_by_its_corridors(tmp_path: Path) -> None:
 def test_a_result_says_how_to_get_it_again(weights: Path, tmp_path: Path) -> None:
     recipe = gswm.recipe("single-ball")
     other = replace(recipe, seed=4, train=replace(recipe.train, steps=7, lr=1e-3))
-    gswm.save(tmp_path / "other.safetensors", gswm.build(other), other)
+    about = {"trained_with": {"train.clip": 2.0}}
+    gswm.save(tmp_path / "other.safetensors", gswm.build(other), other, about=about)
     args = ["eval", str(tmp_path / "other.safetensors"), "--episodes", "1", "--split", "val"]
     assert main([*args, "--half", "--json", str(tmp_path / "out.json")]) == 0
     report = json.loads((tmp_path / "out.json").read_text())
     assert report["command"] == "gswm eval other.safetensors --split val --episodes 1 --half"
     assert report["model"]["kind"] == "GSWM"
-    train = "gswm train single-ball --train.steps 7 --train.lr 0.001 --seed 4"
+    train = "gswm train single-ball --train.steps 7 --train.lr 0.001 --seed 4 --train.clip 2.0"
     assert report["model"]["train"] == train
     assert len(report["examples"]) == 1
     assert len(report["examples"][0]["futures"]) == 100

@@ -107,14 +107,20 @@ def resolve(
     if half:
         model.half().float()
     about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
-    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(recipe)}
+    train = trained_by(recipe, header["about"].get("trained_with", {}))
+    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": train}
     return model, {**about, "about": header["about"]}
 
 
-def trained_by(recipe: Recipe) -> str:
-    """The command that trains this, with every setting that is not the recipe's own."""
+def trained_by(recipe: Recipe, trained_with: dict[str, Any]) -> str:
+    """The command that trains this, with every setting that is not the recipe's own.
+
+    Args:
+        recipe: what the weights are used with.
+        trained_with: what was otherwise while they were trained.
+    """
     plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
-    changed = differing(to_dict(recipe), to_dict(plain))
+    changed = differing(to_dict(recipe), to_dict(plain)) | trained_with
     return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
 
 

@@ -1,0 +1,54 @@
+"""README and docs: their commands parse, their links lead somewhere, their numbers hold."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gswm.cli import find, parse
+from gswm.weights import read_header, shipped
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands() -> list[str]:
+    """All that is written as a line to type; what follows two spaces is a remark."""
+    lines = [line for page in PAGES for line in page.read_text().splitlines()]
+    typed = [re.split(r"\s{2,}", line.strip())[0] for line in lines if line.startswith("    gswm ")]
+    return list(dict.fromkeys(typed))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_can_be_typed_as_it_is_written(command: str) -> None:
+    name, rest = find(command.split()[1:])
+    assert name is not None
+    if rest[:1] != ["--resume"]:  # which needs a run
+        parse(name, rest)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_table_of_results_is_what_was_measured_with_the_weights_that_ship() -> None:
+    rows = re.findall(r"^\| ([a-z-]+) \| [\d.]+ ± .*$", (ROOT / "README.md").read_text(), re.M)
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(rows) == 4
+    for world in rows:
+        line = next(line for line in lines if line.startswith(f"| {world} | "))
+        *_, here, objects, minutes = [cell.strip() for cell in line.strip("|").split("|")]
+        path = ROOT / "docs" / "results" / f"{world}.json"
+        if not path.exists():
+            assert (here, minutes) == ("", "")
+            continue
+        scores = json.loads(path.read_text())["scores"]
+        assert here == f"{scores['center_error']:.3f}"
+        assert objects.split(" / ")[0] == f"{scores['objects']:.2f}"
+        about = read_header(shipped()[world])["about"]
+        assert minutes == f"{about['minutes']:.0f}"
+        assert about["test"] == scores

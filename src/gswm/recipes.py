@@ -79,12 +79,12 @@ class Recipe:
 
 def interaction() -> Recipe:
     """3 balls that bounce off each other."""
-    return Recipe("interaction", DataConfig("interaction"))
+    return Recipe("interaction", DataConfig("interaction"), train=TrainConfig(steps=28_000))
 
 
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
-    return Recipe("occlusion", DataConfig("occlusion"))
+    return Recipe("occlusion", DataConfig("occlusion"), train=TrainConfig(steps=20_000))
 
 
 def two_layer() -> Recipe:
@@ -99,7 +99,8 @@ def two_layer_dense() -> Recipe:
         discovery=DiscoveryConfig(grid=8),
         schedule=Schedule(hw_prior_mean=Anneal(-1.75, -1.75)),
     )
-    return Recipe("two-layer-dense", DataConfig("two-layer-dense"), model)
+    train = TrainConfig(steps=24_000)
+    return Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train)
 
 
 def single_ball() -> Recipe:
@@ -109,7 +110,7 @@ def single_ball() -> Recipe:
         propagation=PropagationConfig(proposal_range=(0.2, 0.4)),
         schedule=Schedule(lengths=((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9))),
     )
-    train = TrainConfig(steps=10_000)
+    train = TrainConfig(steps=12_000)
     return Recipe("single-ball", DataConfig("single-ball", given=5), model, train)
 
 

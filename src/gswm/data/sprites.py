@@ -31,7 +31,7 @@ FULL = 255.001
 """What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
 APART = 4.0
 """Between the knots of two sizes."""
-GROUP, CACHED = 1024, 32
+GROUP, CACHED = 1024, 64
 """Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
 
 
@@ -52,7 +52,7 @@ def draw(
     out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
         stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
-        floats = 3 * (image_size + stamps.width) ** 2 + (objects + 1) * stamps.table.shape[1]
+        floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
         on_cpu = positions.device.type == "cpu"
         group = shares(frames, GROUP) if on_cpu else max(1, memory // (8 * floats))
 
@@ -157,18 +157,15 @@ def blend(
     first = torch.arange(frames, device=out.device) % step * side * side
     at = native((first[:, None] + y * side + x).T)
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
-    canvas = torch.zeros(step, side, side, 3, device=out.device)
+    canvas = torch.empty(step, side, side, 3, device=out.device)
     every, picture = every_window(canvas, width), canvas[:, inner, inner]
     first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
-    black = canvas.new_zeros(step, width, 3 * width)
     for start in range(0, frames, step):
         part = slice(start, start + step)
         bottom = out[part]
+        canvas.zero_()
         if background is not None:
             picture[: len(bottom)] = background[part] * FULL
-        elif start:
-            for where in at[:, start - step : start]:
-                put(every, where, black)
         alpha = F.embedding_bag(
             windows.stamps[part].flatten(),
             stamps.table,
@@ -177,8 +174,7 @@ def blend(
             per_sample_weights=windows.weights[part].flatten(),
         ).view(-1, objects, width, 3 * width)
         shown = zip(at[:, part], paint[part].unbind(1), alpha.unbind(1), strict=True)
-        for k, (where, color, cover) in enumerate(shown):
-            on_black = k == 0 and background is None
-            below = black[: len(bottom)] if on_black else take(every, where)
-            put(every, where, torch.lerp(below, color, cover))
+        for where, color, cover in shown:
+            below = take(every, where)
+            put(every, where, torch.lerp(below, color, cover, out=below))
         truncate(picture[: len(bottom)], bottom)

@@ -46,7 +46,7 @@ def take(
     """The windows of some pixels."""
     if isinstance(windows, np.ndarray):
         return torch.from_numpy(windows[at])
-    return windows.index_select(0, torch.as_tensor(at))
+    return windows.index_select(0, at)
 
 
 def put(
@@ -58,7 +58,7 @@ def put(
     if isinstance(windows, np.ndarray):
         windows[at] = values.numpy()
     else:
-        windows.index_copy_(0, torch.as_tensor(at), values)
+        windows.index_copy_(0, at, values)
 
 
 def truncate(values: Shaped[Tensor, "*shape"], out: UInt8[Tensor, "*shape"]) -> None:

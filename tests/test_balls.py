@@ -15,7 +15,7 @@ from gswm.data.balls import (
     episode_seeds,
 )
 from gswm.data.episode import Episodes
-from gswm.data.world import REUSED, World
+from gswm.data.world import World
 from gswm.data.worlds import WORLDS, world
 from gswm.errors import UserError
 from gswm.records import concatenate, map_tensors
@@ -103,14 +103,6 @@ def test_a_later_episode_is_made_alone(name: str) -> None:
     assert equal(next(world(name).episodes(5, 1, first=4)), six[4:5])
     some = world(name).episodes(5, 4, memory=8 << 20, first=2)
     assert equal(concatenate(list(some)), six[2:])
-
-
-@pytest.mark.parametrize("name", ["interaction", "single-ball", "maze"])
-def test_a_chunk_on_a_cpu_is_a_block_that_is_reused(name: str) -> None:
-    made = world(name)
-    one = next(made.episodes(0, 1)).video.nbytes
-    chunk = next(made.episodes(0, 2 * REUSED // one))
-    assert REUSED - one < chunk.video.nbytes <= REUSED
 
 
 @every_world

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gswm.data.moving import every_window, native, new_bytes, put, take, truncate
+from gswm.data.moving import every_window, new_bytes, put, take, truncate
 
 TYPES = [torch.float32, torch.int16]
 FRAMES, HEIGHT, WIDTH, SIDE = 3, 6, 7, 3
@@ -19,15 +19,14 @@ def test_a_window_starts_at_its_pixel(dtype: torch.dtype) -> None:
     canvas = pictures(dtype)
     corners = [(0, 0, 0), (1, 2, 4), (2, 3, 4), (1, 0, 1)]
     at = torch.tensor([(f * HEIGHT + y) * WIDTH + x for f, y, x in corners])
-    windows = take(every_window(canvas, SIDE), native(at))
+    windows = take(every_window(canvas, SIDE), at)
     for window, (f, y, x) in zip(windows, corners, strict=True):
         assert torch.equal(window, canvas[f, y : y + SIDE, x : x + SIDE].flatten(1))
 
 
 def test_the_last_window_ends_with_the_last_pixel() -> None:
     canvas = pictures(torch.float32)
-    last = torch.as_tensor(every_window(canvas, SIDE)[-1])
-    assert torch.equal(last, canvas[-1, -SIDE:, -SIDE:].flatten(1))
+    assert torch.equal(every_window(canvas, SIDE)[-1], canvas[-1, -SIDE:, -SIDE:].flatten(1))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -37,7 +36,7 @@ def test_windows_are_written_where_they_are_taken(dtype: torch.dtype) -> None:
     corners = [(0, 1, 2), (1, 3, 4), (2, 0, 0)]
     at = torch.tensor([(f * HEIGHT + y) * WIDTH + x for f, y, x in corners])
     values = -torch.arange(len(at) * SIDE * SIDE * 2).to(dtype).view(len(at), SIDE, 2 * SIDE)
-    put(every_window(canvas, SIDE), native(at), values)
+    put(every_window(canvas, SIDE), at, values)
     for value, (f, y, x) in zip(values, corners, strict=True):
         expected[f, y : y + SIDE, x : x + SIDE] = value.view(SIDE, SIDE, 2)
     assert torch.equal(canvas, expected)

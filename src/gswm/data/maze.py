@@ -20,7 +20,7 @@ from torch import Tensor
 
 from gswm.data.episode import Corridors, Episodes, Truth
 from gswm.data.maze_drawing import draw_mazes
-from gswm.data.world import MEMORY, episodes_at_once, splits
+from gswm.data.world import MEMORY, splits
 
 ROOMS = 3
 SIDE = 2 * ROOMS + 1
@@ -38,10 +38,8 @@ DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 AT_ONCE = 1024
 """Episodes simulated at once."""
-VIDEO = NUM_FRAMES * 3 * IMAGE_SIZE**2
-"""Bytes of an episode's frames."""
-DRAWING = 8 * VIDEO
-"""Bytes that drawing them takes."""
+DRAWING = 8 * NUM_FRAMES * 3 * IMAGE_SIZE**2
+"""Bytes that drawing an episode takes."""
 
 DRAWS = {
     "edges": (2 * ROOMS * (ROOMS - 1),),
@@ -74,7 +72,7 @@ class Maze:
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
-        step = episodes_at_once(memory // DRAWING, VIDEO, device)
+        step = max(1, memory // DRAWING)
         for start in count(0, AT_ONCE):
             size = AT_ONCE if n is None else min(AT_ONCE, n - start)
             if size <= 0:

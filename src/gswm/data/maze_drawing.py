@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int, Int64, UInt8
 from torch import Tensor
 
-from gswm.data.moving import every_window, native, new_bytes, put, take, truncate
+from gswm.data.moving import every_window, new_bytes, put, take, truncate
 from gswm.data.sprites import SIDE
 from gswm.data.threads import in_threads
 
@@ -80,7 +80,7 @@ def draw_mazes(
         windows = every_window(canvas, width)
         first = torch.arange(len(canvas), device=device) * image_size**2
         for agent in range(cells.shape[2]):
-            at = native(first + corner[part, :, agent].flatten())
+            at = first + corner[part, :, agent].flatten()
             below = take(windows, at).float()
             alpha = stamps.alpha.index_select(0, stamp[part, :, agent].flatten())
             over = paint[part, agent].repeat_interleave(frames, dim=0)[:, None]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
 from gswm.data.sprites import draw
-from gswm.data.world import MEMORY, episodes_at_once, splits
+from gswm.data.world import MEMORY, splits
 
 NUM_FRAMES = 9
 IMAGE_SIZE = 64
@@ -45,8 +45,7 @@ class SingleBall:
     ) -> Iterator[Episodes]:
         """See `World`. Episode i goes as `randint(2)` number i of `RandomState(seed)` says."""
         both = two_episodes().to(device)
-        video_bytes = both.video[0].nbytes
-        chunk = episodes_at_once(memory // 4 // video_bytes, video_bytes, device)
+        chunk = max(1, memory // (4 * both.video[0].nbytes))
         rng = np.random.RandomState(seed)
         rng.randint(2, size=first)
         for start in count(0, chunk):

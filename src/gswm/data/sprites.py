@@ -159,7 +159,6 @@ def blend(
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
     canvas = torch.empty(step, side, side, 3, device=out.device)
     every, picture = every_window(canvas, width), canvas[:, inner, inner]
-    first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
     for start in range(0, frames, step):
         part = slice(start, start + step)
         bottom = out[part]
@@ -167,11 +166,10 @@ def blend(
         if background is not None:
             picture[: len(bottom)] = background[part] * FULL
         alpha = F.embedding_bag(
-            windows.stamps[part].flatten(),
+            windows.stamps[part].flatten(0, 1),
             stamps.table,
-            first_stamp[: objects * len(bottom)],
             mode="sum",
-            per_sample_weights=windows.weights[part].flatten(),
+            per_sample_weights=windows.weights[part].flatten(0, 1),
         ).view(-1, objects, width, 3 * width)
         shown = zip(at[:, part], paint[part].unbind(1), alpha.unbind(1), strict=True)
         for where, color, cover in shown:

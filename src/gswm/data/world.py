@@ -10,15 +10,6 @@ from gswm.data.episode import Episodes
 from gswm.data.splits import SplitName as SplitName
 
 MEMORY = 1 << 30
-REUSED = 24 << 20
-"""Bytes of video that a CPU makes at a time: allocators keep blocks up to about this size, and hand
-them out again. To touch new memory can take as long as to draw in it."""
-
-
-def episodes_at_once(most: int, video_bytes: int, device: str | torch.device) -> int:
-    """Of how many episodes to make a chunk, where memory allows `most`."""
-    on_cpu = torch.device(device).type == "cpu"
-    return max(1, min(most, REUSED // video_bytes) if on_cpu else most)
 
 
 @dataclass(frozen=True)

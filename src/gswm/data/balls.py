@@ -25,9 +25,6 @@ BLUE, RED = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)
 PALETTE = (BLUE, RED, (1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
 SPEED = 3.0
 ATTEMPTS = 1000
-REUSED = 24 << 20
-"""Bytes of video that a CPU makes at a time. Allocators keep what is no larger and hand it out
-again; to touch new memory takes as long as to draw in it."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +68,10 @@ class Balls:
         device = torch.device(device)
         path_bytes = self.num_frames * len(self.layers) * 4 * 8
         video_bytes = self.num_frames * self.image_size**2 * 3
-        together = min(memory // 4, REUSED) if device.type == "cpu" else memory // 4
         for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes), first):
             start = self.start(seeds)
             path = self.path(start, device)
-            for i in range(0, len(seeds), step := max(1, together // video_bytes)):
+            for i in range(0, len(seeds), step := max(1, memory // 4 // video_bytes)):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
                 yield Episodes(self.video(truth, memory // 4), truth)

@@ -4,14 +4,10 @@ There, torch needs two to four times as long to copy windows of a picture or to 
 and to touch new memory, since numpy asks for large pages. The values are the same.
 """
 
-from typing import TypeAlias
-
 import numpy as np
 import torch
 from jaxtyping import Int64, Shaped, UInt8
 from torch import Tensor
-
-Array: TypeAlias = Tensor | np.ndarray
 
 
 def new_bytes(shape: tuple[int, ...], device: torch.device) -> UInt8[Tensor, "..."]:
@@ -21,42 +17,35 @@ def new_bytes(shape: tuple[int, ...], device: torch.device) -> UInt8[Tensor, "..
     return torch.empty(shape, dtype=torch.uint8, device=device)
 
 
-def native(tensor: Shaped[Tensor, "..."]) -> Shaped[Array, "..."]:
-    """What moves and computes fastest where the tensor is: on a CPU, an array."""
-    tensor = tensor.contiguous()
-    return tensor.numpy() if tensor.device.type == "cpu" else tensor
-
-
 def every_window(
     canvas: Shaped[Tensor, "frame height width channel"], side: int
-) -> Shaped[Array, "pixel {side} row"]:
+) -> Shaped[Tensor, "pixel {side} row"]:
     """A view: of each pixel the `side` × `side` pixels that it is the first of, row by row.
 
     Pixels are counted through all frames, up to the last that has a whole window.
     """
     frames, height, width, channels = canvas.shape
     count = frames * height * width - (side - 1) * (width + 1)
-    every = canvas.as_strided((count, side, channels * side), (channels, channels * width, 1))
-    return every.numpy() if canvas.device.type == "cpu" else every
+    return canvas.as_strided((count, side, channels * side), (channels, channels * width, 1))
 
 
 def take(
-    windows: Shaped[Array, "pixel side row"], at: Int64[Array, " window"]
+    windows: Shaped[Tensor, "pixel side row"], at: Int64[Tensor, " window"]
 ) -> Shaped[Tensor, "window side row"]:
     """The windows of some pixels."""
-    if isinstance(windows, np.ndarray):
-        return torch.from_numpy(windows[at])
+    if windows.device.type == "cpu":
+        return torch.from_numpy(windows.numpy()[at.numpy()])
     return windows.index_select(0, at)
 
 
 def put(
-    windows: Shaped[Array, "pixel side row"],
-    at: Int64[Array, " window"],
+    windows: Shaped[Tensor, "pixel side row"],
+    at: Int64[Tensor, " window"],
     values: Shaped[Tensor, "window side row"],
 ) -> None:
     """Write windows, of which no two overlap."""
-    if isinstance(windows, np.ndarray):
-        windows[at] = values.numpy()
+    if windows.device.type == "cpu":
+        windows.numpy()[at.numpy()] = values.numpy()
     else:
         windows.index_copy_(0, at, values)
 

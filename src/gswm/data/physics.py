@@ -18,15 +18,14 @@ numpy begins an operation in a fraction of torch's time, which is most of the ti
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Float64, Int, Shaped
 from torch import Tensor
 
-from gswm.data.moving import Array, native
-
+Array: TypeAlias = Tensor | np.ndarray
 STEPS = 10
 DT = 0.1
 CACHED = 2048
@@ -144,6 +143,12 @@ def exchange(
         push = n[:, 0] * (second - first)
         v[where] = before + lib.stack([push, -push], 1)
     return True
+
+
+def native(tensor: Shaped[Tensor, "..."]) -> Shaped[Array, "..."]:
+    """What computes fastest where the tensor is: on a CPU, an array."""
+    tensor = tensor.contiguous()
+    return tensor.numpy() if tensor.device.type == "cpu" else tensor
 
 
 def library(array: Array) -> ModuleType:

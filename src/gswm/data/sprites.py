@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
-from gswm.data.moving import every_window, native, new_bytes, put, take, truncate
+from gswm.data.moving import every_window, new_bytes, put, take, truncate
 from gswm.data.threads import in_threads, shares
 from gswm.data.world import MEMORY
 
@@ -59,8 +59,9 @@ def draw(
         def paint(start: int) -> None:
             part = slice(start, start + group)
             ground = None if background is None else background[part]
-            windows = stamps.windows(positions[part].contiguous(), sizes[part].contiguous())
-            blend(windows, stamps, colors[part], ground, CACHED if on_cpu else group, out[part])
+            where, size, color = (a[part].transpose(0, 1) for a in (positions, sizes, colors))
+            windows = stamps.windows(where.contiguous(), size.contiguous())
+            blend(windows, stamps, color, ground, CACHED if on_cpu else group, out[part])
 
         in_threads(paint, range(0, frames, group), positions.device)
     else:
@@ -72,11 +73,11 @@ def draw(
 class Windows:
     """The pixels that each object touches."""
 
-    corner: Int64[Tensor, "frame object 2"]
+    corner: Int64[Tensor, "object frame 2"]
     """The first of them, x and y."""
-    stamps: Int64[Tensor, "frame object 4"]
+    stamps: Int64[Tensor, "object frame 4"]
     """The stamps that α is made of,"""
-    weights: Float32[Tensor, "frame object 4"]
+    weights: Float32[Tensor, "object frame 4"]
     """and how much of each."""
 
 
@@ -95,8 +96,8 @@ class Stamps:
 
     def windows(
         self,
-        positions: Float64[Tensor, "frame object 2"],
-        sizes: Float64[Tensor, "frame object"],
+        positions: Float64[Tensor, "object frame 2"],
+        sizes: Float64[Tensor, "object frame"],
     ) -> Windows:
         """Where objects are drawn, and from which stamps."""
         edge = positions - (sizes * (1 + 2 / SIDE))[..., None]
@@ -142,37 +143,38 @@ def make_stamps(sizes: tuple[float, ...], device: torch.device) -> Stamps:
 def blend(
     windows: Windows,
     stamps: Stamps,
-    colors: Float64[Tensor, "frame object 3"],
+    colors: Float64[Tensor, "object frame 3"],
     background: Float[Tensor, "frame height width 3"] | None,
     step: int,
     out: UInt8[Tensor, "frame height width 3"],
 ) -> None:
     """Paint the objects over the background into `out`, in the order of their slots."""
-    (frames, objects, _), width, image_size = windows.corner.shape, stamps.width, out.shape[1]
+    (objects, frames, _), width, image_size = windows.corner.shape, stamps.width, out.shape[1]
     corner = windows.corner.clamp(-width, image_size)
     margin = int(torch.maximum(-corner, corner + width - image_size).amax().clamp_min(0))
     side = image_size + 2 * margin
     inner = slice(margin, margin + image_size)
     x, y = (corner + margin).unbind(-1)
-    first = torch.arange(frames, device=out.device) % step * side * side
-    at = native((first[:, None] + y * side + x).T)
+    at = ((torch.arange(frames, device=out.device) % step) * side + y) * side + x
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
     canvas = torch.empty(step, side, side, 3, device=out.device)
     every, picture = every_window(canvas, width), canvas[:, inner, inner]
+    first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
     for start in range(0, frames, step):
         part = slice(start, start + step)
         bottom = out[part]
+        count = objects * len(bottom)
         canvas.zero_()
         if background is not None:
             picture[: len(bottom)] = background[part] * FULL
         alpha = F.embedding_bag(
-            windows.stamps[part].flatten(0, 1),
+            windows.stamps[:, part].reshape(-1),
             stamps.table,
+            first_stamp[:count],
             mode="sum",
-            per_sample_weights=windows.weights[part].flatten(0, 1),
-        ).view(-1, objects, width, 3 * width)
-        shown = zip(at[:, part], paint[part].unbind(1), alpha.unbind(1), strict=True)
-        for where, color, cover in shown:
+            per_sample_weights=windows.weights[:, part].reshape(-1),
+        ).view(objects, -1, width, 3 * width)
+        for where, color, cover in zip(at[:, part], paint[:, part], alpha, strict=True):
             below = take(every, where)
             put(every, where, torch.lerp(below, color, cover, out=below))
         truncate(picture[: len(bottom)], bottom)

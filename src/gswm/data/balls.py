@@ -19,7 +19,7 @@ from gswm.data.episode import Episodes, Truth
 from gswm.data.physics import simulate
 from gswm.data.randomstate import RandomStates
 from gswm.data.sprites import draw
-from gswm.data.world import MEMORY, Split, SplitName, splits
+from gswm.data.world import MEMORY, REUSED, Split, SplitName, splits
 
 BLUE, RED = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)
 PALETTE = (BLUE, RED, (1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
@@ -71,7 +71,8 @@ class Balls:
         for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes), first):
             start = self.start(seeds)
             path = self.path(start, device)
-            for i in range(0, len(seeds), step := max(1, memory // 4 // video_bytes)):
+            chunk = min(memory // 4, REUSED if device.type == "cpu" else memory)
+            for i in range(0, len(seeds), step := max(1, chunk // video_bytes)):
                 positions, velocities = (state[i : i + step] for state in path)
                 truth = self.truth(positions, velocities, start.colors[i : i + step].to(device))
                 yield Episodes(self.video(truth, memory // 4), truth)

@@ -10,6 +10,9 @@ from gswm.data.episode import Episodes
 from gswm.data.splits import SplitName as SplitName
 
 MEMORY = 1 << 30
+REUSED = 32 << 20
+"""Blocks of more bytes an allocator gives back to the system, and takes anew. To touch new memory
+on a CPU can take as long as to draw in it."""
 
 
 @dataclass(frozen=True)

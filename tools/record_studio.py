@@ -101,7 +101,7 @@ def record(page: Page, address: str) -> list[np.ndarray]:
     """All of it."""
     view = {"model": "two-layer", "world": "two-layer", "episode": EPISODE, "settings": SETTINGS}
     page.goto(address + packed(view))
-    page.wait_for_function("studio.branch(0)?.done")
+    page.wait_for_function("() => 'done' in document.body.dataset && studio.branch(0)?.done")
     page.wait_for_timeout(2000)
     page.evaluate(HAND)
     page.keyboard.press("Home")
@@ -121,7 +121,7 @@ def record(page: Page, address: str) -> list[np.ndarray]:
     film.shoot(6)
     page.mouse.up()
     page.keyboard.up("Shift")
-    page.wait_for_function("studio.branch(1)?.done")
+    page.wait_for_function("() => studio.branch(1)?.done")
     while page.evaluate("studio.store.playing"):
         page.wait_for_timeout(100)
     page.keyboard.press("Home")

@@ -16,11 +16,21 @@ Plans = Actions | Float[Tensor, "batch future moment action"]
 
 
 class Imagines:
-    """Imagination, for a model that can infer, and go on from a state.
+    """Imagination, for a module with settings `cfg` that can infer, and go on from a state.
 
     Its `go_on(state, steps, generator, render=…)` is one future of each video; without a generator
     nothing is sampled.
     """
+
+    @property
+    def image_size(self: Any) -> int:
+        """Pixels of a frame, high and wide."""
+        return self.cfg.image_size
+
+    @property
+    def device(self: Any) -> torch.device:
+        """Where the model is."""
+        return next(self.parameters()).device
 
     @torch.no_grad()
     def imagine(

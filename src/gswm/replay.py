@@ -44,7 +44,14 @@ def replayed(method: AnyMethod) -> AnyMethod:
                 known[module] = Recordings(list(module.modules()))
             return known[module](partial(method, module), args, values)
 
+    frame.replays = method  # type: ignore[attr-defined]
     return cast(AnyMethod, frame)
+
+
+def as_written(method: Any) -> Callable[..., Any]:
+    """The method of a module without what replays it."""
+    written = getattr(method, "replays", None)
+    return method if written is None else written.__get__(method.__self__)
 
 
 @contextmanager

@@ -227,16 +227,6 @@ class GSWM(Imagines, Shows, nn.Module):
         mu = self.renderer.draw(stack([each.o for each in objects], dim=1), contexts.mu_bg)
         return as_track(scenes, mu, contexts.mu_bg)
 
-    @property
-    def image_size(self) -> int:
-        """Pixels of a frame, high and wide."""
-        return self.cfg.image_size
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.propagation.rnn_prior.h_0.device
-
 
 def check(cfg: GSWMConfig) -> None:
     """Refuse settings that do not fit together."""

@@ -18,7 +18,6 @@ replaced by single kernels, and which can be compiled.
 
 from collections.abc import Callable
 from functools import partial
-from inspect import unwrap
 from typing import Any
 
 import torch
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 from torch._functorch import config as aot_config
 
 from gswm.records import concatenate, map_tensors, tensors
+from gswm.replay import as_written
 from gswm.train.operations import constants, halve, replace_operations
 from gswm.world_model import Loss
 
@@ -138,11 +138,6 @@ class Gradients:
 
     def __getitem__(self, i: int) -> Tensor:
         return self.of[i] if i in self.of else torch.zeros_like(self.outputs[i])
-
-
-def as_written(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method without what replays it."""
-    return unwrap(method).__get__(getattr(method, "__self__", None))
 
 
 class Compiled:

@@ -240,16 +240,6 @@ class Scalor(Imagines, nn.Module):
         contexts = self.background.imagine(state.context, torch.zeros_like(noise.context))
         return tracks(imagined, foreground, contexts)
 
-    @property
-    def image_size(self) -> int:
-        """Pixels of a frame, high and wide."""
-        return self.cfg.image_size
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.propagation.head_prior.weight.device
-
 
 def drawn(tracked: list[Tracked]) -> Attributes:
     """The objects of all frames, those that propagated beside those discovered."""

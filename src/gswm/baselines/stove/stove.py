@@ -238,16 +238,6 @@ class Stove(Imagines, nn.Module):
             wanted = f"at least {least} actions of {number} numbers" if number else "no actions"
             raise UserError(f"this model takes {wanted} here, not {tuple(actions.shape)}")
 
-    @property
-    def image_size(self) -> int:
-        """Pixels of a frame, high and wide."""
-        return self.cfg.image_size
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.images.spn_object.mean.device
-
 
 def per_video(log_density: Float[Tensor, "batch rest object n"]) -> Float[Tensor, " batch"]:
     """Summed over objects, mean over frames."""

@@ -81,7 +81,7 @@ class ImageModel(nn.Module):
         log_p = self.spn_object(patches.flatten(1), self.per_channel(shown))
         hidden = rearrange(1 - shown.mean(dim=(1, 2, 3)), "(n k) -> n k", k=num)
         rate = self.cfg.overlap_rate
-        weight = self.cfg.patch_weight * hw.prod(dim=-1)
+        weight = self.cfg.patch_weight * hw[..., 0] * hw[..., 1]
         return Likelihood(
             self.log_background(images, (1 - covered[:, -1]).clamp_min(0)),
             (weight * log_p.unflatten(0, (-1, num))).sum(dim=1),

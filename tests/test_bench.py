@@ -50,6 +50,7 @@ def small(chosen: Recipe) -> Recipe:
 
 
 def test_figures_of_training_stand_beside_the_authors() -> None:
+    so_far: list[int] = []
     figures = bench_train(
         lengths=[2],
         batches=[2],
@@ -57,7 +58,9 @@ def test_figures_of_training_stand_beside_the_authors() -> None:
         both=True,
         steps=1,
         change=small,
+        after=lambda figures: so_far.append(len(figures["steps"])),
     )
+    assert so_far == [1, 2, 3, 4]
     assert json.loads(json.dumps(figures)) == figures
     measured = [(r["length"], r["batch"], r["objects"], r["path"]) for r in figures["steps"]]
     points = [(2, 2, 2), (2, 2, 3)]

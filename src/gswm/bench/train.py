@@ -80,6 +80,7 @@ def bench_train(
     compiled: bool = False,
     steps: int = 20,
     change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
+    after: Callable[[dict[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
     """All figures as plain data, ready for JSON.
 
@@ -93,17 +94,20 @@ def bench_train(
         compiled: let torch compile the fast path.
         steps: how many are timed.
         change: what is to be different in the recipe.
+        after: is given all figures so far after each case.
     """
     if min([steps, *batches, *lengths, *objects]) < 1:
         raise UserError("steps, batches, lengths and objects must be at least 1")
     device, chosen = torch.device(device), change(recipe(name))
-    rows = []
+    figures: dict[str, Any] = {"recipe": chosen.name, "machine": machine(device), "steps": []}
     usual = "fast" if device.type == "cuda" else "plain"
     paths = ("fast", "plain") if both else (usual,)
     for case in cases(chosen, batches, lengths, objects, paths):
-        figures = bench_case(adapted(chosen, case), case, device, compiled, steps)
-        rows.append(asdict(case) | asdict(figures) | beside(case, figures, device))
-    return {"recipe": chosen.name, "machine": machine(device), "steps": rows}
+        found = bench_case(adapted(chosen, case), case, device, compiled, steps)
+        figures["steps"].append(asdict(case) | asdict(found) | beside(case, found, device))
+        figures["machine"] = machine(device)
+        after(figures)
+    return figures
 
 
 def cases(

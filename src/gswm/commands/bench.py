@@ -83,8 +83,18 @@ class Train:
             both=self.plain,
             compiled=self.compiled,
             steps=self.steps,
+            after=self.note,
         )
         tell(figures, self.json, steps_table(figures))
+
+    def note(self, figures: dict) -> None:
+        """Keep what has been measured so far: the next case may take minutes."""
+        if self.json is not None:
+            write_figures(figures, self.json)
+        row = figures["steps"][-1]
+        what = f"T {row['length']}, batch {row['batch']}, K {row['objects']}, {row['path']}"
+        first = f"the first after {row['seconds_to_first_step']:.0f} s"
+        print(f"{what}: {row['ms']:,.1f} ms a step, {first}", file=sys.stderr, flush=True)
 
 
 def steps_table(figures: dict) -> Table:
@@ -211,5 +221,10 @@ def tell(figures: dict, path: Path | None, *shown: Table | str) -> None:
     for each in shown:
         console.print(each)
     if path is not None:
-        write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())
+        write_figures(figures, path)
         console.print(f"wrote {path}")
+
+
+def write_figures(figures: dict, path: Path) -> None:
+    """All of them, as JSON."""
+    write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())

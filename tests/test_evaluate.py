@@ -21,9 +21,9 @@ from gswm.data.hdf5 import Writer
 from gswm.data.worlds import world
 from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, Rule
-from gswm.eval.evaluate import Result, batches, evaluate, validate
+from gswm.eval.evaluate import Result, evaluate, validate
 from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, usual
-from gswm.records import concatenate
+from gswm.records import concatenate, regroup
 from gswm.world_model import Track, WorldModel, as_float
 
 SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
@@ -145,7 +145,7 @@ def test_batches_are_cut_alike_however_episodes_come(sizes: list[int], size: int
         torch.arange(sum(sizes), dtype=torch.uint8).reshape(-1, 1, 1, 1, 1).expand(-1, 1, 3, 1, 1)
     )
     chunks = [Episodes(part) for part in video.split(sizes)]
-    cut = [batch.video[:, 0, 0, 0, 0].tolist() for batch in batches(chunks, size)]
+    cut = [batch.video[:, 0, 0, 0, 0].tolist() for batch in regroup(chunks, size)]
     assert [len(batch) for batch in cut[:-1]] == [size] * (len(cut) - 1)
     assert [number for batch in cut for number in batch] == list(range(sum(sizes)))
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from gswm.model.gswm import GSWM, GSWMConfig
 from gswm.model.noise import Noise
 from gswm.objects import Sizes
 from gswm.records import tensors
-from gswm.train.fast import Backward, Compiled, Deferred, plain
+from gswm.train.fast import Backward, Deferred, plain
 from gswm.world_model import Loss
 
 VARIANTS = [
@@ -40,7 +39,7 @@ def count(graph, inputs):
 
 torch.compile = lambda method, **options: real(method, backend=count, **options)
 model = build(small(recipe(sys.argv[1])))
-deferred = Deferred(model, compiled=True)
+deferred = Deferred(model).compile()
 for method in deferred.methods:
     method.whole = method.own
 generator = torch.Generator().manual_seed(0)
@@ -124,7 +123,7 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
     [("interaction", 1, 2), ("scalor-interaction", 6, 1), ("stove-interaction", 1, 2)],
 )
 def test_what_is_of_one_frame_is_compiled_once(recipe: str, of_frames: int, of_all: int) -> None:
-    """For all frames and lengths; what sees all frames at once, once more for other lengths.
+    """For all frames and lengths; what sees all frames at once, once for each length.
 
     In a process of its own, where shapes are not checked; what is done at the end is left out.
     SCALOR's first stage is also detached, and its two ConvLSTMs are one method.
@@ -132,8 +131,7 @@ def test_what_is_of_one_frame_is_compiled_once(recipe: str, of_frames: int, of_a
     run = [sys.executable, "-c", COMPILED, recipe]
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    first, later = of_frames + of_all, of_frames + 2 * of_all
-    assert done.stdout.split() == [str(n) for n in (first, later, later)]
+    assert done.stdout.split() == [str(of_frames + lengths * of_all) for lengths in (1, 2, 3)]
 
 
 def test_gradients_add_up_as_those_of_autograd_do() -> None:
@@ -253,18 +251,3 @@ def test_half_precision_is_near_and_leaves_what_is_inferred_as_it_was() -> None:
             assert a.grad is not None, name
             assert (a.grad - b.grad).norm() < 0.1 * b.grad.norm(), name
     assert torch.equal(ours.infer(tiny.video()).xy, before)
-
-
-def test_a_method_is_compiled_for_one_length_and_then_for_any(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    used: list[bool | None] = []
-
-    def compile(method: Callable[..., Tensor], dynamic: bool | None = None) -> object:
-        return lambda x: (used.append(dynamic), method(x))[1]
-
-    monkeypatch.setattr(torch, "compile", compile)
-    double = Compiled(lambda x: 2 * x)
-    for rows in (3, 3, 4, 5, 3):
-        assert torch.equal(double(torch.ones(rows)), 2 * torch.ones(rows))
-    assert used == [False, False, None, None, False]

@@ -49,6 +49,7 @@ ORDER = [
         "train.operations",
         "train.fast",
         "train.step",
+        "train.ahead",
     ),
     *("train.folder", "train.diagnostics", "train.display", "train.loop"),
     *("train.trackers", "train.pictures", "train.launch"),

@@ -14,7 +14,7 @@ from gswm.data.obj3d import scene_file, simulation
 from gswm.data.obj3d.scene_file import SceneFile
 from gswm.data.obj3d.scenes import Scenes, join, make_scenes
 from gswm.data.obj3d.settings import Settings
-from gswm.data.obj3d.world import Obj3D, regroup
+from gswm.data.obj3d.world import Obj3D
 from gswm.data.world import World
 from gswm.data.worlds import base_name, world
 from gswm.errors import UserError
@@ -23,6 +23,7 @@ from gswm.eval.boxes import Boxes
 from gswm.eval.collisions import collisions
 from gswm.eval.evaluate import evaluate
 from gswm.eval.protocols import Protocol
+from gswm.records import regroup
 
 SHORT = Settings(num_frames=14, first_contact=(3.5, 10.0))
 
@@ -240,7 +241,7 @@ def test_the_name_of_a_world_may_say_where_its_scenes_are(folder: Path) -> None:
 
 def test_scenes_come_in_the_numbers_that_were_asked_for(scenes: Scenes) -> None:
     for step in (1, 2, 3, 5):
-        parts = list(regroup(iter([scenes[:1], scenes[1:3]]), step))
+        parts = list(regroup([scenes[:1], scenes[1:3]], step, join))
         assert [len(part) for part in parts] == [step] * (3 // step) + [3 % step] * (3 % step > 0)
         again = join(parts)
         assert (again.poses == scenes.poses).all()

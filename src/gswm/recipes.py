@@ -84,7 +84,9 @@ def interaction() -> Recipe:
 
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
-    return Recipe("occlusion", DataConfig("occlusion"), train=TrainConfig(steps=20_000))
+    # None ever enters: what is found beside a track is a ball that comes out from behind another.
+    model = GSWMConfig(discovery=DiscoveryConfig(rejection=0.2))
+    return Recipe("occlusion", DataConfig("occlusion"), model, TrainConfig(steps=20_000))
 
 
 def two_layer() -> Recipe:
@@ -131,13 +133,13 @@ def maze() -> Recipe:
         ),
         discovery=DiscoveryConfig(grid=8),
         schedule=Schedule(
-            lengths=((0, 1), (2_000, 2), (4_000, 4), (6_000, 6), (8_000, 8), (10_000, 10)),
+            lengths=((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
             background_only=500,
-            likelihood_std=Anneal(0.1, 1.0, 20_000, 25_000),
+            likelihood_std=Anneal(0.1, 1.0, 10_000, 12_000),
             hw_prior_mean=Anneal(-1.75, -1.75),
         ),
     )
-    train = TrainConfig(steps=60_000, lr=1e-4)
+    train = TrainConfig(steps=24_000)
     return Recipe("maze", DataConfig("maze", given=5), model, train)
 
 

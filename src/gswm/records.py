@@ -1,6 +1,6 @@
 """Records: frozen dataclasses of tensors, and of other records."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
@@ -55,6 +55,23 @@ class Stack(torch.autograd.Function):
 def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
     """Records as one, along an axis they have."""
     return map_tensors(lambda *tensors: torch.cat(tensors, dim), *records)
+
+
+def regroup(
+    parts: Iterable[Any], size: int, join: Callable[[list[Any]], Any] = concatenate
+) -> Iterator[Any]:
+    """The same rows, `size` at a time, the last fewer; `join` makes one of several parts."""
+    held: list[Any] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) < size:
+            continue
+        joined = join(held)
+        full = len(joined) - len(joined) % size
+        yield from (joined[start : start + size] for start in range(0, full, size))
+        held = [joined[full:]] if full < len(joined) else []
+    if held:
+        yield join(held)
 
 
 def repeat(record: Record, times: int) -> Record:

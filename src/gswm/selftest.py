@@ -104,7 +104,8 @@ def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
 
     other = deepcopy(model)
     want = result(model, run(plain, model))
-    deferred = Deferred(other, kernels=path != "deferred", compiled=path == "compiled")
+    deferred = Deferred(other, kernels=path != "deferred")
+    deferred = deferred.compile() if path == "compiled" else deferred
     got = captured(partial(run, deferred, other)) if path == "captured" else run(deferred, other)
     return difference(chosen.name, path, want, result(other, got))
 

@@ -5,6 +5,7 @@ Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipp
 
 import gc
 import platform
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,8 +21,9 @@ from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.recipes import Recipe, build, recipe
 from gswm.schedule import only
+from gswm.train.ahead import Ahead
 from gswm.train.distributed import Processes
-from gswm.train.fast import fast_path, plain
+from gswm.train.fast import Deferred, plain
 from gswm.train.step import WARM_UP, Trainee
 
 AUTHORS = {
@@ -145,11 +147,14 @@ def bench_case(
     video = torch.randint(256, (EPISODES, case.length, size, size, 3), dtype=torch.uint8)
     windows = Windows(EPISODES, case.length, case.batch, device=device)
     loader = Resident(video.to(device), windows, case.length, {})
-    fast = case.path == "fast"
+    backward, ahead = plain, None
     with tf32(True):
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
+        if case.path == "fast":
+            backward = Deferred.for_device(model)
+            ahead = Ahead(chosen, device, backward, whisper) if compiled else None
         trainee = Trainee(
             model,
             loader,
@@ -157,11 +162,16 @@ def bench_case(
             seed=chosen.seed,
             device=device,
             processes=Processes(),
-            backward=fast_path(model, compiled=compiled) if fast else plain,
-            capture=fast and cuda,
+            backward=backward,
+            capture=case.path == "fast" and cuda,
+            better=ahead,
         )
         timed_step(trainee, device)
         first = time.perf_counter() - begin
+        while ahead is not None and trainee.better is not None:
+            if ahead.failed:
+                raise UserError("the step could not be compiled: measure it without --compiled")
+            timed_step(trainee, device)
         for _ in range(WARM_UP if trainee.capture else 0):
             timed_step(trainee, device)
         full = time.perf_counter() - begin
@@ -177,6 +187,11 @@ def bench_case(
         kernels=kernels,
         peak_bytes=torch.cuda.max_memory_allocated(device) if cuda else None,
     )
+
+
+def whisper(text: str) -> None:
+    """Beside the figures."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def timed_step(trainee: Trainee, device: torch.device) -> float:

@@ -34,7 +34,9 @@ class SelfTest:
         for row in selftest(device, self.recipes, self.paths):
             verdict = "agrees" if row.agrees else "DIFFERS"
             what = f"{row.recipe:<22} {row.path:<9} {verdict:<7}"
-            print(f"{what}  loss {row.loss:.1e}  worst gradient {row.gradient:.1e}  {row.parameter}")
+            print(
+                f"{what}  loss {row.loss:.1e}  worst gradient {row.gradient:.1e}  {row.parameter}"
+            )
             found.append(row)
         if wrong := [row for row in found if not row.agrees]:
             first = wrong[0]

@@ -8,7 +8,10 @@ from rich.table import Table
 from gswm.errors import UserError
 from gswm.weights import is_intact, read_header, shipped
 
-SHOWN = ("center_error", "strict_error", "objects", "mota", "on_mode", "share_0")
+SHOWN = (
+    *("center_error", "strict_error", "objects", "mota"),
+    *("on_mode", "share_0", "in_corridor_10", "in_corridor_50"),
+)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ samples are drawn by generators that are seeded for each batch, and batches are 
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,7 +25,7 @@ from gswm.eval.lpips import Lpips
 from gswm.eval.pixels import pixels
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.tracking import tracked
-from gswm.records import concatenate, map_tensors
+from gswm.records import concatenate, map_tensors, regroup
 from gswm.world_model import Track, WorldModel, as_float
 
 ROWS = 320
@@ -83,7 +83,7 @@ def evaluate(
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []
     number = 0
-    for batch in batches(episodes, max(1, min(MOST, ROWS // rules.futures))):
+    for batch in regroup(episodes, max(1, min(MOST, ROWS // rules.futures))):
         generator = torch.Generator(device).manual_seed(seed + number)
         batch = cut(batch, rules)
         on_device = replace(batch, video=batch.video.to(device))
@@ -221,19 +221,6 @@ def chances(model: WorldModel, episodes: Episodes, rules: Rules, true: Boxes) ->
     kept = {name: scores[name] for name in ("on_mode", "end_error") if name in scores}
     best = {f"min_ade_{number}": scores[f"min_ade_{number}"]}
     return {"error": kept.get("end_error", 0.0) + sum(best.values()), **kept, **best}
-
-
-def batches(chunks: Iterable[Episodes], size: int) -> Iterator[Episodes]:
-    """The same episodes, `size` at a time, the last fewer."""
-    rest: Episodes | None = None
-    for chunk in chunks:
-        joined = chunk if rest is None else concatenate([rest, chunk])
-        full = len(joined) - len(joined) % size
-        for start in range(0, full, size):
-            yield joined[start : start + size]
-        rest = joined[full:] if full < len(joined) else None
-    if rest is not None:
-        yield rest
 
 
 def cut(episodes: Episodes, rules: Rules) -> Episodes:

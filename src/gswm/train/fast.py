@@ -41,39 +41,46 @@ def plain(loss: LossFunction) -> Loss:
     return value
 
 
-def fast_path(model: nn.Module, *, compiled: bool) -> Backward:
-    """All that makes a step fast, where the model is: kernels and bfloat16 on a GPU alone."""
-    on_gpu = next(model.parameters()).is_cuda
-    return Deferred(model, kernels=on_gpu, compiled=compiled, half=on_gpu)
-
-
 class Deferred:
     """With the gradients of recurrent weights in one go at the end.
 
     Args:
         model: what is trained, which has `Parts`; some of its methods are replaced.
         kernels: whether frames go through kernels of our own.
-        compiled: whether torch compiles the methods of frames, and those done for all at once.
         half: whether convolutions that are done for all frames at once are in bfloat16.
     """
 
-    def __init__(
-        self, model: Any, *, kernels: bool = False, compiled: bool = False, half: bool = False
-    ) -> None:
+    def __init__(self, model: Any, *, kernels: bool = False, half: bool = False) -> None:
+        self.model = model
         frames: Any = constants(model)
         self.prepared = replace_operations(model, frames) if kernels else []
         self.methods = [
-            Method(module, name, getattr(twin, name), compiled)
+            Method(module, name, getattr(twin, name))
             for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)
         ]
         if half:
             for module in model.halves():
                 halve(module)
-        if compiled:
-            # What reaches the outputs of a frame is contiguous, whatever they are themselves.
-            aot_config.guess_tangent_strides_as_outputs = False
-            for module, name in model.batched():
-                setattr(module, name, where_learning(getattr(module, name)))
+
+    @classmethod
+    def for_device(cls, model: nn.Module) -> "Deferred":
+        """All that makes a step fast where the model is: kernels and bfloat16 on a GPU alone."""
+        on_gpu = next(model.parameters()).is_cuda
+        return cls(model, kernels=on_gpu, half=on_gpu)
+
+    def compile(self) -> "Deferred":
+        """Have torch compile the methods of frames, and those done for all at once, once a length.
+
+        To compile the latter for any length takes longer by two thirds, and what comes out is
+        slower; so this is for when the length will not change any more.
+        """
+        # What reaches the outputs of a frame is contiguous, whatever they are themselves.
+        aot_config.guess_tangent_strides_as_outputs = False
+        for method in self.methods:
+            method.compile()
+        for module, name in self.model.batched():
+            setattr(module, name, where_learning(getattr(module, name)))
+        return self
 
     def __call__(self, loss: LossFunction) -> Loss:
         """The loss; the gradients of all parameters are left behind."""
@@ -91,14 +98,9 @@ class Deferred:
 class Method:
     """A recurrent method in place of a module's own."""
 
-    def __init__(
-        self, module: nn.Module, name: str, frame: Callable[..., Any], compiled: bool
-    ) -> None:
+    def __init__(self, module: nn.Module, name: str, frame: Callable[..., Any]) -> None:
         self.own: Callable[..., Any] = getattr(module, name)
         self.frame, self.whole = frame, self.own
-        if compiled:
-            self.frame = torch.compile(as_written(frame), dynamic=False)
-            self.whole = Compiled(as_written(self.own))
         self.calls: list[tuple[Any, Gradients]] = []
         setattr(module, name, self)
 
@@ -110,6 +112,11 @@ class Method:
         out = map_tensors(lambda tensor: tensor.view_as(tensor), self.frame(*args))
         self.calls.append((map_tensors(Tensor.detach, args), Gradients(tensors(out))))
         return out
+
+    def compile(self) -> None:
+        """For the sizes it will meet."""
+        self.frame = torch.compile(as_written(self.frame), dynamic=False)
+        self.whole = torch.compile(as_written(self.own), dynamic=False)
 
     def finish(self) -> None:
         """Add the weights' gradients of all calls."""
@@ -140,31 +147,9 @@ class Gradients:
         return self.of[i] if i in self.of else torch.zeros_like(self.outputs[i])
 
 
-class Compiled:
-    """A method, compiled for the first number of rows it meets, and once more for any other.
-
-    To compile it for any number takes longer by two thirds, and not every training needs it.
-    """
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.first = torch.compile(method, dynamic=False)
-        self.any = torch.compile(method)
-        self.rows: int | None = None
-
-    def __call__(self, *args: Any) -> Any:
-        """What the method gives."""
-        rows = len(tensors(args)[0])
-        self.rows = self.rows or rows
-        if rows == self.rows:
-            return self.first(*args)
-        for tensor in tensors(args):
-            torch._dynamo.maybe_mark_dynamic(tensor, 0)
-        return self.any(*args)
-
-
 def where_learning(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method, compiled where gradients are wanted."""
-    compiled = Compiled(method)
+    compiled = torch.compile(method, dynamic=False)
 
     def either(*args: Any) -> Any:
         return compiled(*args) if torch.is_grad_enabled() else method(*args)

@@ -17,11 +17,12 @@ from gswm.data.resident import Loader, Resident
 from gswm.errors import UserError
 from gswm.recipes import Model, Recipe, build
 from gswm.train import checkpoint as checkpoints
+from gswm.train.ahead import Ahead
 from gswm.train.checkpoint import num_bytes
 from gswm.train.diagnostics import Diagnostics
 from gswm.train.display import Display
 from gswm.train.distributed import Processes
-from gswm.train.fast import fast_path, plain
+from gswm.train.fast import Deferred, plain
 from gswm.train.folder import RunFolder
 from gswm.train.signals import Signals, Stopped
 from gswm.train.step import Trainee
@@ -48,7 +49,7 @@ class LoopConfig:
     plain: bool = False
     """The plain path: no captured graph, no deferred gradients, no compiler."""
     compiled: bool = False
-    """Let torch compile the fast path: it takes a minute, and steps are shorter afterwards."""
+    """Let torch compile the fast path: steps of the last stage are shorter from some minutes on."""
     wandb: str | None = None
     """Send the metrics to this Weights & Biases project too."""
 
@@ -88,6 +89,16 @@ class Run:
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
         self.began = begin(model, recipe, folder)
+        self.display = Display(
+            recipe.train.steps, recipe.train.batch, silent=not processes.is_first
+        )
+        backward, better, self.ahead = plain, None, None
+        if fast:
+            backward = Deferred.for_device(model)
+            if cfg.compiled and processes.ranks > 1:
+                better = backward.compile  # all at the same step
+            elif cfg.compiled:
+                better = self.ahead = Ahead(recipe, device, backward, self.display.tell)
         self.trainee = Trainee(
             model,
             loader,
@@ -95,11 +106,9 @@ class Run:
             seed=recipe.seed,
             device=device,
             processes=processes,
-            backward=fast_path(model, compiled=cfg.compiled) if fast else plain,
+            backward=backward,
             capture=fast and processes.ranks == 1 and isinstance(loader, Resident),
-        )
-        self.display = Display(
-            recipe.train.steps, recipe.train.batch, silent=not processes.is_first
+            better=better,
         )
         settled = recipe.model.schedule.background_only + 1_000
         self.diagnostics = Diagnostics(recipe.model.num_objects, settled, recipe.model)
@@ -125,11 +134,15 @@ class Run:
 
     def run(self) -> None:
         """Until the end, or until it is told to stop; then save."""
-        with self.display.running(self.trainee.step), self.signals.waiting(at_once=False):
-            self.take_steps()
-            self.save()
-            if self.processes.is_first:
-                self.export("last", {})
+        try:
+            with self.display.running(self.trainee.step), self.signals.waiting(at_once=False):
+                self.take_steps()
+                self.save()
+                if self.processes.is_first:
+                    self.export("last", {})
+        finally:
+            if self.ahead is not None:
+                self.ahead.close()
 
     def take_steps(self) -> None:
         """Steps, and what is due after each."""

@@ -21,6 +21,7 @@ from gswm.data.obj3d.scenes import Scenes, join, make_scenes
 from gswm.data.obj3d.settings import HARD, Settings
 from gswm.data.world import MEMORY, Split, SplitName, splits
 from gswm.errors import UserError
+from gswm.records import regroup
 
 Renderer = Literal["torch", "blender"]
 FRAME = 16
@@ -110,7 +111,7 @@ class Obj3D:
             return
         for start in count(first, ROUND) if n is None else (first,):
             made = make_scenes(self.settings, seed, n or ROUND, start, self.workers)
-            yield from regroup(made, step)
+            yield from regroup(made, step, join)
 
     def show(
         self, scenes: Scenes, device: str | torch.device = "cpu", memory: int = MEMORY
@@ -128,21 +129,6 @@ class Obj3D:
 
             return render_blender(solids, self.settings.camera, self.image_size)
         return render(solids, self.settings.camera, self.image_size, self.side, memory)
-
-
-def regroup(parts: Iterator[Scenes], step: int) -> Iterator[Scenes]:
-    """The same scenes, `step` at a time, the last fewer."""
-    held: list[Scenes] = []
-    for part in parts:
-        held.append(part)
-        if sum(map(len, held)) < step:
-            continue
-        joined = join(held)
-        whole = len(joined) - len(joined) % step
-        yield from (joined[i : i + step] for i in range(0, whole, step))
-        held = [joined[whole:]] if whole < len(joined) else []
-    if held:
-        yield join(held)
 
 
 def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:

@@ -1,0 +1,112 @@
+"""Compiling ahead: another process compiles the steps of a training while this one takes them.
+
+To compile a step takes minutes, and what comes out is kept on disk. So a training begins with
+steps as they are, and a second process compiles those of the last stage, where nearly all of them
+are taken, by taking one with random videos. When it has ended, and the training is at its last
+stage, the training compiles them too: it finds them made, and only has to read them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import torch
+
+from gswm.data.resident import Resident
+from gswm.data.windows import Windows
+from gswm.devices import tf32
+from gswm.recipes import Recipe, build
+from gswm.settings import from_dict, to_dict
+from gswm.train.distributed import Processes
+from gswm.train.fast import Deferred
+from gswm.train.step import Trainee
+
+COMMAND = (sys.executable, "-m", "gswm.train.ahead")
+NICE = 5
+"""How much the compiler stands back for the training."""
+
+
+class Ahead:
+    """The other process, and what is to be compiled when it has ended."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        backward: Deferred,
+        tell: Callable[[str], None],
+        command: tuple[str, ...] = COMMAND,
+    ) -> None:
+        self.backward, self.tell = backward, tell
+        self.failed = False
+        pipe = subprocess.PIPE
+        # Ctrl-C is for the training, which ends the compiler when it ends itself.
+        self.process: subprocess.Popen[str] | None = subprocess.Popen(
+            command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdin is not None
+        try:
+            json.dump({"recipe": to_dict(recipe), "device": str(device)}, self.process.stdin)
+            self.process.stdin.close()
+        except BrokenPipeError:  # it has ended already; `__call__` says so
+            pass
+
+    def __call__(self) -> Deferred | None:
+        """The compiled backward pass, as soon as there is one."""
+        if self.process is None or self.process.poll() is None:
+            return None
+        code, process, self.process = self.process.returncode, self.process, None
+        assert process.stderr is not None
+        said = process.stderr.read().strip().splitlines()
+        if code:
+            self.failed = True
+            why = said[-1] if said else f"exit code {code}"
+            self.tell(f"steps stay as they are, since the compiler failed: {why}")
+            return None
+        self.tell("compiled: from here on steps are shorter")
+        self.backward.compile()
+        return self.backward
+
+    def close(self) -> None:
+        """End the other process, if it still runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def compile_step(recipe: Recipe, device: torch.device) -> None:
+    """Take a step of the last stage, compiled."""
+    torch.manual_seed(recipe.seed)
+    model = build(recipe).to(device)
+    length, size = model.stage(recipe.train.steps - 1).length, recipe.model.image_size
+    video = torch.randint(256, (1, length, size, size, 3), dtype=torch.uint8, device=device)
+    loader = Resident(video, Windows(1, length, recipe.train.batch, device=device), length, {})
+    deferred = Deferred.for_device(model)
+    trainee = Trainee(
+        model,
+        loader,
+        recipe.train,
+        seed=recipe.seed,
+        device=device,
+        processes=Processes(),
+        backward=deferred.compile(),
+        capture=device.type == "cuda",
+    )
+    trainee.step = recipe.train.steps - 1
+    trainee.clock.fill_(trainee.step)
+    trainee.advance()
+
+
+def main() -> None:
+    """Compile what standard input says."""
+    os.nice(NICE)
+    asked = json.load(sys.stdin)
+    with tf32(True):
+        compile_step(from_dict(Recipe, asked["recipe"]), torch.device(asked["device"]))
+
+
+if __name__ == "__main__":
+    main()

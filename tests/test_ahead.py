@@ -1,0 +1,158 @@
+"""A training goes on while another process compiles its steps, and then takes the compiled ones."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from training import small
+
+from gswm.recipes import build
+from gswm.train.ahead import Ahead, compile_step
+from gswm.train.distributed import Processes
+from gswm.train.fast import Deferred
+from gswm.train.launch import training_loader
+from gswm.train.step import Trainee
+
+pytestmark = pytest.mark.usefixtures("small_trunk")
+CPU = torch.device("cpu")
+READ = "import json, sys; asked = json.load(sys.stdin); "
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Callable[..., Any]]:
+    """What torch was asked to compile, and has left as it is."""
+    asked: list[Callable[..., Any]] = []
+
+    def compile(method: Callable[..., Any], dynamic: bool) -> Callable[..., Any]:
+        assert dynamic is False
+        asked.append(method)
+        return method
+
+    monkeypatch.setattr(torch, "compile", compile)
+    return asked
+
+
+def start(code: str, tell: Callable[[str], None] = print) -> Ahead:
+    """Another process, which does something else."""
+    recipe = small()
+    return Ahead(recipe, CPU, Deferred(build(recipe)), tell, (sys.executable, "-c", READ + code))
+
+
+def ended(ahead: Ahead) -> Ahead:
+    """After its process has."""
+    assert ahead.process is not None
+    ahead.process.wait()
+    return ahead
+
+
+def test_there_is_nothing_better_until_the_process_has_ended(compiled: list) -> None:
+    said: list[str] = []
+    ahead = start("import time; time.sleep(60)", said.append)
+    assert ahead() is None
+    assert not said
+    assert not compiled
+    process, begin = ahead.process, time.monotonic()
+    ahead.close()
+    assert process is not None
+    assert process.poll() is not None
+    assert time.monotonic() - begin < 30
+
+
+def test_then_every_method_is_compiled(compiled: list) -> None:
+    said: list[str] = []
+    ahead = ended(start("", said.append))
+    assert ahead() is ahead.backward
+    model = ahead.backward.model
+    assert len(compiled) == 2 * len(model.recurrent()) + len(model.batched())
+    (line,) = said
+    assert line.startswith("compiled")
+    ahead.close()
+
+
+def test_it_is_told_the_recipe_and_the_device() -> None:
+    said: list[str] = []
+    code = "sys.exit(f\"{asked['recipe']['train']['batch']} on {asked['device']}\")"
+    assert ended(start(code, said.append))() is None
+    assert said[0].endswith(f": {small().train.batch} on cpu")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [("raise ValueError('no compiler here')", "no compiler here"), ("sys.exit(7)", "exit code 7")],
+)
+def test_a_compiler_that_fails_leaves_steps_as_they_are(
+    compiled: list, code: str, why: str
+) -> None:
+    said: list[str] = []
+    ahead = ended(start(code, said.append))
+    assert [ahead(), ahead()] == [None, None]
+    assert ahead.failed
+    assert not compiled
+    (line,) = said
+    assert "steps stay as they are" in line
+    assert why in line
+
+
+def test_one_that_ends_before_it_is_told_anything_fails_too() -> None:
+    said: list[str] = []
+    recipe = small()
+    command = (sys.executable, "-c", "raise SystemExit('at once')")
+    ahead = ended(Ahead(recipe, CPU, Deferred(build(recipe)), said.append, command))
+    assert ahead() is None
+    assert said[0].endswith("at once")
+
+
+def test_what_is_better_is_taken_at_the_last_stage_and_not_before() -> None:
+    recipe = small(6)
+    schedule = replace(recipe.model.schedule, lengths=((0, 2), (3, 3)))
+    recipe = replace(recipe, model=replace(recipe.model, schedule=schedule))
+    used: list[tuple[str, int]] = []
+    torch.manual_seed(0)
+    model: Any = build(recipe)
+    deferred = Deferred(model)
+
+    def named(name: str) -> Callable[..., Any]:
+        def backward(loss: Callable[..., Any]) -> Any:
+            used.append((name, trainee.step))
+            return deferred(loss)
+
+        return backward
+
+    trainee = Trainee(
+        model,
+        training_loader(recipe, CPU, Processes()),
+        recipe.train,
+        seed=0,
+        device=CPU,
+        processes=Processes(),
+        backward=named("first"),
+        capture=False,
+        better=lambda: named("better") if trainee.step >= 4 else None,
+    )
+    for _ in range(6):
+        trainee.advance()
+    assert used == [*(("first", step) for step in range(4)), ("better", 4), ("better", 5)]
+    assert trainee.better is None
+
+
+def test_what_is_compiled_is_a_step_of_the_last_stage(
+    compiled: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = small(5)
+    schedule = replace(recipe.model.schedule, lengths=((0, 1), (2, 3)))
+    recipe = replace(recipe, model=replace(recipe.model, schedule=schedule))
+    taken: list[tuple[int, int]] = []
+    real = Trainee.take
+
+    def take(trainee: Trainee) -> None:
+        taken.append((trainee.stage.length, int(trainee.clock)))
+        real(trainee)
+
+    monkeypatch.setattr(Trainee, "take", take)
+    compile_step(recipe, CPU)
+    assert taken == [(3, 4)]
+    assert compiled

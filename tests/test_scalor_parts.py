@@ -109,12 +109,25 @@ def test_a_glimpse_is_32_pixels_high_and_wide() -> None:
     assert glimpse_encoder(7)(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
 
 
-def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, x = torch.nn.Linear(3, 2), torch.randn(7, 3)
-    monkeypatch.setattr("gswm.networks.CHUNK", 2)
-    with torch.no_grad():
-        parts = in_parts(net, x)
-    torch.testing.assert_close(parts, net(x))
+@pytest.mark.parametrize("size", [2, 7, 8])
+def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    net, x, seen = torch.nn.Linear(3, 2), torch.randn(7, 3), []
+
+    def counted(part: Tensor) -> Tensor:
+        seen.append(len(part))
+        return net(part)
+
+    monkeypatch.setattr("gswm.networks.CACHED", size)
+    parts, whole = in_parts(counted, x), net(x)
+    torch.testing.assert_close(parts, whole)
+    for ours, theirs in zip(*(grad(y, net) for y in (parts, whole)), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert seen == ([2, 2, 2, 1] if size == 2 else [7])
+
+
+def grad(y: Tensor, net: torch.nn.Module) -> tuple[Tensor, ...]:
+    """Of a sum of squares, by the weights."""
+    return torch.autograd.grad(y.square().sum(), list(net.parameters()))
 
 
 # -- rendering

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from gswm.records import concatenate, cut, frames, map_tensors, tensors
 
-CHUNK = 256
-"""How many frames `in_parts` works on at once."""
+CHUNK, CACHED = 256, 32
+"""How many frames `in_parts` works on at once: on a GPU, and on a CPU, whose caches are small."""
 
 Maps = Float[Tensor, "batch time channel rows columns"]
 Map = Float[Tensor, "batch channel rows columns"]
@@ -168,8 +168,10 @@ def per_object(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def in_parts(net: Callable[[Any], Any], x: Any) -> Any:
-    """`net` of a record of many frames; some at a time where no gradient is wanted."""
-    if torch.is_grad_enabled():
+    """`net` of a record of many frames, some at a time; all, where a GPU is to learn from them."""
+    first = tensors(x)[0]
+    size = CACHED if first.device.type == "cpu" else CHUNK
+    if len(first) <= size or (first.is_cuda and torch.is_grad_enabled()):
         return net(x)
-    starts = range(0, len(tensors(x)[0]), CHUNK)
-    return concatenate([net(map_tensors(lambda v, i=i: v[i : i + CHUNK], x)) for i in starts])
+    starts = range(0, len(first), size)
+    return concatenate([net(map_tensors(lambda v, i=i: v[i : i + size], x)) for i in starts])

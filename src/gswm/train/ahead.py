@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 
 import torch
@@ -41,29 +42,25 @@ class Ahead:
     ) -> None:
         self.backward, self.tell = backward, tell
         self.failed = False
-        pipe = subprocess.PIPE
-        # Ctrl-C is for the training, which ends the compiler when it ends itself.
-        self.process: subprocess.Popen[str] | None = subprocess.Popen(
-            command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        assert self.process.stdin is not None
-        try:
-            json.dump({"recipe": to_dict(recipe), "device": str(device)}, self.process.stdin)
-            self.process.stdin.close()
-        except BrokenPipeError:  # it has ended already; `__call__` says so
-            pass
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (`close` closes it)
+        with tempfile.TemporaryFile("w+") as asked:
+            json.dump({"recipe": to_dict(recipe), "device": str(device)}, asked)
+            asked.seek(0)
+            # Ctrl-C is for the training, which ends the compiler when it ends itself.
+            self.process: subprocess.Popen[bytes] | None = subprocess.Popen(
+                command, stdin=asked, stdout=self.said, stderr=self.said, start_new_session=True
+            )
 
     def __call__(self) -> Deferred | None:
         """The compiled backward pass, as soon as there is one."""
         if self.process is None or self.process.poll() is None:
             return None
-        code, process, self.process = self.process.returncode, self.process, None
-        assert process.stderr is not None
-        said = process.stderr.read().strip().splitlines()
+        code, self.process = self.process.returncode, None
         if code:
             self.failed = True
-            why = said[-1] if said else f"exit code {code}"
+            self.said.seek(0)
+            lines = self.said.read().strip().splitlines()
+            why = lines[-1] if lines else f"exit code {code}"
             self.tell(f"steps stay as they are, since the compiler failed: {why}")
             return None
         self.tell("compiled: from here on steps are shorter")
@@ -75,6 +72,7 @@ class Ahead:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self.said.close()
 
 
 def compile_step(recipe: Recipe, device: torch.device) -> None:

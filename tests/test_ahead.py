@@ -1,20 +1,28 @@
 """A training goes on while another process compiles its steps, and then takes the compiled ones."""
 
+import io
+import json
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from training import small
 
+from gswm.cli import main
 from gswm.recipes import build
+from gswm.settings import to_dict
+from gswm.train import ahead
 from gswm.train.ahead import Ahead, compile_step
 from gswm.train.distributed import Processes
 from gswm.train.fast import Deferred
+from gswm.train.folder import RunFolder
 from gswm.train.launch import training_loader
+from gswm.train.loop import LoopConfig, Run
 from gswm.train.step import Trainee
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -42,21 +50,22 @@ def start(code: str, tell: Callable[[str], None] = print) -> Ahead:
     return Ahead(recipe, CPU, Deferred(build(recipe)), tell, (sys.executable, "-c", READ + code))
 
 
-def ended(ahead: Ahead) -> Ahead:
+def ended(other: Ahead) -> Ahead:
     """After its process has."""
-    assert ahead.process is not None
-    ahead.process.wait(timeout=60)
-    return ahead
+    assert other.process is not None
+    other.process.wait(timeout=60)
+    return other
 
 
 def test_there_is_nothing_better_until_the_process_has_ended(compiled: list) -> None:
     said: list[str] = []
-    ahead = start("import time; time.sleep(60)", said.append)
-    assert ahead() is None
+    other = start("import time; time.sleep(60)", said.append)
+    assert other() is None
     assert not said
     assert not compiled
-    process, begin = ahead.process, time.monotonic()
-    ahead.close()
+    process, begin = other.process, time.monotonic()
+    with other:
+        pass
     assert process is not None
     assert process.poll() is not None
     assert time.monotonic() - begin < 30
@@ -64,13 +73,12 @@ def test_there_is_nothing_better_until_the_process_has_ended(compiled: list) -> 
 
 def test_then_every_method_is_compiled(compiled: list) -> None:
     said: list[str] = []
-    ahead = ended(start("", said.append))
-    assert ahead() is ahead.backward
-    model = ahead.backward.model
+    other = ended(start("", said.append))
+    assert other() is other.backward
+    model = other.backward.model
     assert len(compiled) == 2 * len(model.recurrent()) + len(model.batched())
     (line,) = said
     assert line.startswith("compiled")
-    ahead.close()
 
 
 def test_it_is_told_the_recipe_and_the_device() -> None:
@@ -88,9 +96,9 @@ def test_a_compiler_that_fails_leaves_steps_as_they_are(
     compiled: list, code: str, why: str
 ) -> None:
     said: list[str] = []
-    ahead = ended(start(code, said.append))
-    assert [ahead(), ahead()] == [None, None]
-    assert ahead.failed
+    other = ended(start(code, said.append))
+    assert [other(), other()] == [None, None]
+    assert other.failed
     assert not compiled
     (line,) = said
     assert "steps stay as they are" in line
@@ -99,9 +107,10 @@ def test_a_compiler_that_fails_leaves_steps_as_they_are(
 
 def test_one_that_says_much_does_not_wait_to_be_heard() -> None:
     said: list[str] = []
-    ahead = start("print('warning ' * 100_000); sys.exit('and ends')", said.append)
-    assert ended(ahead)() is None
-    assert said[0].endswith("and ends")
+    much = "sys.stderr.buffer.write(b'\\xff warning' * 100_000 + b'\\n'); print('not this'); "
+    other = start(much + "sys.exit('and ends')", said.append)
+    assert ended(other)() is None
+    assert said[0].endswith(": and ends")
 
 
 def test_what_is_better_is_taken_at_the_last_stage_and_not_before() -> None:
@@ -154,3 +163,80 @@ def test_what_is_compiled_is_a_step_of_the_last_stage(
     compile_step(recipe, CPU)
     assert taken == [(3, 4)]
     assert compiled
+
+
+def test_what_cannot_be_compiled_is_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no compiler here\n\nSet SOMETHING=1 for the internal stack trace")
+
+    asked = {"recipe": to_dict(small()), "device": "cpu"}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(asked)))
+    monkeypatch.setattr(ahead, "compile_step", fail)
+    monkeypatch.setattr(ahead, "end_with", lambda parent: None)
+    monkeypatch.setattr("os.nice", lambda more: 0)
+    with pytest.raises(SystemExit) as ended:
+        ahead.main()
+    assert ended.value.code == "RuntimeError: no compiler here"
+
+
+def test_the_process_ends_when_there_is_nobody_to_compile_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parents, codes = iter([7, 7, 1]), []
+    monkeypatch.setattr("os.getppid", lambda: next(parents))
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setattr("os._exit", codes.append)
+    ahead.end_with(7)
+    assert codes == [1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--compiled", "--device", "cpu"], "steps are compiled for a GPU"),
+        (["--compiled", "--plain", "--device", "cpu"], "--plain asks for the other one"),
+    ],
+)
+def test_what_is_not_compiled_is_not_asked_for_in_vain(
+    tmp_path: Path, flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert main(["train", "single-ball", *flags, "--out", str(out)]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_run_ends_the_compiler_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where steps are compiled."""
+    begun: list[Ahead] = []
+
+    class Sleeping(Ahead):
+        def __init__(self, *args: Any) -> None:
+            sleeping = (sys.executable, "-c", "import time; time.sleep(600)")
+            super().__init__(*args, command=sleeping)
+            begun.append(self)
+
+    monkeypatch.setattr("gswm.train.loop.Ahead", Sleeping)
+    recipe = small(2)
+    loader = training_loader(recipe, CPU, Processes())
+    run = Run(
+        RunFolder(tmp_path / "run"),
+        recipe,
+        loader,
+        None,
+        LoopConfig(compiled=True),
+        device=CPU,
+        processes=Processes(),
+    )
+    run.deferred = Deferred(run.trainee.model)
+    run.folder.begin(recipe, CPU, 1)
+    run.run()
+    (one,) = begun
+    assert run.trainee.better is one
+    assert one.process is not None
+    assert one.process.poll() is not None
+    run.folder.close()

@@ -74,18 +74,23 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_is_not_started_again(tmp_path: Path) -> None:
-    jobs = [fake(tmp_path, seed, "") for seed in (0, 1, 2)]
+    jobs = [fake(tmp_path, seed, "") for seed in range(5)]
     other = replace(jobs[2].recipe, train=replace(jobs[2].recipe.train, lr=1.0))
-    recipes, steps = (jobs[0].recipe, jobs[1].recipe, other), (40_000, 7, 40_000)
-    for job, of, step in zip(jobs, recipes, steps, strict=True):
+    recipes = (*(job.recipe for job in jobs[:2]), other, *(job.recipe for job in jobs[3:]))
+    # The last two began with weights that had been trained before.
+    abouts = (
+        *({"step": 40_000}, {"step": 7}, {"step": 40_000}),
+        *({"step": s, "began": {"step": 40_000}} for s in (40_001, 80_000)),
+    )
+    for job, of, about in zip(jobs, recipes, abouts, strict=True):
         header = {"format": weights.FORMAT, "recipe": json.dumps(to_dict(of))}
         job.folder.mkdir()
         save_file(
             {"weight": torch.zeros(1)},
             job.folder / "last.safetensors",
-            header | {"about": json.dumps({"step": step})},
+            header | {"about": json.dumps(about)},
         )
-    assert [job.is_finished() for job in jobs] == [True, False, False]
+    assert [job.is_finished() for job in jobs] == [True, False, False, False, True]
     rows, said = run(jobs[:1])
     assert rows[0]["state"] == "finished"
     assert said == ["1 of 1 runs are finished already"]

@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -148,13 +149,14 @@ def bench_case(
     windows = Windows(EPISODES, case.length, case.batch, device=device)
     loader = Resident(video.to(device), windows, case.length, {})
     backward, ahead = plain, None
-    with tf32(True):
+    with tf32(True), ExitStack() as at_the_end:
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
         if case.path == "fast":
             backward = Deferred.for_device(model)
-            ahead = Ahead(chosen, device, backward, whisper) if compiled else None
+            if compiled:
+                ahead = at_the_end.enter_context(Ahead(chosen, device, backward, whisper))
         trainee = Trainee(
             model,
             loader,
@@ -172,6 +174,8 @@ def bench_case(
             if ahead.failed:
                 raise UserError("the step could not be compiled: measure it without --compiled")
             timed_step(trainee, device)
+        if cuda and ahead is not None:
+            torch.cuda.reset_peak_memory_stats(device)
         for _ in range(WARM_UP if trainee.capture else 0):
             timed_step(trainee, device)
         full = time.perf_counter() - begin

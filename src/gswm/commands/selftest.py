@@ -34,9 +34,8 @@ class SelfTest:
         for row in selftest(device, self.recipes, self.paths):
             verdict = "agrees" if row.agrees else "DIFFERS"
             what = f"{row.recipe:<22} {row.path:<9} {verdict:<7}"
-            print(
-                f"{what}  loss {row.loss:.1e}  worst gradient {row.gradient:.1e}  {row.parameter}"
-            )
+            far = f"loss {row.loss:.1e}  worst gradient {row.gradient:.1e}  {row.parameter}"
+            print(f"{what}  {far}", flush=True)
             found.append(row)
         if wrong := [row for row in found if not row.agrees]:
             first = wrong[0]

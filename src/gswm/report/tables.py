@@ -176,7 +176,7 @@ def trainings(results: Results) -> Table:
         row = (m.model, m.recipe, steps, seed, device, minutes, commit[:7], f"`{m.train}`")
         rows.append(row)
     head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command")
-    text = "GPU minutes are those of the whole training, its validations included."
+    text = "Steps and GPU minutes are those until these weights, validations included."
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
 
 

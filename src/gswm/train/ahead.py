@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 
 import torch
@@ -42,13 +44,18 @@ class Ahead:
     ) -> None:
         self.backward, self.tell = backward, tell
         self.failed = False
-        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (`close` closes it)
+        # It is closed by `__exit__`.
+        self.said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         with tempfile.TemporaryFile("w+") as asked:
             json.dump({"recipe": to_dict(recipe), "device": str(device)}, asked)
             asked.seek(0)
             # Ctrl-C is for the training, which ends the compiler when it ends itself.
             self.process: subprocess.Popen[bytes] | None = subprocess.Popen(
-                command, stdin=asked, stdout=self.said, stderr=self.said, start_new_session=True
+                command,
+                stdin=asked,
+                stdout=subprocess.DEVNULL,
+                stderr=self.said,
+                start_new_session=True,
             )
 
     def __call__(self) -> Deferred | None:
@@ -67,7 +74,10 @@ class Ahead:
         self.backward.compile()
         return self.backward
 
-    def close(self) -> None:
+    def __enter__(self) -> "Ahead":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the other process, if it still runs."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
@@ -101,9 +111,21 @@ def compile_step(recipe: Recipe, device: torch.device) -> None:
 def main() -> None:
     """Compile what standard input says."""
     os.nice(NICE)
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     asked = json.load(sys.stdin)
-    with tf32(True):
-        compile_step(from_dict(Recipe, asked["recipe"]), torch.device(asked["device"]))
+    try:
+        with tf32(True):
+            compile_step(from_dict(Recipe, asked["recipe"]), torch.device(asked["device"]))
+    except Exception as error:
+        first = (str(error).strip() or "it does not say why").splitlines()[0]
+        sys.exit(f"{type(error).__name__}: {first}")
+
+
+def end_with(parent: int) -> None:
+    """A training that was killed has nobody to end this process."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -173,15 +173,19 @@ def environment(device: torch.device, ranks: int) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the source, where it is a git checkout."""
+    """The commit of the source in a git checkout, "+changes" if there are any since."""
     here = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        run = ["git", "-C", str(here), *words]
+        return subprocess.run(run, capture_output=True, text=True, timeout=5).stdout.strip()
+
     try:
-        found = subprocess.run(
-            ["git", "-C", here, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
-        )
+        found = git("rev-parse", "HEAD")
+        changed = found and git("status", "--porcelain", "--untracked-files=no", "--", ".")
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None
+    return found + ("+changes" if changed else "") or None
 
 
 def write_json(path: Path, value: Any) -> None:

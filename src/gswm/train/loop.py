@@ -5,7 +5,8 @@ from which a later start goes on as if it had never ended.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ BEST_BY = "error"
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """What a run does beside training; none of it changes the weights."""
+    """What a run does beside training; of it, only the path touches the weights, by rounding."""
 
     max_minutes: float | None = None
     """Stop, with a checkpoint, so many minutes after the start."""
@@ -49,7 +50,8 @@ class LoopConfig:
     plain: bool = False
     """The plain path: no captured graph, no deferred gradients, no compiler."""
     compiled: bool = False
-    """Let torch compile the fast path: steps of the last stage are shorter from some minutes on."""
+    """Let torch compile the fast path: steps of the last stage are shorter from some minutes on.
+    From which one depends on the clock, and so does the last digit of the weights."""
     wandb: str | None = None
     """Send the metrics to this Weights & Biases project too."""
 
@@ -58,6 +60,8 @@ class LoopConfig:
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
                 raise UserError(f"--{flag} is {getattr(self, name)}: it must be at least 1")
+        if self.compiled and self.plain:
+            raise UserError("--compiled is about the fast path, and --plain asks for the other one")
         if self.part_bytes is not None and self.part_bytes < 1_000_000:
             raise UserError(f"parts of {self.checkpoint_parts} are too small: take 1M or more")
 
@@ -92,13 +96,7 @@ class Run:
         self.display = Display(
             recipe.train.steps, recipe.train.batch, silent=not processes.is_first
         )
-        backward, better, self.ahead = plain, None, None
-        if fast:
-            backward = Deferred.for_device(model)
-            if cfg.compiled and processes.ranks > 1:
-                better = backward.compile  # all at the same step
-            elif cfg.compiled:
-                better = self.ahead = Ahead(recipe, device, backward, self.display.tell)
+        self.deferred = Deferred.for_device(model) if fast else None
         self.trainee = Trainee(
             model,
             loader,
@@ -106,9 +104,8 @@ class Run:
             seed=recipe.seed,
             device=device,
             processes=processes,
-            backward=backward,
+            backward=self.deferred or plain,
             capture=fast and processes.ranks == 1 and isinstance(loader, Resident),
-            better=better,
         )
         settled = recipe.model.schedule.background_only + 1_000
         self.diagnostics = Diagnostics(recipe.model.num_objects, settled, recipe.model)
@@ -134,15 +131,28 @@ class Run:
 
     def run(self) -> None:
         """Until the end, or until it is told to stop; then save."""
-        try:
-            with self.display.running(self.trainee.step), self.signals.waiting(at_once=False):
-                self.take_steps()
-                self.save()
-                if self.processes.is_first:
-                    self.export("last", {})
-        finally:
-            if self.ahead is not None:
-                self.ahead.close()
+        with (
+            self.display.running(self.trainee.step),
+            self.signals.waiting(at_once=False),
+            self.compiling(),
+        ):
+            self.take_steps()
+            self.save()
+            if self.processes.is_first:
+                self.export("last", {})
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Have the steps compiled meanwhile, if that is wanted."""
+        if self.deferred is None or not self.cfg.compiled:
+            yield
+        elif self.processes.ranks > 1:
+            self.trainee.better = self.deferred.compile  # in all processes at the same step
+            yield
+        else:
+            with Ahead(self.recipe, self.device, self.deferred, self.display.tell) as ahead:
+                self.trainee.better = ahead
+                yield
 
     def take_steps(self) -> None:
         """Steps, and what is due after each."""

@@ -1,8 +1,9 @@
 """One training step: windows, noise, loss, gradients, clipping, Adam.
 
 On a GPU the whole step is captured once per stage as a CUDA graph, and the host does no more than
-replay it. What a step does is a function of the seed, the step number and the weights: windows
-and noise are drawn anew from these at every step, so nothing random has to be saved.
+replay it. What a step does is a function of the seed, the step number and the weights, but for the
+rounding where a `better` way to do it is found meanwhile. Windows and noise are drawn anew from
+these at every step, so nothing random has to be saved.
 """
 
 import math

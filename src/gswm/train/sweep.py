@@ -53,9 +53,9 @@ class Job:
             header = read_header(self.folder / "last.safetensors")
         except UserError:
             return False
-        return (
-            header["recipe"] == self.recipe and header["about"]["step"] >= self.recipe.train.steps
-        )
+        about = header["about"]
+        taken = about["step"] - about.get("began", {}).get("step", 0)
+        return header["recipe"] == self.recipe and taken >= self.recipe.train.steps
 
 
 @runtime_checkable

@@ -1,6 +1,7 @@
 """`gswm train` and `gswm export`: what they take, what they write, what they say."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gswm.eval.evaluate import SAMPLED, validate
 from gswm.objects import Sizes
 from gswm.recipes import RECIPES, Recipe
 from gswm.settings import to_dict
+from gswm.train import folder
 from gswm.train.checkpoint import numbered
 from gswm.weights import read_header
 
@@ -368,3 +370,33 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     write(file, {"train": balls(seed=9)}, "single-ball")
     with pytest.raises(gswm.UserError, match="of other data: its checksum is"):
         train_here(on_file(file, steps=4), tmp_path / "run")
+
+
+def test_a_commit_is_that_of_the_source_and_says_if_there_is_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "src" / "source.py"
+    source.parent.mkdir()
+    source.write_text("1")
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "of.txt").write_text("1")
+    monkeypatch.setattr(folder, "__file__", str(source))
+
+    def git(*words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        done = subprocess.run(
+            ["git", "-C", tmp_path, *who, *words], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "of another project")
+    assert folder.commit() is None
+    git("add", ".")
+    git("commit", "-q", "-m", "ours")
+    head = git("rev-parse", "HEAD")
+    assert folder.commit() == head
+    (tmp_path / "notes.txt").write_text("of nobody's concern")
+    assert folder.commit() == head
+    source.write_text("2")
+    assert folder.commit() == f"{head}+changes"

@@ -174,18 +174,19 @@ def environment(device: torch.device, ranks: int) -> dict[str, Any]:
 
 def commit() -> str | None:
     """The commit of the source in a git checkout, "+changes" if there are any since."""
-    here = Path(__file__).parent
+    here = Path(__file__)
 
     def git(*words: str) -> str:
-        run = ["git", "-C", str(here), *words]
+        run = ["git", "-C", str(here.parent), *words]
         return subprocess.run(run, capture_output=True, text=True, timeout=5).stdout.strip()
 
     try:
-        found = git("rev-parse", "HEAD")
-        changed = found and git("status", "--porcelain", "--untracked-files=no", "--", ".")
+        if not git("ls-files", here.name):  # the checkout of something else, around this package
+            return None
+        changed = git("status", "--porcelain", "--untracked-files=no", ":/src", ":/weights")
+        return git("rev-parse", "HEAD") + ("+changes" if changed else "")
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found + ("+changes" if changed else "") or None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -138,8 +138,8 @@ def test_what_is_better_is_taken_at_the_last_stage_and_not_before() -> None:
         processes=Processes(),
         backward=named("first"),
         capture=False,
-        better=lambda: named("better") if trainee.step >= 4 else None,
     )
+    trainee.better = lambda: named("better") if trainee.step >= 4 else None
     for _ in range(6):
         trainee.advance()
     assert used == [*(("first", step) for step in range(4)), ("better", 4), ("better", 5)]

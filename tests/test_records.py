@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gswm.objects import LSTMState
-from gswm.records import frames, leaves, map_tensors, stack, tensors, with_tensors
+from gswm.records import frames, leaves, map_tensors, regroup, stack, tensors, with_tensors
 
 
 @dataclass(frozen=True)
@@ -55,3 +55,11 @@ def test_gradients_of_frames_are_contiguous_and_those_of_autograd() -> None:
     assert all(gradient.is_contiguous() for gradient in reached)
     for x, b in zip(tensors(leaf), tensors(weight), strict=True):
         torch.testing.assert_close(x.grad, x.detach().cos() * b)
+
+
+def test_what_comes_in_one_part_is_not_copied() -> None:
+    whole = torch.arange(5)
+    first, second = regroup([whole], 3)
+    assert (first.tolist(), second.tolist()) == ([0, 1, 2], [3, 4])
+    assert first.data_ptr() == whole.data_ptr()
+    assert second.data_ptr() == whole[3:].data_ptr()

@@ -62,16 +62,20 @@ def regroup(
 ) -> Iterator[Any]:
     """The same rows, `size` at a time, the last fewer; `join` makes one of several parts."""
     held: list[Any] = []
+
+    def together() -> Any:
+        return held[0] if len(held) == 1 else join(held)
+
     for part in parts:
         held.append(part)
         if sum(map(len, held)) < size:
             continue
-        joined = join(held)
+        joined = together()
         full = len(joined) - len(joined) % size
         yield from (joined[start : start + size] for start in range(0, full, size))
         held = [joined[full:]] if full < len(joined) else []
     if held:
-        yield join(held)
+        yield together()
 
 
 def repeat(record: Record, times: int) -> Record:

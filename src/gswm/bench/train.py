@@ -16,14 +16,11 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from gswm.bench.data import host_bytes
-from gswm.data.resident import Resident
-from gswm.data.windows import Windows
 from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.recipes import Recipe, build, recipe
 from gswm.schedule import only
-from gswm.train.ahead import Ahead
-from gswm.train.distributed import Processes
+from gswm.train.ahead import Ahead, rehearsal
 from gswm.train.fast import Deferred, plain
 from gswm.train.step import WARM_UP, Trainee
 
@@ -37,7 +34,6 @@ AUTHORS = {
 }
 """The authors' release at batch 16 on one H200, by recipe and T; `cpu_ms` on two CPU cores."""
 AUTHORS_BATCH = 16
-EPISODES = 32
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class Figures:
     ms_best: float
     frames_per_second: float
     seconds_to_first_step: float
-    """From nothing but the recipe and the videos to the end of the first step."""
+    """From nothing but the recipe to the end of the first step."""
     seconds_to_full_speed: float
     """To the first step that is as fast as all others."""
     kernels: int | None
@@ -143,11 +139,8 @@ def bench_case(
     chosen: Recipe, case: Case, device: torch.device, compiled: bool, steps: int
 ) -> Figures:
     """Take some steps as `gswm train` does, and time them."""
-    cuda, size = device.type == "cuda", chosen.model.image_size
+    cuda = device.type == "cuda"
     collect(device)
-    video = torch.randint(256, (EPISODES, case.length, size, size, 3), dtype=torch.uint8)
-    windows = Windows(EPISODES, case.length, case.batch, device=device)
-    loader = Resident(video.to(device), windows, case.length, {})
     backward, ahead = plain, None
     with tf32(True), ExitStack() as at_the_end:
         begin = time.perf_counter()
@@ -157,17 +150,9 @@ def bench_case(
             backward = Deferred.for_device(model)
             if compiled:
                 ahead = at_the_end.enter_context(Ahead(chosen, device, backward, whisper))
-        trainee = Trainee(
-            model,
-            loader,
-            chosen.train,
-            seed=chosen.seed,
-            device=device,
-            processes=Processes(),
-            backward=backward,
-            capture=case.path == "fast" and cuda,
-            better=ahead,
-        )
+        capture = case.path == "fast" and cuda
+        trainee = rehearsal(model, chosen, device, backward, capture=capture)
+        trainee.better = ahead
         timed_step(trainee, device)
         first = time.perf_counter() - begin
         while ahead is not None and trainee.better is not None:

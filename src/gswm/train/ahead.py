@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -23,12 +24,13 @@ from gswm.devices import tf32
 from gswm.recipes import Recipe, build
 from gswm.settings import from_dict, to_dict
 from gswm.train.distributed import Processes
-from gswm.train.fast import Deferred
+from gswm.train.fast import Backward, Deferred
 from gswm.train.step import Trainee
 
 COMMAND = (sys.executable, "-m", "gswm.train.ahead")
 NICE = 5
 """How much the compiler stands back for the training."""
+VIDEOS = 32
 
 
 class Ahead:
@@ -89,23 +91,31 @@ def compile_step(recipe: Recipe, device: torch.device) -> None:
     """Take a step of the last stage, compiled."""
     torch.manual_seed(recipe.seed)
     model = build(recipe).to(device)
+    compiled = Deferred.for_device(model).compile()
+    trainee = rehearsal(model, recipe, device, compiled, capture=device.type == "cuda")
+    trainee.step = recipe.train.steps - 1
+    trainee.clock.fill_(trainee.step)
+    trainee.advance()
+
+
+def rehearsal(
+    model: Any, recipe: Recipe, device: torch.device, backward: Backward, *, capture: bool
+) -> Trainee:
+    """A model that is to be trained as the recipe says, but with a few random videos."""
     length, size = model.stage(recipe.train.steps - 1).length, recipe.model.image_size
-    video = torch.randint(256, (1, length, size, size, 3), dtype=torch.uint8, device=device)
-    loader = Resident(video, Windows(1, length, recipe.train.batch, device=device), length, {})
-    deferred = Deferred.for_device(model)
-    trainee = Trainee(
+    shape = (VIDEOS, length, size, size, 3)
+    video = torch.randint(256, shape, dtype=torch.uint8, device=device)
+    windows = Windows(VIDEOS, length, recipe.train.batch, device=device)
+    return Trainee(
         model,
-        loader,
+        Resident(video, windows, length, {}),
         recipe.train,
         seed=recipe.seed,
         device=device,
         processes=Processes(),
-        backward=deferred.compile(),
-        capture=device.type == "cuda",
+        backward=backward,
+        capture=capture,
     )
-    trainee.step = recipe.train.steps - 1
-    trainee.clock.fill_(trainee.step)
-    trainee.advance()
 
 
 def main() -> None:

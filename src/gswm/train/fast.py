@@ -71,8 +71,8 @@ class Deferred:
     def compile(self) -> "Deferred":
         """Have torch compile the methods of frames, and those done for all at once, once a length.
 
-        To compile the latter for any length takes longer by two thirds, and what comes out is
-        slower; so this is for when the length will not change any more.
+        To compile the latter for any length takes longer by two thirds; so this is for when the
+        length will not change any more.
         """
         # What reaches the outputs of a frame is contiguous, whatever they are themselves.
         aot_config.guess_tangent_strides_as_outputs = False

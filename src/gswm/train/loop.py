@@ -144,7 +144,8 @@ class Run:
     @contextmanager
     def compiling(self) -> Iterator[None]:
         """Have the steps compiled meanwhile, if that is wanted."""
-        if self.deferred is None or not self.cfg.compiled:
+        ended = self.trainee.step >= self.recipe.train.steps
+        if self.deferred is None or not self.cfg.compiled or ended:
             yield
         elif self.processes.ranks > 1:
             self.trainee.better = self.deferred.compile  # in all processes at the same step

@@ -40,13 +40,12 @@ class Trainee:
         processes: Processes,
         backward: Backward,
         capture: bool,
-        better: Callable[[], Backward | None] | None = None,
     ) -> None:
         self.model = model
         self.loader, self.cfg, self.seed = loader, cfg, seed
         self.processes, self.backward = processes, backward
         self.capture = capture
-        self.better = better
+        self.better: Callable[[], Backward | None] | None = None
         """Gives a backward pass for the last stage that is faster, when there is one."""
         self.last_stage = model.stage(cfg.steps - 1)
         self.params = list(model.parameters())

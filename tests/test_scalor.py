@@ -188,7 +188,7 @@ def test_a_state_can_be_edited() -> None:
     [
         ({"discovery": ScalorDiscovery(grid=5)}, "a grid of 5 does not fit images of 64"),
         ({"num_objects": 0}, "at least 1 slot"),
-        ({"boxes": BoxConfig(size=0.1)}, "a box may have no size"),
+        ({"boxes": BoxConfig(size=0.06)}, "a box may have no size"),
         (
             {"image_size": 128, "discovery": ScalorDiscovery(grid=8), "background": True},
             "background has 64 × 64 pixels",
@@ -203,11 +203,11 @@ def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
 # -- recipes, files and commands
 
 TABLE = {
-    "scalor-interaction": (10, 4, 0.25, 0.125, 20, 10),
-    "scalor-occlusion": (10, 4, 0.25, 0.125, 20, 10),
-    "scalor-two-layer": (10, 4, 0.25, 0.125, 20, 10),
-    "scalor-two-layer-dense": (24, 8, 0.156, 0.078, 20, 10),
-    "scalor-single-ball": (3, 4, 0.25, 0.125, 9, 5),
+    "scalor-interaction": (10, 4, 0.25, 0.0625, 20, 10),
+    "scalor-occlusion": (10, 4, 0.25, 0.0625, 20, 10),
+    "scalor-two-layer": (10, 4, 0.25, 0.0625, 20, 10),
+    "scalor-two-layer-dense": (24, 8, 0.156, 0.039, 20, 10),
+    "scalor-single-ball": (3, 4, 0.25, 0.0625, 9, 5),
 }
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from gswm.baselines.scalor.discovery import DiscoveryEvidence
 from gswm.baselines.scalor.networks import glimpse_decoder, glimpse_encoder
 from gswm.baselines.scalor.objective import discovery_terms, propagation_terms
-from gswm.baselines.scalor.objects import BoxConfig, ScalorObjects, admitted, carried
+from gswm.baselines.scalor.objects import BoxConfig, ScalorObjects, admitted, carried, joined
 from gswm.baselines.scalor.propagation import PropagationEvidence
 from gswm.baselines.scalor.rendering import compose
 from gswm.baselines.scalor.schedule import ScalorSchedule
@@ -317,19 +317,44 @@ def test_new_objects_take_free_slots_and_nobody_else_moves(seed: int) -> None:
     alive = torch.rand(1, 4, generator=g) < 0.5
     known = known.with_flat(known.flat(), torch.where(alive, known.id, NOBODY))
     found.pres[:] = torch.rand(1, 5, 1, generator=g)
-    found.pres[:] *= admitted(found.pres, (~alive).sum(dim=1))
-    got = carried(known, found)
+    kept = admitted(found.pres, (~alive).sum(dim=1))
+    got = joined(known, found, kept)
     rows, ids = [known.flat()[0, k] for k in range(4)], known.id[0].tolist()
     free = [k for k in range(4) if not alive[0, k]]
     born = 4
     for c in range(5):
-        if float(found.pres[0, c, 0]) > 0.7:
+        if kept[0, c, 0]:
             k, o = free.pop(0), found.cat()[0, c]
-            rows[k], ids[k] = torch.cat([o, torch.zeros(len(rows[k]) - len(o))]), born
-            born += 1
+            rows[k] = torch.cat([o, torch.zeros(len(rows[k]) - len(o))])
+            if float(found.pres[0, c, 0]) > 0.7:
+                ids[k], born = born, born + 1
     torch.testing.assert_close(got.flat()[0], torch.stack(rows))
     assert got.id[0].tolist() == ids
     assert got.born.tolist() == [born]
+    on = carried(got)
+    assert on.id is got.id
+    assert on.o.pres[0, :, 0].tolist() == [
+        float(row[0]) if i != NOBODY else 0 for row, i in zip(rows, ids, strict=True)
+    ]
+
+
+@given(seeds)
+def test_a_frame_shows_all_that_is_there_whatever_the_slots(seed: int) -> None:
+    """Drawn are K objects, and not the known ones and every cell: no presence is lost by it."""
+    g = generator(seed)
+    known, proposed = objects(2, 4, seed), objects(2, 6, seed + 1).o
+    alive = torch.rand(2, 4, generator=g) < 0.5
+    known = known.with_flat(known.flat(), torch.where(alive, known.id, NOBODY))
+    known.o.pres[:] *= alive[..., None]
+    proposed.pres[:] = torch.rand(2, 6, 1, generator=g)
+    kept = admitted(proposed.pres, (~alive).sum(dim=1))
+    shown = joined(known, proposed, kept).o
+    for b in range(2):
+        rows = [*known.o.cat()[b], *proposed.cat()[b]]
+        there = [*known.o.pres[b, :, 0].tolist(), *(kept * proposed.pres)[b, :, 0].tolist()]
+        want = sorted(row.tolist() for row, p in zip(rows, there, strict=True) if p > 0)
+        got = sorted(row.tolist() for row in shown.cat()[b] if row[0] > 0)
+        assert got == want
 
 
 @torch.no_grad()
@@ -375,7 +400,8 @@ def test_what_is_explained_is_not_found_again() -> None:
     nobody = ScalorObjects.none(SIZES, 2, 20, seen.frame)
     first = model.propose(model.explain(nobody.o), seen, still).o
     model.appearance.deconv_what[0].bias[48:] = 3
-    known = carried(nobody, replace(first, pres=torch.ones_like(first.pres)))
+    there = torch.ones_like(first.pres)
+    known = joined(nobody, replace(first, pres=there), there)
     explained = model.explain(known.o)
     again = model.propose(explained, seen, still).o
     rejected, kept = model.judge(again, explained, known.id)

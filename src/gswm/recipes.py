@@ -236,7 +236,7 @@ def scalor_two_layer() -> Recipe:
 
 def scalor_two_layer_dense() -> Recipe:
     """SCALOR on many small balls."""
-    boxes = BoxConfig(size=0.156, size_range=0.078)
+    boxes = BoxConfig(size=0.156, size_range=0.039)
     model = ScalorConfig(num_objects=24, boxes=boxes, discovery=ScalorDiscovery(grid=8))
     return scalor("two-layer-dense", model)
 

@@ -49,7 +49,7 @@ class BoxConfig:
 
     size: float = 0.25
     """Of an object, as a fraction of the image."""
-    size_range: float = 0.125
+    size_range: float = 0.0625
     ratio: float = 1.0
     """Height by width."""
     ratio_range: float = 0.2
@@ -143,21 +143,29 @@ def admitted(pres: Scalars, free: Int[Tensor, " batch"]) -> Scalars:
     return (outranked(pres).sum(dim=-1) < free[:, None]).to(pres.dtype)[..., None]
 
 
-def carried(propagated: ScalorObjects, found: Attributes) -> ScalorObjects:
-    """What goes on to the next frame: who is alive keeps the slot, new ones take free slots.
+def joined(propagated: ScalorObjects, found: Attributes, kept: Scalars) -> ScalorObjects:
+    """Those of a frame: who is alive keeps the slot, those kept of the new ones take free slots.
 
-    Of a new object all but its attributes begins at 0.
+    Of a new object all but its attributes begins at 0. One whose presence is low is of this frame
+    alone: it has no id.
     """
-    stays, comes = propagated.alive, found.pres[..., 0] > CARRIED
+    stays, comes = propagated.alive, kept[..., 0] > 0
     slots = stays.shape[1]
     free, turn = (~stays).cumsum(dim=1), comes.cumsum(dim=1)
     takes = (free[..., None] == turn[:, None]) & comes[:, None] & ~stays[..., None]
     newcomer = slots + takes.to(torch.uint8).argmax(dim=-1)
     source = torch.where(takes.any(dim=-1), newcomer, torch.arange(slots, device=stays.device))
 
-    new_id = torch.where(comes, propagated.born[:, None] + turn - 1, NOBODY)
+    goes_on = comes & (found.pres[..., 0] > CARRIED)
+    new_id = torch.where(goes_on, propagated.born[:, None] + goes_on.cumsum(dim=1) - 1, NOBODY)
     ids = torch.cat([propagated.id, new_id], dim=1).gather(1, source)
     known, new = propagated.flat(), found.cat()
     both = torch.cat([known, F.pad(new, (0, known.shape[-1] - new.shape[-1]))], dim=1)
     flat = both.gather(1, source[..., None].expand(-1, -1, both.shape[-1]))
-    return replace(propagated.with_flat(flat, ids), born=propagated.born + comes.sum(dim=1))
+    return replace(propagated.with_flat(flat, ids), born=propagated.born + goes_on.sum(dim=1))
+
+
+def carried(objects: ScalorObjects) -> ScalorObjects:
+    """What goes on to the next frame: those with an id; the others' slots are empty."""
+    pres = objects.o.pres * objects.alive[..., None]
+    return replace(objects, o=replace(objects.o, pres=pres))

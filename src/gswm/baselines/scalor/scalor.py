@@ -3,7 +3,7 @@
 Drawing, the background and the objective come after, for all frames at once.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float
@@ -25,6 +25,7 @@ from gswm.baselines.scalor.objects import (
     ScalorSizes,
     admitted,
     carried,
+    joined,
 )
 from gswm.baselines.scalor.propagation import ObjectNoise, Propagation, PropagationEvidence, Sight
 from gswm.baselines.scalor.rendering import Appearance
@@ -36,10 +37,10 @@ from gswm.model.objective import context_terms, likelihood_terms
 from gswm.model.rendering import Foreground
 from gswm.networks import in_parts
 from gswm.objects import NOBODY, Attributes
-from gswm.records import concatenate, cut, frames, map_tensors, stack
+from gswm.records import cut, frames, map_tensors, stack
 from gswm.replay import replayed
 from gswm.scene import Scene, as_track
-from gswm.shapes import Ids, Mask, Video
+from gswm.shapes import Ids, Mask, Scalars, Video
 from gswm.world_model import AnyVideo, Discover, Loss, Track, as_float, check_video
 
 
@@ -64,9 +65,8 @@ class Tracked:
 
     objects: ScalorObjects
     """Those that go on to the next."""
-    propagated: Attributes
-    discovered: Attributes
-    """Both are drawn, all of them."""
+    shown: Attributes
+    """Those that are drawn: also what was found and does not go on."""
     known: PropagationEvidence
     found: DiscoveryEvidence
 
@@ -108,7 +108,7 @@ class Scalor(Imagines, nn.Module):
         if not stage.background_only:
             looks = torch.ones(video.shape[:2], device=video.device)
             tracked = self.track(video, noise, tau, looks, detached=stage.detached)
-            foreground = self.draw(drawn(tracked))
+            foreground = self.draw(stack([each.shown for each in tracked], dim=1))
             known = stack([each.known for each in tracked], dim=1)
             terms = propagation_terms(known, *self.propagation.prior(known.h_prior))
             terms |= discovery_terms(stack([each.found for each in tracked], dim=1), rho)
@@ -148,11 +148,10 @@ class Scalor(Imagines, nn.Module):
         explained = self.explain(propagated.o)
         proposed = self.propose(explained, sight, noise.found)
         rejected, kept = self.judge(proposed.o, explained, propagated.id)
+        objects, shown = self.carry(propagated, proposed.o, kept)
         there = proposed.o.pres
-        discovered = replace(proposed.o, pres=there * kept)
-        objects = self.carry(propagated, discovered)
         found = DiscoveryEvidence(proposed.q, proposed.pres, there, rejected, sight.looks)
-        return Tracked(objects, propagated.o, discovered, known, found)
+        return Tracked(objects, shown, known, found)
 
     def propagate(
         self, objects: ScalorObjects, sight: Sight, noise: ObjectNoise
@@ -178,9 +177,12 @@ class Scalor(Imagines, nn.Module):
         free = (known == NOBODY).sum(dim=1)
         return rejected, admitted(o.pres * ~rejected, free) * ~rejected
 
-    def carry(self, propagated: ScalorObjects, discovered: Attributes) -> ScalorObjects:
-        """Those that go on to the next frame."""
-        return carried(propagated, discovered)
+    def carry(
+        self, propagated: ScalorObjects, proposed: Attributes, kept: Scalars
+    ) -> tuple[ScalorObjects, Attributes]:
+        """Those that go on to the next frame, and those of this one."""
+        objects = joined(propagated, proposed, kept)
+        return carried(objects), objects.o
 
     def draw(self, o: Attributes) -> Foreground:
         """The objects of all frames at once, one video after the other."""
@@ -222,7 +224,8 @@ class Scalor(Imagines, nn.Module):
         looks[:, 0] = 1
         tracked = self.track(video, noise, tau, looks)
         seen = render or self.cfg.background
-        foreground = self.draw(drawn(tracked)) if seen else None
+        shown = stack([each.shown for each in tracked], dim=1)
+        foreground = self.draw(shown) if seen else None
         contexts = self.behind(foreground, video, noise)
         objects = [each.objects for each in tracked]
         return tracks(objects, foreground if render else None, contexts)
@@ -239,12 +242,6 @@ class Scalor(Imagines, nn.Module):
         foreground = self.draw(stack([each.o for each in imagined], dim=1)) if render else None
         contexts = self.background.imagine(state.context, torch.zeros_like(noise.context))
         return tracks(imagined, foreground, contexts)
-
-
-def drawn(tracked: list[Tracked]) -> Attributes:
-    """The objects of all frames, those that propagated beside those discovered."""
-    both = ([each.propagated for each in tracked], [each.discovered for each in tracked])
-    return concatenate([stack(each, dim=1) for each in both], dim=2)
 
 
 def tracks(

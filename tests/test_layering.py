@@ -38,7 +38,7 @@ ORDER = [
     "baselines.stove.stove",
     *("eval.boxes", "eval.matching", "eval.distance", "eval.counts", "eval.tracking"),
     *("eval.corridor", "eval.collisions", "eval.futures", "eval.lpips", "eval.pixels"),
-    *("eval.baselines", "eval.examples", "eval.protocols", "eval.evaluate"),
+    *("eval.baselines", "eval.examples", "eval.stills", "eval.protocols", "eval.evaluate"),
     *("report.paper", "report.results", "report.drawing", "report.charts", "report.scenes"),
     *("report.figures", "report.tables", "report.page", "report.writing"),
     *("recipes", "weights"),

@@ -24,6 +24,7 @@ from gswm.eval.futures import futures
 from gswm.eval.lpips import Lpips
 from gswm.eval.pixels import pixels
 from gswm.eval.protocols import Protocol as Rules
+from gswm.eval.stills import stills
 from gswm.eval.tracking import tracked
 from gswm.records import concatenate, map_tensors, regroup
 from gswm.world_model import Track, WorldModel, as_float
@@ -89,10 +90,8 @@ def evaluate(
         on_device = replace(batch, video=batch.video.to(device))
         seen = see(model, on_device, rules, generator)
         parts.append(measure(seen, on_device, rules, lpips))
-        if seen.predicted is not None and not isinstance(model, Baseline) and number < EPISODES:
-            few = on_device[: EPISODES - number]
-            boxes = seen.predicted, seen.tracked
-            shown += examples(few, *boxes, rules.given, seen.futures, first=number)
+        if not isinstance(model, Baseline) and number < EPISODES:
+            shown += seen.examples(on_device[: EPISODES - number], rules.given, number)
         number += len(batch)
     if not parts:
         raise UserError("there are no episodes to evaluate on")
@@ -117,6 +116,18 @@ class Seen:
     def futures(self) -> int:
         """Of each episode."""
         return self.track.pres.shape[1]
+
+    def examples(self, episodes: Episodes, given: int, first: int) -> list[dict[str, Any]]:
+        """The first episodes of the batch, with stills where the model has drawn its frames."""
+        if self.predicted is None:
+            return []
+        made = examples(episodes, self.predicted, self.tracked, given, self.futures, first)
+        if (drawn := self.track.reconstruction) is None:
+            return made
+        which = slice(None, self.futures * len(episodes), self.futures)
+        boxes = map_tensors(lambda values: values[which], self.predicted)
+        frames = stills(episodes, boxes, drawn[: len(episodes), 0], given)
+        return [example | {"stills": each} for example, each in zip(made, frames, strict=True)]
 
 
 def see(

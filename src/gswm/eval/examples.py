@@ -71,17 +71,18 @@ def places(boxes: Boxes) -> Tensor:
 
 
 def strip(tracked: Boxes, row: int) -> list[dict[str, Any]]:
-    """The boxes of some frames of one video: id, x, y, width and height of each."""
+    """The boxes of some frames of one video."""
     last = tracked.id.shape[1] - 1
     times = torch.linspace(0, last, min(STRIP, last + 1)).round().long().unique().tolist()
-    out = []
-    for time in times:
-        there = tracked.there[row, time]
-        shape = torch.cat([tracked.xy[row, time, there], tracked.hw[row, time, there].flip(-1)], -1)
-        names = tracked.id[row, time, there].tolist()
-        boxes = [[name, *box] for name, box in zip(names, rounded(shape), strict=True)]
-        out.append({"frame": time, "boxes": boxes})
-    return out
+    return [{"frame": time, "boxes": listed(tracked, row, time)} for time in times]
+
+
+def listed(boxes: Boxes, row: int, time: int) -> list[list[float | int]]:
+    """The boxes of one frame of one video: id, x, y, width and height of each."""
+    there = boxes.there[row, time]
+    shape = torch.cat([boxes.xy[row, time, there], boxes.hw[row, time, there].flip(-1)], dim=-1)
+    names = boxes.id[row, time, there].tolist()
+    return [[name, *box] for name, box in zip(names, rounded(shape), strict=True)]
 
 
 def grid(episodes: Episodes, row: int) -> list[list[int]]:

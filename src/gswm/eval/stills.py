@@ -1,0 +1,78 @@
+"""Stills: a few frames of an example, true and imagined, small enough to go into a result.
+
+Balls can be drawn again from their places. What a model paints of solids, light and shadow cannot,
+and the true frames take a simulator; so a result carries these frames themselves, side by side in
+one PNG, as text. Their boxes are numbers beside it, as those of an example are.
+"""
+
+import base64
+import io
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from PIL import Image
+from torch import Tensor
+
+from gswm.data.episode import Episodes
+from gswm.eval.baselines import known
+from gswm.eval.boxes import Boxes
+from gswm.eval.examples import NEAR, listed
+from gswm.eval.matching import nearest_ids
+
+STEPS = (1, 5, 10, 15, 20, 40, 60, 80)
+"""Which of the imagined frames, the first being 1; of a shorter future, those that are there."""
+COLORS = 256
+"""Of a PNG: a third of the size, and nobody sees it."""
+
+
+def stills(
+    episodes: Episodes, predicted: Boxes, drawn: Float[Tensor, "_row _step 3 _h _w"], given: int
+) -> list[dict[str, Any]]:
+    """Of each episode: the frames, and the boxes in them; `predicted` has one future of each.
+
+    An imagined object goes by the id of the true one that it stands for in the last given frame;
+    one that stands for none has a number that no true object has.
+    """
+    steps = [step for step in STEPS if step <= drawn.shape[1]]
+    times = [given + step - 1 for step in steps]
+    true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
+    imagined = named(predicted, true, nearest_ids(true, predicted, given - 1, NEAR))
+    painted = (255 * drawn.clamp(0, 1)).round().to(torch.uint8).cpu()
+    return [
+        {
+            "steps": steps,
+            "true": as_text(episodes.video[i, times].cpu()),
+            "true_boxes": [listed(true, i, time) for time in times],
+            "imagined": as_text(painted[i, [step - 1 for step in steps]]),
+            "boxes": [listed(imagined, i, time) for time in times],
+        }
+        for i in range(len(episodes))
+    ]
+
+
+def named(boxes: Boxes, true: Boxes, partners: Int[Tensor, "row object"]) -> Boxes:
+    """A model's boxes by the ids of the true objects whose `partners` they are."""
+    number = true.id.amax(dim=1)
+    same = boxes.id[..., None] == partners[:, None, None]
+    found = (same * number[:, None, None]).amax(dim=-1)
+    alone = boxes.id + int(number.max()) + 1
+    return replace(boxes, id=torch.where(same.any(dim=-1), found, alone))
+
+
+def as_text(frames: UInt8[Tensor, "time 3 height width"]) -> str:
+    """Frames side by side as one PNG, in base64."""
+    wide = np.concatenate(list(frames.permute(0, 2, 3, 1).numpy()), axis=1)
+    file = io.BytesIO()
+    image = Image.fromarray(wide).quantize(COLORS, dither=Image.Dither.NONE)
+    image.save(file, format="PNG", optimize=True)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def from_text(text: str) -> UInt8[np.ndarray, "_time _height _width 3"]:
+    """The frames again: squares, side by side in a PNG."""
+    with Image.open(io.BytesIO(base64.b64decode(text))) as image:
+        wide = np.asarray(image.convert("RGB"))
+    return np.stack(np.split(wide, wide.shape[1] // wide.shape[0], axis=1))

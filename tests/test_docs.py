@@ -59,3 +59,21 @@ def test_weights_say_of_themselves_what_was_measured_with_them(name: str) -> Non
     assert read_header(shipped()[name])["about"]["test"] == measured["scores"]
     assert measured["command"] == f"gswm eval {name}"
     assert not measured["commit"].endswith("+changes")
+
+
+def name_of(command: str) -> str:
+    """What the file of a result is called: by its weights and, if it is not the usual one, the
+    first word of its protocol; or by its rule and world."""
+    words = command.removeprefix("gswm eval ").split()
+    if words[0].startswith("--"):
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        return f"{given['--baseline']}-{given['--world']}"
+    name, rest = words[0], dict(zip(words[1::2], words[2::2], strict=True))
+    return "-".join([name, *(value.split("-")[0] for value in rest.values())])
+
+
+def test_a_result_is_named_after_its_command() -> None:
+    assert name_of("gswm eval obj3d") == "obj3d"
+    assert name_of("gswm eval obj3d --protocol slotformer-6-44") == "obj3d-slotformer"
+    for file in (ROOT / "docs" / "results").glob("*.json"):
+        assert name_of(json.loads(file.read_text())["command"]) == file.stem

@@ -251,6 +251,7 @@ def test_protocols_go_by_their_own_names() -> None:
     assert all(protocol(name).name == name for name in PROTOCOLS)
     assert usual("two-layer").name == "gswm-10-90"
     assert usual("maze").frames == 99
+    assert usual("obj3d").name == usual("obj3d-hard").name == "gswm-3d-10-90"
 
 
 def test_a_maze_is_measured_by_its_corridors(tmp_path: Path) -> None:

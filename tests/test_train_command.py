@@ -191,6 +191,15 @@ def test_an_export_in_half_is_half_as_large_and_scores_the_same(
     assert read_header(half)["recipe"] == read_header(whole)["recipe"]
 
 
+def test_an_export_names_the_world_and_not_the_folder_of_its_scenes(tmp_path: Path) -> None:
+    recipe = gswm.recipe("single-ball")
+    away = replace(recipe, data=replace(recipe.data, world="obj3d:my/scenes"))
+    gswm.save(tmp_path / "run.safetensors", gswm.build(away), away)
+    args = ["export", str(tmp_path / "run.safetensors"), "--out", str(tmp_path / "a.safetensors")]
+    assert main(args) == 0
+    assert read_header(tmp_path / "a.safetensors")["recipe"].data.world == "obj3d"
+
+
 def test_an_export_of_what_is_not_there_says_what_is(tmp_path: Path, capsys: Capture) -> None:
     train_here(small(1, validation_episodes=0), tmp_path)
     capsys.readouterr()

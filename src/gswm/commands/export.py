@@ -1,13 +1,15 @@
 """`gswm export`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from gswm import weights
+from gswm.data.worlds import base_name
 from gswm.errors import UserError
+from gswm.recipes import Recipe
 from gswm.train.folder import read_json
 
 
@@ -37,7 +39,7 @@ class Export:
                 hint = f"take --which {other}" if there else "it has none yet"
                 raise UserError(f"{self.run_folder} has no {source.name}: {hint}")
         header = weights.read_header(source)
-        recipe = header["recipe"]
+        recipe = without_folder(header["recipe"])
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"
         if out.resolve() == source.resolve():
             raise UserError(f"{out} is what is to be exported: name another --out")
@@ -56,3 +58,8 @@ class Export:
                 raise UserError(f"there is no file {self.scores}")
             found["test"] = read_json(self.scores)["scores"]
         return found
+
+
+def without_folder(recipe: Recipe) -> Recipe:
+    """The recipe of a world, wherever the files of its scenes lay: others have other folders."""
+    return replace(recipe, data=replace(recipe.data, world=base_name(recipe.data.world)))

@@ -45,7 +45,10 @@ PROTOCOLS = {
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )
 }
-USUAL = {"single-ball": "gswm-5-4", "maze": "gswm-maze-5", "obj3d": "slotformer-6-44"}
+USUAL = {
+    **{"single-ball": "gswm-5-4", "maze": "gswm-maze-5"},
+    **{"obj3d": "gswm-3d-10-90", "obj3d-hard": "gswm-3d-10-90"},
+}
 
 
 def protocol(name: str) -> Protocol:

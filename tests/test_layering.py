@@ -39,8 +39,9 @@ ORDER = [
     *("eval.boxes", "eval.matching", "eval.distance", "eval.counts", "eval.tracking"),
     *("eval.corridor", "eval.collisions", "eval.futures", "eval.lpips", "eval.pixels"),
     *("eval.baselines", "eval.examples", "eval.stills", "eval.protocols", "eval.evaluate"),
-    *("report.paper", "report.results", "report.drawing", "report.charts", "report.scenes"),
-    *("report.figures", "report.tables", "report.page", "report.writing"),
+    *("report.paper", "report.results", "report.cells", "report.drawing", "report.charts"),
+    *("report.scenes", "report.frames", "report.figures", "report.tables", "report.page"),
+    "report.writing",
     *("recipes", "weights"),
     *(
         "train.distributed",

@@ -24,8 +24,8 @@ from gswm.eval.matching import nearest_ids
 
 STEPS = (1, 5, 10, 15, 20, 40, 60, 80)
 """Which of the imagined frames, the first being 1; of a shorter future, those that are there."""
-COLORS = 256
-"""Of a PNG: a third of the size, and nobody sees it."""
+COLORS, ROUNDS = 256, 4
+"""Of a PNG, and how often they are made better: half the size, and nobody sees it."""
 
 
 def stills(
@@ -66,7 +66,7 @@ def as_text(frames: UInt8[Tensor, "time 3 height width"]) -> str:
     """Frames side by side as one PNG, in base64."""
     wide = np.concatenate(list(frames.permute(0, 2, 3, 1).numpy()), axis=1)
     file = io.BytesIO()
-    image = Image.fromarray(wide).quantize(COLORS, dither=Image.Dither.NONE)
+    image = Image.fromarray(wide).quantize(COLORS, kmeans=ROUNDS, dither=Image.Dither.NONE)
     image.save(file, format="PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode()
 

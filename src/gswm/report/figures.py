@@ -1,24 +1,22 @@
 """The paper's figures, from results: drawings by name. What was not measured is left out."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
-import torch
-
-from gswm.data import pictures, worlds
-from gswm.data.pictures import Boxes, Picture
+from gswm.data.pictures import Picture
+from gswm.eval.stills import STEPS
 from gswm.report import scenes
 from gswm.report.charts import Series, chart
 from gswm.report.drawing import Drawing, rows
+from gswm.report.frames import solids, tracking
 from gswm.report.paper import BALLS, MODELS
-from gswm.report.results import Measured, Results, curve, recipe_of
+from gswm.report.results import Measured, Results, curve, fails, recipe_of
 
 COLORS = {
     **{"G-SWM": "#3b82e6", "SCALOR": "#e08a2e", "STOVE": "#22a37f"},
     **{"maze": "#3b82e6", "maze-no-mu": "#e08a2e", "maze-no-aoe": "#22a37f"},
     **{"maze-no-sa": "#c154a8"},
     **dict(zip(BALLS, ("#3b82e6", "#22a37f", "#c154a8", "#e08a2e"), strict=True)),
+    "obj3d": "#7a5cd6",
 }
 RULES = {"stay": "stays", "walls": "no collisions"}
 ABLATIONS = {
@@ -29,19 +27,18 @@ SINGLE_BALL = {
     **{"G-SWM": ("G-SWM", "single-ball"), "G-SWM-D": ("G-SWM", "single-ball-d")},
     **{model: (model, recipe_of(model, "single-ball")) for model in MODELS[1:]},
 }
-PANELS = 6
-"""Ways of balls in a row."""
+PANELS, WIDE, GAP = 6, 990, 18
+"""Ways of balls in a row, at most; how wide a row of panels is, and how far they are apart."""
 SHOWN = 20
 """Generated frames of the ways of balls (Fig. 2)."""
 SAMPLES = 4
 AHEAD = 14
 """Generated frames of the ways in a maze (Fig. 4)."""
-SCALE, FRAMES = 2, 8
-"""Of tracking strips."""
 
 CAPTIONS = {
     "error": "Center error of each imagined frame, in sides of the frame, over the test episodes. "
-    "Thin: the strict error, which charges missed and surplus objects. Gray: rules to read it by.",
+    "Thin: the strict error, which charges missed and surplus objects, as far as it is in the "
+    "chart. Gray: rules to read it by.",
     "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined. "
     "A dot is a frame; a circle is where the ball is at the end.",
     "futures": "All sampled futures of one episode of the single ball. It may turn left or right.",
@@ -51,6 +48,11 @@ CAPTIONS = {
     "of the authors' release, which follows slots.",
     "learning": "Validation while training: strict error, summed over the first 10 imagined "
     "frames, and the minutes until it was measured; several trainings may have shared the GPU.",
+    "obj3d": "10 frames are given; 90 are imagined, of which these are the steps "
+    f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. An imagined object has the id of the true "
+    "one that it stands for in the last given frame; imagined frames have a border.",
+    "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
+    "error, as far as it is in the chart.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
 }
 
@@ -60,6 +62,7 @@ def figures(results: Results) -> dict[str, Drawing | Picture]:
     makers: dict[str, Callable[[Results], Drawing | Picture | None]] = {
         **{"error": error, "ways": ball_ways, "tracking": tracking, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
+        **{"obj3d": solids, "obj3d-curves": solid_curves},
     }
     made = {name: maker(results) for name, maker in makers.items()}
     return {name: figure for name, figure in made.items() if figure is not None}
@@ -69,52 +72,86 @@ def error(results: Results) -> Drawing:
     """Center error over the imagined frames (Fig. 5)."""
     panels = []
     for world in BALLS:
-        series = []
-        for rule, name in RULES.items():
-            values, _ = curve(results.of(rule, world), "center_error")
-            series.append(Series(name, values, "faint", width=1.0))
-        for model, measured in (models := results.models(world)).items():
-            strict, _ = curve(measured, "strict_error")
-            values, spread = curve(measured, "center_error")
-            series.append(Series("", strict, COLORS[model], width=0.7))
-            series.append(Series(model, values, COLORS[model], spread=spread))
+        models = results.models(world)
         note = "" if models else "not trained yet"
+        series = errors(results, world, models)
         panels.append(chart(world, series, "imagined frame", "frame sides", note=note, top=0.5))
+    return rows(panels, columns=2)
+
+
+def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> list[Series]:
+    """Lines of rules and of models; thin ones for the strict error, where it is not above all."""
+    series = []
+    for rule, name in RULES.items():
+        values, _ = curve(results.of(rule, world), "center_error")
+        series.append(Series(name, values, "faint", width=1.0))
+    for model, measured in models.items():
+        values, spread = curve(measured, "center_error")
+        name = f"{model} fails" if fails(measured) else model
+        series.append(Series(name, values, COLORS[model], spread=spread))
+    high = max((v for s in series for v in s.values if v is not None), default=0.5)
+    for model, measured in models.items():
+        strict, _ = curve(measured, "strict_error")
+        inside = [None if v is None or v > high else v for v in strict]
+        series.insert(0, Series("", inside, COLORS[model], width=0.7))
+    return series
+
+
+def solid_curves(results: Results) -> Drawing | None:
+    """Errors and pixels of the 3D world over the imagined frames."""
+    if not (measured := results.of("G-SWM", "obj3d")):
+        return None
+    lines = errors(results, "obj3d", {"G-SWM": measured})
+    panels = [chart("center error", lines, "imagined frame", "frame sides", top=0.2)]
+    values, spread = curve(measured, "psnr")
+    line = Series("G-SWM", values, COLORS["G-SWM"], spread=spread)
+    panels.append(chart("PSNR", [line], "imagined frame", "dB", top=30))
     return rows(panels, columns=2)
 
 
 def ball_ways(results: Results) -> Drawing | None:
     """Ways of balls, true and imagined by each model (Fig. 2)."""
+    found = {world: results.models(world) for world in BALLS}
+    columns = 1 + max(len(models) for models in found.values())
+    episodes = PANELS // columns
     lines = []
-    for world in BALLS:
-        models = {name: measured[0] for name, measured in results.models(world).items()}
+    for world, models in found.items():
         panels = []
-        for number in range(PANELS // (1 + len(models)) if models else 0):
-            shown = {n: m.examples[number] for n, m in models.items() if len(m.examples) > number}
+        for number in range(episodes):
+            examples = {n: m[0].examples for n, m in models.items()}
+            shown = {n: each[number] for n, each in examples.items() if len(each) > number}
             for i, (model, example) in enumerate(shown.items()):
                 given, title = example["given"], f"{world} {example['episode']}"
+                side = side_of(episodes * columns)
                 if i == 0:
                     true = example["true"][given : given + SHOWN]
-                    panels.append(scenes.ways(example, true, f"{title}: true"))
+                    panels.append(scenes.ways(example, true, f"{title}: true", side))
                 imagined = example["futures"][0][:SHOWN]
-                panels.append(scenes.ways(example, imagined, f"{title}: {model}"))
-        lines += [rows(panels, columns=PANELS)] if panels else []
+                panels.append(scenes.ways(example, imagined, f"{title}: {model}", side))
+        lines += [rows(panels, columns=PANELS, gap=GAP)] if panels else []
     return rows(lines, columns=1) if lines else None
+
+
+def side_of(number: int) -> float:
+    """Of so many panels in a row that is full."""
+    return (WIDE - GAP * (number - 1)) / number
 
 
 def single_ball(results: Results) -> Drawing | None:
     """Many futures of the single ball (Fig. 3)."""
     found = {name: results.of(*which) for name, which in SINGLE_BALL.items()}
-    examples = {name: measured[0].examples for name, measured in found.items() if measured}
-    if not any(examples.values()):
+    measured = {name: each[0].examples for name, each in found.items() if each}
+    examples = {name: each for name, each in measured.items() if each}
+    if not examples:
         return None
+    side = side_of(max(4, 1 + len(examples)))
     ends = {str(e["true"][-1]): e for each in examples.values() for e in each}
     true = [e["true"][e["given"] :] for e in ends.values()]
-    panels = [scenes.many_ways(next(iter(ends.values())), true, "true", side=230)]
-    for name, (example, *_) in ((n, e) for n, e in examples.items() if e):
+    panels = [scenes.many_ways(next(iter(ends.values())), true, "true", side)]
+    for name, (example, *_) in examples.items():
         title = f"{name}: {len(example['futures'])} futures"
-        panels.append(scenes.many_ways(example, example["futures"], title, side=230))
-    return rows(panels, columns=4)
+        panels.append(scenes.many_ways(example, example["futures"], title, side))
+    return rows(panels, columns=len(panels), gap=GAP)
 
 
 def maze(results: Results) -> Drawing | None:
@@ -153,7 +190,7 @@ def learning(results: Results) -> Drawing | None:
     panels = []
     for model in MODELS:
         series = []
-        for world in BALLS:
+        for world in (*BALLS, "obj3d"):
             for measured in results.of(model, recipe_of(model, world)):
                 if points := measured.about.get("curve"):
                     _, minutes, errors = zip(*points, strict=True)
@@ -161,42 +198,3 @@ def learning(results: Results) -> Drawing | None:
         if series:
             panels.append(chart(model, series, "GPU minutes", "frame sides", top=1.0))
     return rows(panels, columns=2) if panels else None
-
-
-def tracking(results: Results) -> Picture | None:
-    """Frames with the boxes that a model tracks: an example of each model and world."""
-    firsts = [m[0] for world in BALLS for m in results.models(world).values()]
-    shown = [m for m in firsts if m.examples and m.examples[0]["tracked"]]
-    if not shown:
-        return None
-    labels = [f"{m.world}, {m.model}" for m in shown]
-    times = [f"t = {part['frame']}" for part in some(shown[0].examples[0]["tracked"])]
-    return pictures.sheet([strip(m) for m in shown], labels, times, gap=6)
-
-
-def some(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many as fit into a row, from the first to the last."""
-    which = np.linspace(0, len(parts) - 1, min(FRAMES, len(parts))).round().astype(int)
-    return [parts[i] for i in which]
-
-
-def strip(measured: Measured) -> pictures.Frames:
-    """The frames of the first example of which there are boxes, with the boxes."""
-    episode, tracked = measured.examples[0]["episode"], some(measured.examples[0]["tracked"])
-    world = worlds.WORLDS[measured.world]
-    chunks = world.episodes(world.splits["test"].seed, episode + 1)
-    video = torch.cat([chunk.video for chunk in chunks])[episode].permute(0, 2, 3, 1).numpy()
-    frames = video[[part["frame"] for part in tracked]]
-    large = pictures.enlarge(frames, SCALE)
-    out = [
-        pictures.draw_boxes(large[i : i + 1], boxes_of(part["boxes"], world.image_size), SCALE)
-        for i, part in enumerate(tracked)
-    ]
-    return np.concatenate(out)
-
-
-def boxes_of(boxes: Sequence[Sequence[float | int]], side: int) -> Boxes:
-    """One frame's, in pixels."""
-    values = np.array(boxes, float).reshape(1, -1, 5)
-    there = np.ones(values.shape[:2], bool)
-    return Boxes(values[..., 1:3] * side, values[..., 3:] * side, values[..., 0].astype(int), there)

@@ -10,8 +10,8 @@ from html import escape
 from PIL import Image
 
 from gswm.data.pictures import Picture
+from gswm.report.cells import EMPTY, HERE, Table
 from gswm.report.drawing import DARK, LIGHT, Drawing
-from gswm.report.tables import EMPTY, HERE, Table
 
 STYLE = """
 *{box-sizing:border-box}

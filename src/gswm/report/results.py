@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gswm.data.worlds import base_name
 from gswm.errors import UserError
+from gswm.eval.protocols import protocol, usual
 from gswm.report.paper import MODELS
 
+FAIL = 0.5
+"""A MOTA below this: for two true objects, more than one is missed, made up or mistaken."""
 NAMES = {"GSWM": "G-SWM", "SCALOR": "SCALOR", "STOVE": "STOVE"}
 
 
@@ -35,6 +39,7 @@ class Measured:
     device: str
     episodes: int
     protocol: str
+    """By its name."""
     given: int
     scores: dict[str, float | None]
     curves: dict[str, list[float | int | None]]
@@ -45,6 +50,14 @@ class Measured:
         """Whether nothing was trained."""
         return not self.train
 
+    def is_by(self, name: str | None) -> bool:
+        """Whether it was measured by a protocol, on the split that its authors report.
+
+        Without a name, that is the usual one of the world.
+        """
+        rules = usual(self.world) if name is None else protocol(name)
+        return (self.protocol, self.split) == (rules.name, rules.split)
+
 
 @dataclass(frozen=True)
 class Results:
@@ -52,11 +65,14 @@ class Results:
 
     all: tuple[Measured, ...]
 
-    def of(self, model: str, recipe: str) -> list[Measured]:
-        """The results of a model in the world of its recipe, one for each seed."""
-        there = [m for m in self.all if (m.model, m.recipe, m.split) == (model, recipe, "test")]
+    def of(self, model: str, recipe: str, protocol: str | None = None) -> list[Measured]:
+        """The results of a model in the world of its recipe, one for each seed.
+
+        They are by `protocol`, or by the usual one of the world, and of the split of that.
+        """
+        there = [m for m in self.all if (m.model, m.recipe) == (model, recipe)]
         most: dict[int, Measured] = {}
-        for m in (m for m in there if m.trained_on in (m.world, "")):
+        for m in (m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")):
             seed = m.about.get("seed", 0)
             if seed not in most or m.episodes > most[seed].episodes:
                 most[seed] = m
@@ -66,6 +82,12 @@ class Results:
         """The trained models that were measured in a world of the paper's tables."""
         found = {model: self.of(model, recipe_of(model, world)) for model in MODELS}
         return {model: measured for model, measured in found.items() if measured}
+
+
+def fails(results: Sequence[Measured]) -> bool:
+    """Whether a model does not keep hold of its objects, even in frames that it sees: see FAIL."""
+    found = mean_and_spread([m.scores.get("mota") for m in results])
+    return found is not None and found[0] < FAIL
 
 
 def recipe_of(model: str, world: str) -> str:
@@ -96,9 +118,9 @@ def one(path: Path) -> Measured:
         rule = model.get("baseline")
         return Measured(
             model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
-            recipe=data["world"] if rule else model["recipe"],
-            world=data["world"],
-            trained_on=model.get("world", ""),
+            recipe=base_name(data["world"]) if rule else model["recipe"],
+            world=base_name(data["world"]),
+            trained_on=base_name(model.get("world", "")),
             split=data["split"],
             command=held["command"],
             train=model.get("train", ""),

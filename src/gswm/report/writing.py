@@ -6,17 +6,21 @@ from gswm.data import picture_files
 from gswm.data.pictures import Picture
 from gswm.files import write_whole
 from gswm.report import figures
+from gswm.report.cells import EMPTY, markdown
 from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, page, table_html
 from gswm.report.results import Results
-from gswm.report.tables import EMPTY, markdown, tables
+from gswm.report.tables import tables
 
 COLORS = 128
 """Of a PNG: a third of the size, and nobody sees it."""
+PHOTOS = ("obj3d",)
+"""Figures with light and shade, which keep all of their colors."""
 Figures = dict[str, Drawing | Picture]
 TITLE = "Results"
 LEAD = (
-    "G-SWM (Lin et al., ICML 2020) as measured by this package, beside what the paper says. "
+    "G-SWM (Lin et al., ICML 2020) and what it is compared with, as measured by this package, "
+    "beside what the paper says. "
     f"Every number has its command; what has no weights yet says *{EMPTY}*."
 )
 BESIDE = {
@@ -24,6 +28,7 @@ BESIDE = {
     "mota": ("tracking",),
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
+    "obj3d": ("obj3d", "obj3d-curves"),
     "trainings": ("learning",),
 }
 """The figures that follow a table."""
@@ -67,5 +72,6 @@ def save(made: Figures, folder: Path) -> list[Path]:
     """A PNG of each."""
     for name, each in made.items():
         picture = each.picture() if isinstance(each, Drawing) else each
-        picture_files.save_picture(folder / f"{name}.png", picture, COLORS)
+        colors = None if name in PHOTOS else COLORS
+        picture_files.save_picture(folder / f"{name}.png", picture, colors)
     return [folder / f"{name}.png" for name in made]

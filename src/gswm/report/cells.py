@@ -1,0 +1,72 @@
+"""Cells: scores as words, the rows that they make up, and tables as text."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gswm.report.results import Measured, fails, mean_and_spread
+
+EMPTY = "not trained yet"
+NOTHING = "–"
+"""What was not measured."""
+FAILED = "fails"
+HERE = ", here"
+"""How a column of ours ends."""
+Columns = Mapping[str, tuple[str, int | str]]
+"""What is above a column, the score, and how many digits of it."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of words; the first column names what the row is about."""
+
+    title: str
+    text: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def filled(self) -> "Table":
+        """The rows in which something was measured, and the columns that say anything of them."""
+        ours = [i for i, name in enumerate(self.head) if name.endswith(HERE)]
+        some = [r for r in self.rows if any(r[i] != EMPTY for i in ours) or EMPTY not in r]
+        said = [i for i in range(len(self.head)) if any(r[i] not in (EMPTY, NOTHING) for r in some)]
+        rows = tuple(tuple(row[i] for i in said) for row in some)
+        return replace(self, head=tuple(self.head[i] for i in said), rows=rows)
+
+
+def cells(results: Sequence[Measured], columns: Columns) -> list[str]:
+    """Several scores of the same; of nothing, the first cell says so."""
+    if not results:
+        return [EMPTY, *[""] * (len(columns) - 1)]
+    return [cell(results, name, digits) for name, digits in columns.values()]
+
+
+def cell(results: Sequence[Measured], name: str, digits: int | str) -> str:
+    """A score, over seeds if there are several."""
+    if not results:
+        return EMPTY
+    found = mean_and_spread([m.scores.get(name) for m in results])
+    return NOTHING if found is None else number(*found, digits)
+
+
+def judged(results: Sequence[Measured], name: str, digits: int | str) -> str:
+    """A score, and beside it that the model fails, if it does."""
+    score = cell(results, name, digits)
+    if not fails(results):
+        return score
+    return FAILED if score == NOTHING else f"{FAILED}: {score}"
+
+
+def number(mean: float, spread: float, digits: int | str) -> str:
+    """A mean, and a spread if there is one: as a percentage, or with so many digits."""
+    show: Callable[[float], str] = (
+        (lambda x: f"{100 * x:.1f} %") if digits == "%" else (lambda x: f"{x:,.{digits}f}")
+    )
+    return f"{show(mean)} ± {show(spread)}" if spread else show(mean)
+
+
+def markdown(table: Table) -> str:
+    """As a section of a text."""
+    head = "| " + " | ".join(table.head) + " |"
+    rule = "|" + "---|" * len(table.head)
+    body = ["| " + " | ".join(row) + " |" for row in table.rows]
+    return "\n".join([f"## {table.title}", "", table.text, "", head, rule, *body])

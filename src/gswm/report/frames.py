@@ -1,0 +1,86 @@
+"""Figures of pixels: what a model tracks, and what it imagines of solids, with boxes and ids."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from gswm.data import pictures, worlds
+from gswm.data.pictures import Boxes, Frames, Picture
+from gswm.eval.stills import from_text
+from gswm.report.paper import BALLS
+from gswm.report.results import Measured, Results
+from gswm.track_pictures import GENERATED
+
+SCALE, LARGE, LETTERS = 2, 3, 20
+"""How much frames are enlarged; solids are small, and with them the words beside them."""
+FRAMES = 8
+"""Of a strip."""
+GAP = 6
+
+
+def tracking(results: Results) -> Picture | None:
+    """Frames with the boxes that a model tracks: an example of each model and world."""
+    firsts = [m[0] for world in BALLS for m in results.models(world).values()]
+    shown = [m for m in firsts if m.examples and m.examples[0]["tracked"]]
+    if not shown:
+        return None
+    labels = [f"{m.world}, {m.model}" for m in shown]
+    times = [f"t = {part['frame']}" for part in some(shown[0].examples[0]["tracked"])]
+    return pictures.sheet([strip(m) for m in shown], labels, times, gap=GAP)
+
+
+def solids(results: Results) -> Picture | None:
+    """The 3D world, true above and imagined below (Fig. 7)."""
+    examples = [e for m in results.of("G-SWM", "obj3d")[:1] for e in m.examples if "stills" in e]
+    if not examples:
+        return None
+    labels, rows = [], []
+    for example in examples:
+        held = example["stills"]
+        for name, boxes in (("true", "true_boxes"), ("imagined", "boxes")):
+            labels.append(f"episode {example['episode']}, {name}")
+            frames = boxed(from_text(held[name]), held[boxes], LARGE)
+            rows.append(frames if name == "true" else pictures.border(frames, GENERATED, LARGE))
+    steps = [f"step {step}" for step in examples[0]["stills"]["steps"]]
+    return pictures.sheet(rows, labels, steps, gap=GAP, font_size=LETTERS)
+
+
+def some(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many as fit into a row, from the first to the last."""
+    which = np.linspace(0, len(parts) - 1, min(FRAMES, len(parts))).round().astype(int)
+    return [parts[i] for i in which]
+
+
+def strip(measured: Measured) -> Frames:
+    """The frames of the first example of which there are boxes, with the boxes."""
+    episode, tracked = measured.examples[0]["episode"], some(measured.examples[0]["tracked"])
+    frames = video(measured.world, episode)[[part["frame"] for part in tracked]]
+    return boxed(frames, [part["boxes"] for part in tracked], SCALE)
+
+
+@cache
+def video(name: str, episode: int) -> Frames:
+    """A test episode of a world, made again."""
+    world = worlds.WORLDS[name]
+    chunks = world.episodes(world.splits["test"].seed, episode + 1)
+    return torch.cat([chunk.video for chunk in chunks])[episode].permute(0, 2, 3, 1).numpy()
+
+
+def boxed(frames: Frames, boxes: Sequence[Sequence[Sequence[float | int]]], scale: int) -> Frames:
+    """Frames enlarged, each with its boxes: id, x, y, width and height, in sides of the frame."""
+    large = pictures.enlarge(frames, scale)
+    drawn = [
+        pictures.draw_boxes(large[i : i + 1], boxes_of(each, frames.shape[1]), scale)
+        for i, each in enumerate(boxes)
+    ]
+    return np.concatenate(drawn)
+
+
+def boxes_of(boxes: Sequence[Sequence[float | int]], side: int) -> Boxes:
+    """One frame's, in pixels."""
+    values = np.array(boxes, float).reshape(1, -1, 5)
+    there = np.ones(values.shape[:2], bool)
+    return Boxes(values[..., 1:3] * side, values[..., 3:] * side, values[..., 0].astype(int), there)

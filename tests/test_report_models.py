@@ -1,0 +1,171 @@
+"""The report's comparisons: three models side by side, and the 3D world by two protocols."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measured import ball_example, by_slotformer, result, row, saved, solid_result
+
+from gswm.cli import main
+from gswm.report import figures, frames
+from gswm.report.cells import EMPTY
+from gswm.report.drawing import Drawing, Label
+from gswm.report.paper import BALLS, MODELS, SLOTFORMER
+from gswm.report.results import FAIL, read
+from gswm.report.tables import tables
+
+KINDS = {"G-SWM": "GSWM", "SCALOR": "Scalor", "STOVE": "Stove"}
+
+
+def of(model: str, world: str, **changes: Any) -> dict[str, Any]:
+    """A result of a model in a world."""
+    recipe = world if model == "G-SWM" else f"{model.lower()}-{world}"
+    return result(recipe, KINDS[model], world=world, **changes)
+
+
+def labels(drawing: Drawing | None) -> list[str]:
+    assert drawing is not None
+    return [part.text for part in drawing.parts if isinstance(part, Label)]
+
+
+@pytest.fixture
+def everything(tmp_path: Path) -> Path:
+    """Each model in each world of the tables."""
+    return saved(tmp_path / "in", *(of(model, world) for model in MODELS for world in BALLS))
+
+
+def test_all_models_are_in_both_tables(everything: Path) -> None:
+    made = tables(read([everything]))
+    for name, score in (("error", "0.250"), ("mota", "0.9900")):
+        for world in BALLS:
+            cells = row(made[name], world)
+            assert [cells[f"{model}, here"] for model in MODELS] == [score] * 3
+    assert [line[:2] for line in made["strict"].rows] == [(w, m) for w in BALLS for m in MODELS]
+
+
+@pytest.mark.parametrize("score", [0.25, None])
+def test_a_model_that_loses_its_objects_fails(score: float | None, tmp_path: Path) -> None:
+    lost = {"center_error": score, "strict_error": 8.0, "mota": FAIL - 0.01}
+    kept = {"center_error": 0.3, "strict_error": 0.3, "mota": FAIL}
+    runs = of("STOVE", "two-layer", scores=lost), of("STOVE", "interaction", scores=kept)
+    found = read([saved(tmp_path, *runs)])
+    made = tables(found)
+    two = row(made["error"], "two-layer")
+    assert two["STOVE, paper"] == "fails"
+    assert two["STOVE, here"] == ("fails" if score is None else "fails: 0.250")
+    assert row(made["mota"], "two-layer")["STOVE, here"] == "fails: 0.4900"
+    assert row(made["error"], "interaction")["STOVE, here"] == "0.300"
+    assert row(made["error"], "two-layer-dense")["STOVE, here"] == EMPTY
+    named = labels(figures.error(found))
+    assert (named.count("STOVE fails"), named.count("STOVE")) == (1, 1)
+
+
+def test_every_model_has_a_curve_of_its_color_in_every_world(everything: Path) -> None:
+    drawn = figures.error(read([everything]))
+    for model in MODELS:
+        names = [p for p in drawn.parts if isinstance(p, Label) and p.text == model]
+        assert len(names) == len(BALLS)
+        assert {name.color for name in names} == {figures.COLORS[model]}
+
+
+def test_a_strict_error_beyond_the_chart_does_not_make_it_flat(tmp_path: Path) -> None:
+    curves = {"center_error": [0.1, 0.2, 0.3], "strict_error": [0.2, 5.0, 9.0]}
+    found = read([saved(tmp_path, of("STOVE", "two-layer", curves=curves))])
+    lines = figures.errors(found, "two-layer", found.models("two-layer"))
+    assert [list(line.values) for line in lines if line.values] == [
+        [0.2, None, None],
+        [0.1, 0.2, 0.3],
+    ]
+
+
+def test_ways_are_true_and_of_each_model_in_the_same_episode(everything: Path) -> None:
+    named = labels(figures.ball_ways(read([everything])))
+    titles = [f"{world} 0: {name}" for world in BALLS for name in ("true", *MODELS)]
+    assert named == titles
+
+
+def test_panels_of_ways_fill_the_row(tmp_path: Path, everything: Path) -> None:
+    three = figures.ball_ways(read([everything]))
+    examples = [ball_example(i) for i in range(3)]
+    alone = figures.ball_ways(read([saved(tmp_path / "1", result(examples=examples))]))
+    for drawn in (three, alone):
+        assert drawn is not None
+        assert drawn.width == pytest.approx(figures.WIDE)
+
+
+def test_the_single_ball_has_the_futures_of_all_models(tmp_path: Path) -> None:
+    rules = {"name": "gswm-5-4", "given": 5}
+    example = ball_example() | {"given": 5, "futures": [ball_example()["true"][5:9]] * 100}
+    kept = {"protocol": rules, "examples": [example], "scores": {"share_0": 0.5}}
+    runs = [of(model, "single-ball", **kept) for model in MODELS]
+    plain = result("single-ball-d", world="single-ball", **kept)
+    found = read([saved(tmp_path, *runs, plain)])
+    assert labels(figures.single_ball(found)) == [
+        "true",
+        *(f"{name}: 100 futures" for name in ("G-SWM", "G-SWM-D", "SCALOR", "STOVE")),
+    ]
+    for name in ("G-SWM", "G-SWM-D", "SCALOR", "STOVE"):
+        assert row(tables(found)["futures"], name)["left"] == "50.0 %"
+
+
+def test_one_model_by_two_protocols_is_in_the_tables_of_each(tmp_path: Path) -> None:
+    made = tables(read([saved(tmp_path, by_slotformer(), solid_result())]))
+    solid = row(made["obj3d"], "G-SWM")
+    assert (solid["center error"], solid["strict error"], solid["MOTA"]) == (
+        *("0.125", "0.250", "0.7500"),
+    )
+    assert (solid["PSNR"], solid["SSIM"]) == ("31.50", "0.900")
+    hits = row(made["collisions"], "G-SWM")
+    assert [hits[n] for n in ("precision", "recall", "F1", "frames late")] == [
+        *("0.500", "0.250", "0.333", "–"),
+    ]
+    other = row(made["slotformer"], "G-SWM, here")
+    assert (other["PSNR"], other["SSIM"]) == ("28.25", "0.800")
+    assert len(made["slotformer"].rows) == 1 + len(SLOTFORMER)
+    assert len(made["trainings"].rows) == 1
+    assert len(made["evaluations"].rows) == 2
+
+
+def test_one_protocol_alone_leaves_the_table_of_the_other_empty(tmp_path: Path) -> None:
+    made = tables(read([saved(tmp_path, by_slotformer())]))
+    assert row(made["obj3d"], "G-SWM")["center error"] == EMPTY
+    assert row(made["slotformer"], "G-SWM, here")["PSNR"] == "28.25"
+    assert figures.solid_curves(read([tmp_path])) is None
+
+
+def test_a_folder_of_scenes_is_the_world_they_are_of(tmp_path: Path) -> None:
+    far = solid_result(data={"world": "obj3d:my/scenes", "split": "test"})
+    made = tables(read([saved(tmp_path, far)]))
+    assert row(made["obj3d"], "G-SWM")["PSNR"] == "31.50"
+
+
+def test_rules_stand_beside_the_model_in_space(tmp_path: Path) -> None:
+    stay = solid_result() | {"model": {"baseline": "stay"}, "examples": []}
+    made = tables(read([saved(tmp_path, stay)]))
+    assert row(made["obj3d"], "everything stays")["center error"] == "0.125"
+    assert row(made["obj3d"], "G-SWM")["center error"] == EMPTY
+
+
+def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Path) -> None:
+    sheet = frames.solids(read([saved(tmp_path, solid_result())]))
+    assert sheet is not None
+    side, gap = 64 * frames.LARGE, frames.GAP
+    right, low = sheet.shape[1] - gap, sheet.shape[0] - gap
+    corner = side // 4  # of a frame, where there is no box
+    for column in range(3):
+        x = right - (3 - column) * (side + gap) + gap
+        above, below = (low - n * (side + gap) + gap for n in (2, 1))
+        assert sheet[above + corner, x + corner].tolist() == [200] * 3
+        assert sheet[below + corner, x + corner].tolist() == [100] * 3
+        box = (sheet[below : below + side, x + side // 4 + 4 : x + side // 2] != 100).any(axis=-1)
+        assert box[side // 8 : side - side // 8].any() == (column == 0)
+
+
+def test_the_page_has_the_pictures_of_space(tmp_path: Path) -> None:
+    given = saved(tmp_path / "in", solid_result(), by_slotformer())
+    out, text = tmp_path / "out", tmp_path / "results.md"
+    assert main(["report", str(given), "--out", str(out), "--markdown", str(text)]) == 0
+    assert (out / "obj3d.png").is_file()
+    assert (out / "obj3d-curves.png").is_file()
+    assert "![obj3d](results/obj3d.png)" in text.read_text()
+    assert "gswm eval obj3d --protocol slotformer-6-44" in text.read_text()

@@ -7,9 +7,10 @@ import pytest
 from measured import ball_example, by_slotformer, result, row, saved, solid_result
 
 from gswm.cli import main
+from gswm.commands.weights import listed
 from gswm.report import figures, frames
 from gswm.report.cells import EMPTY
-from gswm.report.drawing import Drawing, Label
+from gswm.report.drawing import Drawing, Label, Line
 from gswm.report.paper import BALLS, MODELS, SLOTFORMER
 from gswm.report.results import FAIL, read
 from gswm.report.tables import tables
@@ -76,6 +77,21 @@ def test_a_strict_error_beyond_the_chart_does_not_make_it_flat(tmp_path: Path) -
         [0.2, None, None],
         [0.1, 0.2, 0.3],
     ]
+
+
+def test_balls_that_fly_away_leave_the_chart_through_its_roof(tmp_path: Path) -> None:
+    curves = {"center_error": [0.5, 1.0, 20.0], "strict_error": [0.5, 1.0, 1.0]}
+    found = read([saved(tmp_path, of("STOVE", "two-layer", curves=curves))])
+    drawn = figures.error(found)
+    thick = [p for p in drawn.parts if isinstance(p, Line) and p.color == figures.COLORS["STOVE"]]
+    line = max(thick, key=lambda p: p.width)
+    (x1, y1), (x2, y2) = line.points
+    grid = [p.points for p in drawn.parts if isinstance(p, Line) and p.color == "rule"]
+    assert y2 in [points[0][1] for points in grid]  # the line of 1, the last
+    name = next(p for p in drawn.parts if isinstance(p, Label) and p.text == "STOVE")
+    assert name.at[0] > x2 + (x2 - x1)
+    assert name.at[1] == pytest.approx(y2 + 3.5)
+    assert y1 > y2
 
 
 def test_ways_are_true_and_of_each_model_in_the_same_episode(everything: Path) -> None:
@@ -159,6 +175,11 @@ def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Pa
         assert sheet[below + corner, x + corner].tolist() == [100] * 3
         box = (sheet[below : below + side, x + side // 4 + 4 : x + side // 2] != 100).any(axis=-1)
         assert box[side // 8 : side - side // 8].any() == (column == 0)
+
+
+def test_scores_that_are_no_numbers_are_not_listed_with_weights() -> None:
+    scores = {"center_error": None, "mota": 0.25, "motp": 0.5}
+    assert listed(scores) == {"mota": 0.25}
 
 
 def test_the_page_has_the_pictures_of_space(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from gswm import weights
 from gswm.commands.data import drawn
 from gswm.commands.evaluate import Evaluate
 from gswm.commands.imagine import Imagine
-from gswm.commands.weights import SHOWN
+from gswm.commands.weights import listed
 from gswm.data import picture_files, pictures
 from gswm.data.obj3d.simulation import can_simulate
 from gswm.data.obj3d.world import Obj3D
@@ -162,8 +162,8 @@ def measured(found: Results, scene: Scene) -> list[str]:
 
 def of_all(found: Results) -> str:
     """What the weights say that they score on all test episodes."""
-    scores = found.all[0].about.get("test", {})
-    known = [f"{name.replace('_', ' ')} {scores[name]:.3f}" for name in SHOWN if name in scores]
+    scores = listed(found.all[0].about.get("test", {}))
+    known = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items()]
     return f"On all of them: {', '.join(known)}." if known else ""
 
 

@@ -29,7 +29,13 @@ class Weights:
                 raise UserError(f"{path} is damaged: its checksum is not the one that was shipped")
             about = read_header(path)["about"]
             scores = about.get("test", {})
-            text = "  ".join(f"{k} {scores[k]:.3f}" for k in SHOWN if k in scores)
+            text = "  ".join(f"{k} {v:.3f}" for k, v in listed(scores).items())
             size = f"{path.stat().st_size / 1e6:.1f}"
             table.add_row(name, size, str(about["step"]), f"{about['minutes']:.1f}", text)
         Console().print(table)
+
+
+def listed(scores: dict[str, float | None]) -> dict[str, float]:
+    """Those of the scores that are listed: what is no number is not."""
+    found = ((name, scores.get(name)) for name in SHOWN)
+    return {name: value for name, value in found if value is not None}

@@ -39,11 +39,16 @@ def chart(
     y_label: str = "",
     top: Number | None = None,
     note: str = "",
+    roof: Number = math.inf,
 ) -> Drawing:
-    """Lines over one axis of time; `top` is where the other axis ends at least."""
+    """Lines over one axis of time; `top` is where the other axis ends at least.
+
+    At the most it ends at `roof`: what is above is not drawn, and a line that goes there has its
+    name where it would have come out.
+    """
     series = [s for s in series if s.values]
     values = [v for s in series for v in s.values if v is not None]
-    high = max([*values, top or 0]) or 1.0
+    high = min(roof, max([*values, top or 0])) or 1.0
     ticks = nice(high)
     high = max(high, ticks[-1])
     last = max([1, *(s.places[-1] for s in series)])
@@ -68,15 +73,18 @@ def chart(
     parts.append(Label((middle, HEIGHT - 6), x_label, anchor="middle", size=10))
     ends = []
     for s in series:
-        points = [at(x, v) for x, v in zip(s.places, s.values, strict=True) if v is not None]
+        known = [(x, v) for x, v in zip(s.places, s.values, strict=True) if v is not None]
+        points = [at(x, v) for x, v in known if v <= high]
         if s.spread:
-            known = list(zip(s.places, s.values, s.spread, strict=True))
-            above = [at(x, min(high, (v or 0) + d)) for x, v, d in known]
-            below = [at(x, max(0, (v or 0) - d)) for x, v, d in known]
+            spread = list(zip(s.places, s.values, s.spread, strict=True))
+            above = [at(x, min(high, (v or 0) + d)) for x, v, d in spread]
+            below = [at(x, min(high, max(0, (v or 0) - d))) for x, v, d in spread]
             parts.append(Line((*above, *below[::-1]), s.color, opacity=0.18, fill=True))
         if points:
             parts.append(Line(tuple(points), s.color, s.width))
-            ends.append((points[-1], s))
+        if known and s.name:
+            x, value = known[-1]
+            ends.append((at(x, min(high, value)), s))
     for y, (point, s) in zip(apart([p[1] for p, _ in ends]), ends, strict=True):
         parts.append(Label((point[0] + 7, y + 3.5), s.name, s.color, 10.5))
     if note:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gswm.data.pictures import Picture
+from gswm.eval.distance import LIMIT
 from gswm.eval.stills import STEPS
 from gswm.report import scenes
 from gswm.report.charts import Series, chart
@@ -31,14 +32,16 @@ PANELS, WIDE, GAP = 6, 990, 18
 """Ways of balls in a row, at most; how wide a row of panels is, and how far they are apart."""
 SHOWN = 20
 """Generated frames of the ways of balls (Fig. 2)."""
+UNTRAINED = 4.0
+"""Strict errors above this are those of models that know nothing yet."""
 SAMPLES = 4
 AHEAD = 14
 """Generated frames of the ways in a maze (Fig. 4)."""
 
 CAPTIONS = {
     "error": "Center error of each imagined frame, in sides of the frame, over the test episodes. "
-    "Thin: the strict error, which charges missed and surplus objects, as far as it is in the "
-    "chart. Gray: rules to read it by.",
+    "Thin: the strict error, which charges missed and surplus objects. Gray: rules to read it by. "
+    f"What is above {LIMIT:g}, or a strict error above all others, is not drawn.",
     "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined. "
     "A dot is a frame; a circle is where the ball is at the end.",
     "futures": "All sampled futures of one episode of the single ball. It may turn left or right.",
@@ -47,12 +50,13 @@ CAPTIONS = {
     "corridor": "Maze: share of the true agents still in the corridor, by identity; and the count "
     "of the authors' release, which follows slots.",
     "learning": "Validation while training: strict error, summed over the first 10 imagined "
-    "frames, and the minutes until it was measured; several trainings may have shared the GPU.",
+    "frames, and the minutes until it was measured; several trainings may have shared the GPU. "
+    f"What is above {UNTRAINED:g} is not drawn.",
     "obj3d": "10 frames are given; 90 are imagined, of which these are the steps "
     f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. An imagined object has the id of the true "
     "one that it stands for in the last given frame; imagined frames have a border.",
     "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
-    "error, as far as it is in the chart.",
+    "error.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
 }
 
@@ -75,7 +79,8 @@ def error(results: Results) -> Drawing:
         models = results.models(world)
         note = "" if models else "not trained yet"
         series = errors(results, world, models)
-        panels.append(chart(world, series, "imagined frame", "frame sides", note=note, top=0.5))
+        sides = "imagined frame", "frame sides"
+        panels.append(chart(world, series, *sides, top=0.5, note=note, roof=LIMIT))
     return rows(panels, columns=2)
 
 
@@ -89,7 +94,8 @@ def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> l
         values, spread = curve(measured, "center_error")
         name = f"{model} fails" if fails(measured) else model
         series.append(Series(name, values, COLORS[model], spread=spread))
-    high = max((v for s in series for v in s.values if v is not None), default=0.5)
+    known = (v for s in series for v in s.values if v is not None)
+    high = min(LIMIT, max(known, default=LIMIT))
     for model, measured in models.items():
         strict, _ = curve(measured, "strict_error")
         inside = [None if v is None or v > high else v for v in strict]
@@ -102,7 +108,8 @@ def solid_curves(results: Results) -> Drawing | None:
     if not (measured := results.of("G-SWM", "obj3d")):
         return None
     lines = errors(results, "obj3d", {"G-SWM": measured})
-    panels = [chart("center error", lines, "imagined frame", "frame sides", top=0.2)]
+    sides = "imagined frame", "frame sides"
+    panels = [chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
     values, spread = curve(measured, "psnr")
     line = Series("G-SWM", values, COLORS["G-SWM"], spread=spread)
     panels.append(chart("PSNR", [line], "imagined frame", "dB", top=30))
@@ -196,5 +203,6 @@ def learning(results: Results) -> Drawing | None:
                     _, minutes, errors = zip(*points, strict=True)
                     series.append(Series(world, errors, COLORS[world], at=minutes))
         if series:
-            panels.append(chart(model, series, "GPU minutes", "frame sides", top=1.0))
+            sides = "GPU minutes", "frame sides"
+            panels.append(chart(model, series, *sides, top=1.0, roof=UNTRAINED))
     return rows(panels, columns=2) if panels else None

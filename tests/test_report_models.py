@@ -149,6 +149,14 @@ def test_one_protocol_alone_leaves_the_table_of_the_other_empty(tmp_path: Path) 
     assert figures.solid_curves(read([tmp_path])) is None
 
 
+def test_another_protocol_or_split_is_in_neither_table(tmp_path: Path) -> None:
+    other = solid_result(protocol={"name": "ocvp-5-25", "given": 5})
+    val = solid_result(data={"world": "obj3d", "split": "val"})
+    made = tables(read([saved(tmp_path, other, val)]))
+    assert row(made["obj3d"], "G-SWM")["center error"] == EMPTY
+    assert row(made["slotformer"], "G-SWM, here")["PSNR"] == EMPTY
+
+
 def test_a_folder_of_scenes_is_the_world_they_are_of(tmp_path: Path) -> None:
     far = solid_result(data={"world": "obj3d:my/scenes", "split": "test"})
     made = tables(read([saved(tmp_path, far)]))

@@ -207,7 +207,7 @@ def stove_single_ball() -> Recipe:
 
 def stove(world: str, **settings: Any) -> Recipe:
     """STOVE's settings, for a world."""
-    train = TrainConfig(steps=60_000, batch=128, lr=2e-3)
+    train = TrainConfig(steps=30_000, batch=128, lr=2e-3)
     return Recipe(f"stove-{world}", DataConfig(world), StoveConfig(**settings), train)
 
 

@@ -13,8 +13,7 @@ import pytest
 import torch
 from training import small
 
-from gswm.cli import main
-from gswm.recipes import build
+from gswm.recipes import Recipe, build
 from gswm.settings import to_dict
 from gswm.train import ahead
 from gswm.train.ahead import Ahead, compile_step
@@ -192,51 +191,61 @@ def test_the_process_ends_when_there_is_nobody_to_compile_for(
     assert codes == [1]
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--compiled", "--device", "cpu"], "steps are compiled for a GPU"),
-        (["--compiled", "--plain", "--device", "cpu"], "--plain asks for the other one"),
-    ],
-)
-def test_what_is_not_compiled_is_not_asked_for_in_vain(
-    tmp_path: Path, flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "run"
-    assert main(["train", "single-ball", *flags, "--out", str(out)]) == 2
-    assert said in capsys.readouterr().err
-    assert not out.exists()
+def run_of(folder: Path, recipe: Recipe, **settings: Any) -> Run:
+    """A run as on a GPU, where gradients are deferred."""
+    loader = training_loader(recipe, CPU, Processes())
+    cfg = LoopConfig(**settings)
+    where = RunFolder(folder / "run")
+    run = Run(where, recipe, loader, None, cfg, device=CPU, processes=Processes())
+    run.deferred = Deferred(run.trainee.model)
+    return run
 
 
-def test_a_run_ends_the_compiler_when_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a GPU, where steps are compiled."""
-    begun: list[Ahead] = []
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Recipe, Ahead]]:
+    """Which processes were started, and for what; they only sleep."""
+    all_of_them: list[tuple[Recipe, Ahead]] = []
 
     class Sleeping(Ahead):
-        def __init__(self, *args: Any) -> None:
+        def __init__(self, recipe: Recipe, *args: Any) -> None:
             sleeping = (sys.executable, "-c", "import time; time.sleep(600)")
-            super().__init__(*args, command=sleeping)
-            begun.append(self)
+            super().__init__(recipe, *args, command=sleeping)
+            all_of_them.append((recipe, self))
 
     monkeypatch.setattr("gswm.train.loop.Ahead", Sleeping)
+    return all_of_them
+
+
+def test_a_run_ends_the_compiler_when_it_ends(tmp_path: Path, begun: list) -> None:
     recipe = small(2)
-    loader = training_loader(recipe, CPU, Processes())
-    run = Run(
-        RunFolder(tmp_path / "run"),
-        recipe,
-        loader,
-        None,
-        LoopConfig(compiled=True),
-        device=CPU,
-        processes=Processes(),
-    )
-    run.deferred = Deferred(run.trainee.model)
+    run = run_of(tmp_path, recipe)
     run.folder.begin(recipe, CPU, 1)
     run.run()
-    (one,) = begun
+    ((of_what, one),) = begun
+    assert of_what == recipe
     assert run.trainee.better is one
     assert one.process is not None
     assert one.process.poll() is not None
     run.folder.close()
+
+
+def test_each_of_several_processes_compiles_its_share(tmp_path: Path, begun: list) -> None:
+    recipe = small(2)
+    run = run_of(tmp_path, recipe)
+    run.processes = Processes(rank=1, ranks=2)
+    with run.compiling():
+        pass
+    ((of_what, _),) = begun
+    assert 2 * of_what.train.batch == recipe.train.batch
+    assert replace(of_what, train=recipe.train) == recipe
+
+
+def test_nothing_is_compiled_if_that_is_not_wanted(tmp_path: Path, begun: list) -> None:
+    run = run_of(tmp_path, small(2), compiled=False)
+    with run.compiling():
+        assert run.trainee.better is None
+    run = run_of(tmp_path, small(2))
+    run.deferred = None  # as on a CPU, or on the plain path
+    with run.compiling():
+        assert run.trainee.better is None
+    assert not begun

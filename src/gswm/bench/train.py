@@ -148,16 +148,18 @@ def bench_case(
         model = build(chosen).to(device)
         if case.path == "fast":
             backward = Deferred.for_device(model)
-            if compiled:
+            if compiled and cuda:
                 ahead = at_the_end.enter_context(Ahead(chosen, device, backward, whisper))
         capture = case.path == "fast" and cuda
         trainee = rehearsal(model, chosen, device, backward, capture=capture)
         trainee.better = ahead
         timed_step(trainee, device)
         first = time.perf_counter() - begin
+        if ahead is not None:
+            whisper(f"the first step after {first:.1f} s; it is being compiled")
         while ahead is not None and trainee.better is not None:
             if ahead.failed:
-                raise UserError("the step could not be compiled: measure it without --compiled")
+                raise UserError("the step could not be compiled: measure it with --no-compiled")
             timed_step(trainee, device)
         if cuda and ahead is not None:
             torch.cuda.reset_peak_memory_stats(device)

@@ -62,8 +62,8 @@ class Train:
     """Slots for objects; the recipe's if not given."""
     plain: bool = False
     """Measure the fast and the plain path; else the one that training takes on this device."""
-    compiled: bool = False
-    """Let torch compile the fast path."""
+    compiled: bool = True
+    """On a GPU, let torch compile the fast path, as training does; that takes minutes a case."""
     steps: int = 20
     """How many are timed, each time."""
     json: Path | None = None

@@ -35,8 +35,6 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
     """Train a recipe in the folder `out`, from where it is; the run, when it has ended."""
     device = find_device(device_name)
     signals, folder = Signals(), RunFolder(out)
-    if cfg.compiled and device.type != "cuda":
-        raise UserError("steps are compiled for a GPU, and there is none: leave --compiled out")
     processes = distributed.start(device)
     if device.type == "cuda":
         if processes.ranks > 1 or device.index is None:

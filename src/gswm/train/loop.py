@@ -7,7 +7,7 @@ from which a later start goes on as if it had never ended.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,10 @@ class LoopConfig:
     """Split checkpoints into files of at most this size, such as 15M."""
     plain: bool = False
     """The plain path: no captured graph, no deferred gradients, no compiler."""
-    compiled: bool = False
-    """Let torch compile the fast path: steps of the last stage are shorter from some minutes on.
-    From which one depends on the clock, and so does the last digit of the weights."""
+    compiled: bool = True
+    """On a GPU, let torch compile the fast path: another process does, and from some minutes on the
+    steps of the last stage are shorter. From which one depends on the clock, and so does the last
+    digit of the weights."""
     wandb: str | None = None
     """Send the metrics to this Weights & Biases project too."""
 
@@ -60,8 +61,6 @@ class LoopConfig:
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
                 raise UserError(f"--{flag} is {getattr(self, name)}: it must be at least 1")
-        if self.compiled and self.plain:
-            raise UserError("--compiled is about the fast path, and --plain asks for the other one")
         if self.part_bytes is not None and self.part_bytes < 1_000_000:
             raise UserError(f"parts of {self.checkpoint_parts} are too small: take 1M or more")
 
@@ -147,13 +146,13 @@ class Run:
         ended = self.trainee.step >= self.recipe.train.steps
         if self.deferred is None or not self.cfg.compiled or ended:
             yield
-        elif self.processes.ranks > 1:
-            self.trainee.better = self.deferred.compile  # in all processes at the same step
+            return
+        rows = self.processes.rows(self.recipe.train.batch)
+        share = replace(self.recipe.train, batch=rows.stop - rows.start)
+        ours = replace(self.recipe, train=share)
+        with Ahead(ours, self.device, self.deferred, self.display.tell) as ahead:
+            self.trainee.better = ahead
             yield
-        else:
-            with Ahead(self.recipe, self.device, self.deferred, self.display.tell) as ahead:
-                self.trainee.better = ahead
-                yield
 
     def take_steps(self) -> None:
         """Steps, and what is due after each."""

@@ -6,7 +6,7 @@ and to touch new memory, since numpy asks for large pages. The values are the sa
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Shaped, UInt8
+from jaxtyping import Int16, Int64, Shaped, UInt8
 from torch import Tensor
 
 
@@ -15,6 +15,13 @@ def new_bytes(shape: tuple[int, ...], device: torch.device) -> UInt8[Tensor, "..
     if device.type == "cpu":
         return torch.from_numpy(np.empty(shape, np.uint8))
     return torch.empty(shape, dtype=torch.uint8, device=device)
+
+
+def blank(shape: tuple[int, ...], device: torch.device) -> Int16[Tensor, "..."]:
+    """A canvas of zeros."""
+    if device.type == "cpu":
+        return torch.from_numpy(np.zeros(shape, np.int16))
+    return torch.zeros(shape, dtype=torch.int16, device=device)
 
 
 def every_window(

@@ -6,8 +6,8 @@ Every object of the paper's worlds is one sprite of 17 × 17 pixels, a disk with
 
 scaled to the object's radius s. Pixel p of a row takes, between the sprite's pixels and zero
 beyond them, the sprite at (p - (x - s)) · 17 / (2s), and so does a column with y. Objects are
-drawn in the order of their slots, canvas ← canvas (1 - α) + color α; last, the canvas becomes
-8 bit by truncation.
+drawn in the order of their slots, canvas ← canvas (1 - α) + color α, truncated to 1/128 of a grey
+level; last, the canvas becomes 8 bit by truncation.
 
 Only the window of pixels that an object touches is read and written. What it holds depends on the
 object's place within a pixel alone, and linearly so between the few places (knots) at which a
@@ -22,17 +22,20 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
-from gswm.data.moving import every_window, new_bytes, put, take, truncate
+from gswm.data.moving import blank, every_window, new_bytes, put, take, truncate
 from gswm.data.threads import in_threads, shares
 from gswm.data.world import MEMORY
 
 SIDE = 17
-FULL = 255.001
-"""What 1 is in 8 bit: a full 1 that lost its last digit still truncates to 255."""
+BITS = 7
+"""A canvas holds that many binary digits of a grey level's fraction, in 16 bit."""
+FULL = 255.001 * (1 << BITS)
+"""What 1 is on a canvas: a full 1 that lost its last digit still truncates to 255."""
 APART = 4.0
 """Between the knots of two sizes."""
-GROUP, CACHED = 1024, 64
-"""Frames that a CPU's core prepares and paints at a time; it has to keep those it paints."""
+GROUP = 1024
+"""Frames that a CPU's core paints at a time: many, since two threads that begin operations often
+wait for each other more than they work."""
 
 
 def draw(
@@ -61,11 +64,11 @@ def draw(
             ground = None if background is None else background[part]
             where, size, color = (a[part].transpose(0, 1) for a in (positions, sizes, colors))
             windows = stamps.windows(where.contiguous(), size.contiguous())
-            blend(windows, stamps, color, ground, CACHED if on_cpu else group, out[part])
+            blend(windows, stamps, color, ground, out[part])
 
         in_threads(paint, range(0, frames, group), positions.device)
     else:
-        out[:] = 0 if background is None else background * FULL
+        out[:] = 0 if background is None else background * (FULL / (1 << BITS))
     return out.permute(0, 3, 1, 2)
 
 
@@ -145,36 +148,28 @@ def blend(
     stamps: Stamps,
     colors: Float64[Tensor, "object frame 3"],
     background: Float[Tensor, "frame height width 3"] | None,
-    step: int,
     out: UInt8[Tensor, "frame height width 3"],
 ) -> None:
     """Paint the objects over the background into `out`, in the order of their slots."""
-    (objects, frames, _), width, image_size = windows.corner.shape, stamps.width, out.shape[1]
+    frames, width, image_size = len(out), stamps.width, out.shape[1]
     corner = windows.corner.clamp(-width, image_size)
     margin = int(torch.maximum(-corner, corner + width - image_size).amax().clamp_min(0))
     side = image_size + 2 * margin
     inner = slice(margin, margin + image_size)
     x, y = (corner + margin).unbind(-1)
-    at = ((torch.arange(frames, device=out.device) % step) * side + y) * side + x
+    at = (torch.arange(frames, device=out.device) * side + y) * side + x
     paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
-    canvas = torch.empty(step, side, side, 3, device=out.device)
+    canvas = blank((frames, side, side, 3), out.device)
     every, picture = every_window(canvas, width), canvas[:, inner, inner]
-    first_stamp = torch.arange(0, 4 * objects * step, 4, device=out.device)
-    for start in range(0, frames, step):
-        part = slice(start, start + step)
-        bottom = out[part]
-        count = objects * len(bottom)
-        canvas.zero_()
-        if background is not None:
-            picture[: len(bottom)] = background[part] * FULL
+    if background is not None:
+        picture[:] = background * FULL
+    first_stamp = torch.arange(0, 4 * frames, 4, device=out.device)
+    black = torch.zeros((), device=out.device)
+    for i, (where, color) in enumerate(zip(at, paint, strict=True)):
+        stamp, weight = windows.stamps[i].reshape(-1), windows.weights[i].reshape(-1)
         alpha = F.embedding_bag(
-            windows.stamps[:, part].reshape(-1),
-            stamps.table,
-            first_stamp[:count],
-            mode="sum",
-            per_sample_weights=windows.weights[:, part].reshape(-1),
-        ).view(objects, -1, width, 3 * width)
-        for where, color, cover in zip(at[:, part], paint[:, part], alpha, strict=True):
-            below = take(every, where)
-            put(every, where, torch.lerp(below, color, cover, out=below))
-        truncate(picture[: len(bottom)], bottom)
+            stamp, stamps.table, first_stamp, mode="sum", per_sample_weights=weight
+        ).view(frames, width, 3 * width)
+        below = take(every, where).float() if i or background is not None else black
+        put(every, where, torch.lerp(below, color, alpha, out=alpha).to(torch.int16))
+    truncate(picture.bitwise_right_shift_(BITS), out)

@@ -44,14 +44,15 @@ def assert_same(*scene, **settings) -> None:
     drawn, expected = draw(*scene, **settings), naive(*scene, **settings)
     error = drawn.double() - expected.floor()
     assert error.abs().max() <= 1
-    assert (error != 0).double().mean() < 2e-3
+    assert (error != 0).double().mean() < 1e-3
 
 
 def scene(seed: int, frames: int, objects: int, side: int, sizes: list[float]):
     generator = torch.Generator().manual_seed(seed)
     positions = torch.rand(frames, objects, 2, generator=generator, dtype=torch.float64)
     chosen = torch.randint(len(sizes), (frames, objects), generator=generator)
-    colors = torch.rand(frames, objects, 3, generator=generator, dtype=torch.float64)
+    # Far from whole numbers of grey levels, where all of a ball is one level up or down.
+    colors = (torch.randint(255, (frames, objects, 3), generator=generator) + 0.5).double() / 255
     return (positions * 1.4 - 0.2) * side, torch.tensor(sizes).double()[chosen], colors
 
 

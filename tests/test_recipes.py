@@ -62,7 +62,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     }
     assert (m.discovery.hw_std, m.discovery.pres_prior, m.discovery.dropout) == (0.1, 1e-10, 0.5)
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
-    special = {"obj3d": (0.8, 0.8), "occlusion": (0.2, 0.6)}
+    special = {"obj3d": (0.2, 0.3), "occlusion": (0.2, 0.6)}
     assert rejection == special.get(name, (0.4, 0.6))
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)

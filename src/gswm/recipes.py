@@ -164,8 +164,7 @@ def obj3d() -> Recipe:
     """Objects on a plane, and a sphere that knocks them about."""
     model = GSWMConfig(
         background=True,
-        # Seen at an angle, objects stand before each other.
-        discovery=DiscoveryConfig(rejection=0.8, rival_rejection=0.8),
+        discovery=DiscoveryConfig(rejection=0.2, rival_rejection=0.3),
         propagation=PropagationConfig(
             proposal_range=(0.1, 0.3), update=UpdateScales(xy=0.6, hw=0.3)
         ),

@@ -203,10 +203,10 @@ def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
 # -- recipes, files and commands
 
 TABLE = {
-    "scalor-interaction": (10, 4, 0.25, 0.0625, 20, 10),
-    "scalor-occlusion": (10, 4, 0.25, 0.0625, 20, 10),
-    "scalor-two-layer": (10, 4, 0.25, 0.0625, 20, 10),
-    "scalor-two-layer-dense": (24, 8, 0.156, 0.039, 20, 10),
+    "scalor-interaction": (5, 4, 0.25, 0.0625, 20, 10),
+    "scalor-occlusion": (5, 4, 0.25, 0.0625, 20, 10),
+    "scalor-two-layer": (8, 4, 0.25, 0.0625, 20, 10),
+    "scalor-two-layer-dense": (20, 8, 0.156, 0.039, 20, 10),
     "scalor-single-ball": (3, 4, 0.25, 0.0625, 9, 5),
 }
 

@@ -230,13 +230,13 @@ def scalor_occlusion() -> Recipe:
 
 def scalor_two_layer() -> Recipe:
     """SCALOR on both at once."""
-    return scalor("two-layer")
+    return scalor("two-layer", ScalorConfig(num_objects=8))
 
 
 def scalor_two_layer_dense() -> Recipe:
     """SCALOR on many small balls."""
     boxes = BoxConfig(size=0.156, size_range=0.039)
-    model = ScalorConfig(num_objects=24, boxes=boxes, discovery=ScalorDiscovery(grid=8))
+    model = ScalorConfig(num_objects=20, boxes=boxes, discovery=ScalorDiscovery(grid=8))
     return scalor("two-layer-dense", model)
 
 

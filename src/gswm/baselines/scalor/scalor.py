@@ -49,8 +49,8 @@ class ScalorConfig:
     """All settings of the model."""
 
     image_size: int = 64
-    num_objects: int = 10
-    """K: slots for objects."""
+    num_objects: int = 5
+    """K: slots for objects; each costs as much, empty or not."""
     background: bool = False
     """Whether there is a background; without one it is black."""
     sizes: ScalorSizes = field(default_factory=ScalorSizes)

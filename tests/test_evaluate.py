@@ -166,7 +166,7 @@ def test_the_same_weights_give_the_same_file_twice(weights: Path, tmp_path: Path
     assert one.read_bytes() == other.read_bytes()
     report = json.loads(one.read_text())
     assert report["protocol"]["name"] == "gswm-5-4"
-    assert report["data"] == {"world": "single-ball", "split": "test"}
+    assert report["data"] == {"world": "single-ball", "of": "single-ball", "split": "test"}
     assert report["model"]["recipe"] == "single-ball"
     assert report["episodes"] == 4
     assert 0 <= report["scores"]["coverage"] <= 1

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured import ball_example, by_slotformer, result, row, saved, solid_result
+from measured import ball_example, by_slotformer, maze_result, result, row, saved, solid_result
 
 from gswm.cli import main
 from gswm.commands.weights import listed
 from gswm.report import figures, frames
 from gswm.report.cells import EMPTY
+from gswm.report.charts import Series, unbroken
 from gswm.report.drawing import Drawing, Label, Line
 from gswm.report.paper import BALLS, MODELS, SLOTFORMER
 from gswm.report.results import FAIL, read
@@ -198,3 +199,36 @@ def test_the_page_has_the_pictures_of_space(tmp_path: Path) -> None:
     assert (out / "obj3d-curves.png").is_file()
     assert "![obj3d](results/obj3d.png)" in text.read_text()
     assert "gswm eval obj3d --protocol slotformer-6-44" in text.read_text()
+
+
+def test_a_file_is_measured_as_the_world_in_it(tmp_path: Path) -> None:
+    """By the usual protocol of that world, whatever the file is called."""
+    data = {"world": "mine.hdf5", "of": "maze", "split": "test"}
+    maze = maze_result("maze") | {"data": data}
+    maze["model"]["world"] = "mine.hdf5"
+    (kept,) = read([saved(tmp_path / "one", maze)]).of("G-SWM", "maze")
+    assert kept.world == "mine.hdf5"
+    maze["data"] = data | {"of": "two-layer"}
+    assert not read([saved(tmp_path / "other", maze)]).of("G-SWM", "maze")
+
+
+def test_what_was_tracked_in_a_file_is_not_drawn_again(tmp_path: Path) -> None:
+    results = read([saved(tmp_path, result("two-layer", world="mine.hdf5"))])
+    assert results.of("G-SWM", "two-layer")
+    assert frames.tracking(results) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "runs"),
+    [
+        ([0.5, 0.4, 0.3], [[0, 1, 2]]),
+        ([0.5, 0.4, 9.0, 0.3, 0.2], [[0, 1], [3, 4]]),
+        ([9.0, 0.4, None, 0.3, 0.2, 0.1], [[3, 4, 5]]),
+        ([], []),
+    ],
+)
+def test_no_line_is_drawn_through_what_is_not_drawn(
+    values: list[float | None], runs: list[list[int]]
+) -> None:
+    parts = unbroken(Series("", values, "ink"), 1.0)
+    assert [[place - 1 for place, _ in part] for part in parts] == runs

@@ -47,7 +47,7 @@ class Case:
     objects: int
     """K: slots for objects."""
     path: str
-    """fast or plain."""
+    """plain, fast, or compiled: the fast one, by torch's compiler."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def bench_train(
     lengths: Sequence[int] = (),
     objects: Sequence[int] = (),
     both: bool = False,
-    compiled: bool = False,
+    compiled: bool = True,
     steps: int = 20,
     change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
     after: Callable[[dict[str, Any]], None] = lambda figures: None,
@@ -90,7 +90,7 @@ def bench_train(
         lengths: values of T; the recipe's longest if empty.
         objects: values of K; the recipe's if empty. Each is measured at the longest T.
         both: measure the fast and the plain path; else the one that training takes there.
-        compiled: let torch compile the fast path.
+        compiled: let torch compile the fast path on a GPU.
         steps: how many are timed.
         change: what is to be different in the recipe.
         after: is given all figures so far after each case.
@@ -99,10 +99,12 @@ def bench_train(
         raise UserError("steps, batches, lengths and objects must be at least 1")
     device, chosen = torch.device(device), change(recipe(name))
     figures: dict[str, Any] = {"recipe": chosen.name, "machine": machine(device), "steps": []}
-    usual = "fast" if device.type == "cuda" else "plain"
-    paths = ("fast", "plain") if both else (usual,)
+    cuda = device.type == "cuda"
+    fast = "compiled" if cuda and compiled else "fast"
+    usual = fast if cuda else "plain"
+    paths = (fast, "plain") if both else (usual,)
     for case in cases(chosen, batches, lengths, objects, paths):
-        found = bench_case(adapted(chosen, case), case, device, compiled, steps)
+        found = bench_case(adapted(chosen, case), case, device, steps)
         figures["steps"].append(asdict(case) | asdict(found) | beside(case, found, device))
         figures["machine"] = machine(device)
         after(figures)
@@ -135,9 +137,7 @@ def adapted(chosen: Recipe, case: Case) -> Recipe:
     return replace(chosen, model=model, train=replace(chosen.train, batch=case.batch))
 
 
-def bench_case(
-    chosen: Recipe, case: Case, device: torch.device, compiled: bool, steps: int
-) -> Figures:
+def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> Figures:
     """Take some steps as `gswm train` does, and time them."""
     cuda = device.type == "cuda"
     collect(device)
@@ -146,11 +146,11 @@ def bench_case(
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
-        if case.path == "fast":
+        if case.path != "plain":
             backward = Deferred.for_device(model)
-            if compiled and cuda:
+            if case.path == "compiled":
                 ahead = at_the_end.enter_context(Ahead(chosen, device, backward, whisper))
-        capture = case.path == "fast" and cuda
+        capture = case.path != "plain" and cuda
         trainee = rehearsal(model, chosen, device, backward, capture=capture)
         trainee.better = ahead
         timed_step(trainee, device)

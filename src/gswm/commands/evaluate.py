@@ -70,7 +70,8 @@ class Evaluate:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
-        rules = protocol(self.protocol) if self.protocol else usual(world_of(world))
+        known = world_of(world)
+        rules = protocol(self.protocol) if self.protocol else usual(known)
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         split = self.split or rules.split
@@ -79,7 +80,7 @@ class Evaluate:
             device=device,
             lpips=None if self.lpips is None else lpips.read(self.lpips, device),
         )
-        data = {"world": world, "split": split}
+        data = {"world": world, "of": known, "split": split}
         stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
         if self.json is not None:
             report = {"command": self.command(), "model": about, "data": data, **stamp}

@@ -13,10 +13,9 @@ from jaxtyping import Bool, Float32, Float64, Int, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.moving import every_window, new_bytes, put, take, truncate
-from gswm.data.sprites import SIDE
+from gswm.data.sprites import BITS, SIDE
 from gswm.data.threads import in_threads
 
-BITS = 7
 FULL = (255 << BITS) + 1
 """White; a full 1 that lost its last digit still truncates to 255."""
 GROUP = 8

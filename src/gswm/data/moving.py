@@ -1,6 +1,6 @@
 """Moving values between arrays, by whatever is fastest where they are: numpy on a CPU.
 
-There, torch needs two to four times as long to copy windows of a picture or to make floats bytes,
+There, torch needs two to four times as long to copy windows of a picture or to make numbers bytes,
 and to touch new memory, since numpy asks for large pages. The values are the same.
 """
 

@@ -55,9 +55,10 @@ def draw(
     out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
         stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
-        floats = 3 * (image_size + stamps.width) ** 2 + objects * stamps.table.shape[1]
+        canvas = 3 * (image_size + 2 * stamps.width) ** 2
+        each = 6 * (canvas + 3 * stamps.table.shape[1]) + objects * (12 * stamps.width + 256)
         on_cpu = positions.device.type == "cpu"
-        group = shares(frames, GROUP) if on_cpu else max(1, memory // (8 * floats))
+        group = shares(frames, GROUP) if on_cpu else max(1, memory // each)
 
         def paint(start: int) -> None:
             part = slice(start, start + group)

@@ -36,11 +36,13 @@ def mlp_forward(
     x = x.contiguous()
     y, a_1, a_2 = outputs(x, weights, biases)
     launch: Any = forward_kernel[(triton.cdiv(len(x), ROWS),)]
-    launch(
-        *(x, weights[0], biases[0], weights[1], biases[1], weights[-1], biases[-1], y, a_1, a_2),
-        *(len(x), x.shape[1], a_1.shape[1], y.shape[1]),
-        **program(a_1.shape[1], len(weights)),
-    )
+    shown = (x, weights[0], biases[0], weights[1], biases[1], weights[-1], biases[-1])
+    with torch.cuda.device_of(x):
+        launch(
+            *(*shown, y, a_1, a_2),
+            *(len(x), x.shape[1], a_1.shape[1], y.shape[1]),
+            **program(a_1.shape[1], len(weights)),
+        )
     return y, a_1, a_2
 
 
@@ -60,11 +62,12 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
     dy = dy.contiguous()
     dx = input_like(dy, a_1, a_2, weights)
     launch: Any = backward_kernel[(triton.cdiv(len(dy), ROWS),)]
-    launch(
-        *(dy, a_1, a_2, weights[0], weights[1], weights[-1], dx),
-        *(len(dy), dx.shape[1], a_1.shape[1], dy.shape[1]),
-        **program(a_1.shape[1], len(weights)),
-    )
+    with torch.cuda.device_of(dy):
+        launch(
+            *(dy, a_1, a_2, weights[0], weights[1], weights[-1], dx),
+            *(len(dy), dx.shape[1], a_1.shape[1], dy.shape[1]),
+            **program(a_1.shape[1], len(weights)),
+        )
     return dx
 
 

@@ -74,14 +74,14 @@ def chart(
     ends = []
     for s in series:
         known = [(x, v) for x, v in zip(s.places, s.values, strict=True) if v is not None]
-        points = [at(x, v) for x, v in known if v <= high]
         if s.spread:
             spread = list(zip(s.places, s.values, s.spread, strict=True))
             above = [at(x, min(high, (v or 0) + d)) for x, v, d in spread]
             below = [at(x, min(high, max(0, (v or 0) - d))) for x, v, d in spread]
             parts.append(Line((*above, *below[::-1]), s.color, opacity=0.18, fill=True))
-        if points:
-            parts.append(Line(tuple(points), s.color, s.width))
+        parts += [
+            Line(tuple(at(x, v) for x, v in run), s.color, s.width) for run in unbroken(s, high)
+        ]
         if known and s.name:
             x, value = known[-1]
             ends.append((at(x, min(high, value)), s))
@@ -90,6 +90,17 @@ def chart(
     if note:
         parts.append(Label((middle, TOP + (HEIGHT - TOP - BOTTOM) / 2), note, anchor="middle"))
     return Drawing(WIDTH, HEIGHT, tuple(parts))
+
+
+def unbroken(series: Series, high: Number) -> list[list[tuple[Number, Number]]]:
+    """The parts of a line between values that are not known, or too high to be drawn."""
+    runs: list[list[tuple[Number, Number]]] = [[]]
+    for place, value in zip(series.places, series.values, strict=True):
+        if value is None or value > high:
+            runs.append([])
+        else:
+            runs[-1].append((place, value))
+    return [run for run in runs if len(run) > 1]
 
 
 def nice(high: Number, most: int = 4) -> list[Number]:

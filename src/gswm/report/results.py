@@ -26,6 +26,9 @@ class Measured:
     recipe: str
     """What it was trained by; the world, for a rule."""
     world: str
+    """Its name, or that of the file that it was measured on."""
+    of: str
+    """The world that is in that file."""
     trained_on: str
     """The world; empty for a rule."""
     split: str
@@ -55,7 +58,7 @@ class Measured:
 
         Without a name, that is the usual one of the world.
         """
-        rules = usual(self.world) if name is None else protocol(name)
+        rules = usual(self.of) if name is None else protocol(name)
         return (self.protocol, self.split) == (rules.name, rules.split)
 
 
@@ -120,6 +123,7 @@ def one(path: Path) -> Measured:
             model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
             recipe=base_name(data["world"]) if rule else model["recipe"],
             world=base_name(data["world"]),
+            of=data.get("of", base_name(data["world"])),
             trained_on=base_name(model.get("world", "")),
             split=data["split"],
             command=held["command"],

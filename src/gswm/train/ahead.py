@@ -89,6 +89,8 @@ class Ahead:
 
 def compile_step(recipe: Recipe, device: torch.device) -> None:
     """Take a step of the last stage, compiled."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     torch.manual_seed(recipe.seed)
     model = build(recipe).to(device)
     compiled = Deferred.for_device(model).compile()

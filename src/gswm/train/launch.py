@@ -39,6 +39,7 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
     if device.type == "cuda":
         if processes.ranks > 1 or device.index is None:
             device = torch.device("cuda", processes.local_rank)
+        torch.cuda.set_device(device)
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
     try:

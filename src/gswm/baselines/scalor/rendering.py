@@ -5,7 +5,7 @@
     μ_fg = Σ_k w_k ST⁻¹(α̂_k y_k)             α = Σ_k ST⁻¹(α̂_k), at most 1
     μ = μ_fg + (1 - α) μ_bg
 
-Not a chosen few but all objects are drawn, those that propagate and those just found.
+All K objects of a frame are drawn, those that propagate and those just found.
 """
 
 import torch

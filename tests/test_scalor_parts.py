@@ -22,7 +22,7 @@ from gswm.baselines.scalor.schedule import ScalorSchedule
 from gswm.distributions import Bernoulli, Gaussian
 from gswm.geometry import crop, paste
 from gswm.networks import ConvLSTM, in_parts
-from gswm.objects import NOBODY
+from gswm.objects import NOBODY, Attributes
 from gswm.records import map_tensors
 
 seeds = st.integers(0, 2**20)
@@ -310,15 +310,20 @@ def test_as_many_are_admitted_as_there_are_slots_free(seed: int, free: int) -> N
     assert got == [1.0 if c in order[:free] else 0.0 for c in range(5)]
 
 
+def some_of_a_frame(seed: int, batch: int, cells: int) -> tuple[ScalorObjects, Attributes, Tensor]:
+    """Four slots, some of them empty; what the cells found; and which of that is kept."""
+    g = generator(seed)
+    known, found = objects(batch, 4, seed), objects(batch, cells, seed + 1).o
+    alive = torch.rand(batch, 4, generator=g) < 0.5
+    known = known.with_flat(known.flat(), torch.where(alive, known.id, NOBODY))
+    found.pres[:] = torch.rand(batch, cells, 1, generator=g)
+    return known, found, admitted(found.pres, (~alive).sum(dim=1))
+
+
 @given(seeds)
 def test_new_objects_take_free_slots_and_nobody_else_moves(seed: int) -> None:
-    g = generator(seed)
-    known, found = objects(1, 4, seed), objects(1, 5, seed + 1).o
-    alive = torch.rand(1, 4, generator=g) < 0.5
-    known = known.with_flat(known.flat(), torch.where(alive, known.id, NOBODY))
-    found.pres[:] = torch.rand(1, 5, 1, generator=g)
-    kept = admitted(found.pres, (~alive).sum(dim=1))
-    got = joined(known, found, kept)
+    known, found, kept = some_of_a_frame(seed, 1, 5)
+    alive, got = known.alive, joined(known, found, kept)
     rows, ids = [known.flat()[0, k] for k in range(4)], known.id[0].tolist()
     free = [k for k in range(4) if not alive[0, k]]
     born = 4
@@ -341,13 +346,8 @@ def test_new_objects_take_free_slots_and_nobody_else_moves(seed: int) -> None:
 @given(seeds)
 def test_a_frame_shows_all_that_is_there_whatever_the_slots(seed: int) -> None:
     """Drawn are K objects, and not the known ones and every cell: no presence is lost by it."""
-    g = generator(seed)
-    known, proposed = objects(2, 4, seed), objects(2, 6, seed + 1).o
-    alive = torch.rand(2, 4, generator=g) < 0.5
-    known = known.with_flat(known.flat(), torch.where(alive, known.id, NOBODY))
-    known.o.pres[:] *= alive[..., None]
-    proposed.pres[:] = torch.rand(2, 6, 1, generator=g)
-    kept = admitted(proposed.pres, (~alive).sum(dim=1))
+    known, proposed, kept = some_of_a_frame(seed, 2, 6)
+    known.o.pres[:] *= known.alive[..., None]
     shown = joined(known, proposed, kept).o
     for b in range(2):
         rows = [*known.o.cat()[b], *proposed.cat()[b]]

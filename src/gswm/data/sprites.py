@@ -55,6 +55,7 @@ def draw(
     out = new_bytes((frames, image_size, image_size, 3), positions.device)
     if frames and objects:
         stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
+        # In bytes: a canvas and its shifted copy; a window read, blended and written; the rest.
         canvas = 3 * (image_size + 2 * stamps.width) ** 2
         each = 6 * (canvas + 3 * stamps.table.shape[1]) + objects * (12 * stamps.width + 256)
         on_cpu = positions.device.type == "cpu"

@@ -40,13 +40,14 @@ def stills(
     times = [given + step - 1 for step in steps]
     true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
     imagined = named(predicted, true, nearest_ids(true, predicted, given - 1, NEAR))
-    painted = (255 * drawn.clamp(0, 1)).round().to(torch.uint8).cpu()
+    few = drawn[:, [step - 1 for step in steps]]
+    painted = (255 * few.clamp(0, 1)).round().to(torch.uint8).cpu()
     return [
         {
             "steps": steps,
             "true": as_text(episodes.video[i, times].cpu()),
             "true_boxes": [listed(true, i, time) for time in times],
-            "imagined": as_text(painted[i, [step - 1 for step in steps]]),
+            "imagined": as_text(painted[i]),
             "boxes": [listed(imagined, i, time) for time in times],
         }
         for i in range(len(episodes))

@@ -224,8 +224,7 @@ class Scalor(Imagines, nn.Module):
         looks[:, 0] = 1
         tracked = self.track(video, noise, tau, looks)
         seen = render or self.cfg.background
-        shown = stack([each.shown for each in tracked], dim=1)
-        foreground = self.draw(shown) if seen else None
+        foreground = self.draw(stack([each.shown for each in tracked], dim=1)) if seen else None
         contexts = self.behind(foreground, video, noise)
         objects = [each.objects for each in tracked]
         return tracks(objects, foreground if render else None, contexts)

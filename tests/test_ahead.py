@@ -13,7 +13,7 @@ import pytest
 import torch
 from training import small
 
-from gswm.recipes import Recipe, build
+from gswm.recipes import Recipe, build, recipe
 from gswm.settings import to_dict
 from gswm.train import ahead
 from gswm.train.ahead import Ahead, compile_step
@@ -22,7 +22,7 @@ from gswm.train.fast import Deferred
 from gswm.train.folder import RunFolder
 from gswm.train.launch import training_loader
 from gswm.train.loop import LoopConfig, Run
-from gswm.train.step import Trainee
+from gswm.train.step import Trainee, last_through_frames
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 CPU = torch.device("cpu")
@@ -249,3 +249,23 @@ def test_nothing_is_compiled_if_that_is_not_wanted(tmp_path: Path, begun: list) 
     with run.compiling():
         assert run.trainee.better is None
     assert not begun
+
+
+def test_a_gpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is then the one in use; torch refuses to be told so."""
+
+    def reached(recipe: Recipe) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(ahead, "build", reached)
+    with pytest.raises(InterruptedError):
+        compile_step(small(), torch.device("cuda"))
+
+
+def test_a_last_stage_without_gradients_through_frames_is_not_compiled_for() -> None:
+    chosen = recipe("scalor-interaction")
+    schedule = replace(chosen.model.schedule, lengths=((0, 2),), prior_only=3)
+    model: Any = build(replace(chosen, model=replace(chosen.model, schedule=schedule)))
+    assert [last_through_frames(model, steps) for steps in (2, 3, 9)] == [1, 2, 2]
+    alone = replace(chosen.model, schedule=replace(schedule, prior_only=0))
+    assert last_through_frames(build(replace(chosen, model=alone)), 9) == -1

@@ -84,6 +84,28 @@ def test_at_first_only_the_background_learns() -> None:
     assert learns == {"background"}
 
 
+@pytest.mark.parametrize("slots", [2, 5])
+def test_where_the_prior_learns_alone_it_learns_what_it_would(slots: int) -> None:
+    """Slots of objects that end are taken by others, so that the prior's memory begins anew."""
+    model, frames = lively(num_objects=slots), video(2, 6)
+    torch.nn.init.constant_(model.propagation.mlp_pres[-1].bias, -2.1)
+    whole = loss(model, frames)
+    prior = {n: p for n, p in model.named_parameters() if "_prior" in n}
+    wanted = torch.autograd.grad(whole.total, list(prior.values()))
+    at = replace(model.stage(10**9), length=6, prior_only=True)
+    alone = model.loss(frames, model.noise(2, at, generator()), torch.tensor(10**7), at)
+    alone.total.backward()
+    assert {n for n, p in model.named_parameters() if p.grad is not None} == set(prior)
+    for gradient, (name, param) in zip(wanted, prior.items(), strict=True):
+        torch.testing.assert_close(param.grad, gradient, msg=name)
+    for name, value in alone.terms.items():
+        torch.testing.assert_close(value, whole.terms[name], msg=name)
+    with torch.no_grad():
+        noise = model.noise(2, at, generator())
+        tracked = model.track(frames, noise, torch.tensor(0.5), torch.ones(2, 6))
+    assert max(int(each.objects.born.max()) for each in tracked) > slots
+
+
 @pytest.mark.parametrize("background", [False, True])
 def test_every_parameter_learns(background: bool) -> None:
     torch.manual_seed(0)

@@ -18,12 +18,13 @@ from gswm.baselines.scalor.objective import discovery_terms, propagation_terms
 from gswm.baselines.scalor.objects import BoxConfig, ScalorObjects, admitted, carried, joined
 from gswm.baselines.scalor.propagation import PropagationEvidence
 from gswm.baselines.scalor.rendering import compose
-from gswm.baselines.scalor.schedule import ScalorSchedule
+from gswm.baselines.scalor.schedule import ScalorSchedule, ScalorStage
 from gswm.distributions import Bernoulli, Gaussian
 from gswm.geometry import crop, paste
 from gswm.networks import ConvLSTM, in_parts
 from gswm.objects import NOBODY, Attributes
 from gswm.records import map_tensors
+from gswm.schedule import only
 
 seeds = st.integers(0, 2**20)
 
@@ -462,3 +463,12 @@ def test_the_temperature_falls_and_the_first_steps_are_detached() -> None:
     stages = [schedule.stage(step) for step in (0, 49, 50, 100)]
     assert [s.detached for s in stages] == [True, True, False, False]
     assert [s.length for s in stages] == [4, 4, 4, 9]
+    assert all(s.through_frames for s in stages)
+
+
+def test_the_prior_learns_alone_at_last_and_is_not_compiled_for() -> None:
+    schedule = ScalorSchedule(lengths=((0, 4), (100, 9)), prior_only=150)
+    stages = [schedule.stage(step) for step in (100, 149, 150, 999)]
+    assert [s.prior_only for s in stages] == [False, False, True, True]
+    assert [s.through_frames for s in stages] == [True, True, False, False]
+    assert only(schedule, 7).stage(10**9) == ScalorStage(7)

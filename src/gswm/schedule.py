@@ -31,6 +31,11 @@ class Stage:
     background_only: bool = False
     """Whether the objects are left out."""
 
+    @property
+    def through_frames(self) -> bool:
+        """Whether gradients go through the methods of frames; if not, compiling them is no use."""
+        return True
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -56,6 +61,7 @@ def length_at(lengths: tuple[tuple[int, int], ...], step: int) -> int:
 
 
 def only(schedule: Any, length: int) -> Any:
-    """Any model's schedule, at one T, without what is special about the first steps."""
-    first = {f.name: 0 for f in fields(schedule) if f.name in ("background_only", "detached")}
-    return replace(schedule, lengths=((0, length),), **first)
+    """Any model's schedule, at one T, without what is special about the first steps or the last."""
+    usual = {"background_only": 0, "detached": 0, "prior_only": None}
+    there = {f.name: usual[f.name] for f in fields(schedule) if f.name in usual}
+    return replace(schedule, lengths=((0, length),), **there)

@@ -1,9 +1,10 @@
 """Compiling ahead: another process compiles the steps of a training while this one takes them.
 
 To compile a step takes minutes, and what comes out is kept on disk. So a training begins with
-steps as they are, and a second process compiles those of the last stage, where nearly all of them
-are taken, by taking one with random videos. When it has ended, and the training is at its last
-stage, the training compiles them too: it finds them made, and only has to read them.
+steps as they are, and a second process compiles those of the last stage in which gradients go
+through frames, where nearly all of them are taken, by taking one with random videos. When it has
+ended, and the training is at that stage, the training compiles them too: it finds them made, and
+only has to read them.
 """
 
 import json
@@ -88,14 +89,14 @@ class Ahead:
 
 
 def compile_step(recipe: Recipe, device: torch.device) -> None:
-    """Take a step of the last stage, compiled."""
-    if device.type == "cuda":
+    """Take a step of the last stage in which gradients go through frames, compiled."""
+    if device.index is not None:
         torch.cuda.set_device(device)
     torch.manual_seed(recipe.seed)
     model = build(recipe).to(device)
     compiled = Deferred.for_device(model).compile()
     trainee = rehearsal(model, recipe, device, compiled, capture=device.type == "cuda")
-    trainee.step = recipe.train.steps - 1
+    trainee.step = trainee.to_compile
     trainee.clock.fill_(trainee.step)
     trainee.advance()
 

@@ -143,8 +143,8 @@ class Run:
     @contextmanager
     def compiling(self) -> Iterator[None]:
         """Have the steps compiled meanwhile, if that is wanted."""
-        ended = self.trainee.step >= self.recipe.train.steps
-        if self.deferred is None or not self.cfg.compiled or ended:
+        too_late = self.trainee.step > self.trainee.to_compile
+        if self.deferred is None or not self.cfg.compiled or too_late:
             yield
             return
         rows = self.processes.rows(self.recipe.train.batch)

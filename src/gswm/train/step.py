@@ -46,8 +46,10 @@ class Trainee:
         self.processes, self.backward = processes, backward
         self.capture = capture
         self.better: Callable[[], Backward | None] | None = None
-        """Gives a backward pass for the last stage that is faster, when there is one."""
-        self.last_stage = model.stage(cfg.steps - 1)
+        """Gives a backward pass that is faster, when there is one."""
+        self.to_compile = last_through_frames(model, cfg.steps)
+        """A step of the stage in which `better` is taken; -1 for none."""
+        self.compiled_stage = model.stage(self.to_compile) if self.to_compile >= 0 else None
         self.params = list(model.parameters())
         self.lr = torch.zeros((), device=device)
         self.adam = torch.optim.Adam(
@@ -66,7 +68,7 @@ class Trainee:
         """Take one step."""
         if (stage := self.model.stage(self.step)) != self.stage:
             self.stage, self.graph, self.taken, self.sums, self.summed = stage, None, 0, {}, 0
-        if self.better and stage == self.last_stage and (found := self.better()):
+        if self.better and stage == self.compiled_stage and (found := self.better()):
             self.backward, self.better, self.graph, self.taken = found, None, None, 0
         self.generator.manual_seed(noise_seed(self.seed, self.step))
         self.loader.prepare(self.step)
@@ -170,6 +172,11 @@ class Trainee:
         self.stage = self.model.stage(step - 1) if step else None
         self.sums = {k: torch.tensor(v, device=device) for k, v in counts["sums"].items()}
         self.summed = counts["summed"]
+
+
+def last_through_frames(model: Any, steps: int) -> int:
+    """The last step in which gradients go through the methods of frames; -1 if there is none."""
+    return next((step for step in range(steps)[::-1] if model.stage(step).through_frames), -1)
 
 
 def learning_rate(step: Tensor, cfg: TrainConfig) -> Tensor:

@@ -17,6 +17,7 @@ The posterior sees the image's features around where the object was, moves it, a
 An object ends when it has lacked 0.6 of its presence in all, over its whole life.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -113,6 +114,17 @@ class Propagation(nn.Module):
         h, c = prev.h_prior.h.flatten(0, 1), prev.h_prior.c.flatten(0, 1)
         h, c = self.rnn_prior(x.flatten(0, 1), (h, c))
         return LSTMState(h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]))
+
+    def recall(self, tracked: Sequence[ScalorObjects]) -> Float[Tensor, "batch time object prior"]:
+        """The prior's h of each frame once more, for objects that are known already."""
+        state = tracked[0].h_prior
+        out, ids = [state.h], torch.full_like(tracked[0].id, NOBODY)
+        for prev in tracked[:-1]:
+            stays = (prev.id == ids)[..., None]  # the others begin at 0
+            since = LSTMState(state.h * stays, state.c * stays)
+            state, ids = self.remember(replace(prev, h_prior=since)), prev.id
+            out.append(state.h)
+        return torch.stack(out, dim=1)
 
     @replayed
     def imagine(self, prev: ScalorObjects, noise: ObjectNoise) -> ScalorObjects:

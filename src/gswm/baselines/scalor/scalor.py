@@ -98,10 +98,12 @@ class Scalor(Imagines, nn.Module):
         return ScalorNoise.draw(shape, sizes, slots, cells, generator or self.device)
 
     def loss(self, video: AnyVideo, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
-        """-ELBO, a mean over time."""
+        """-ELBO, a mean over time; of it only what the prior decides, where that learns alone."""
         video, schedule = as_float(video), self.cfg.schedule
         annealed = (schedule.likelihood_std.at(step), schedule.pres_prior.at(step))
         std, rho, tau = (x.to(video.device, torch.float32) for x in (*annealed, schedule.tau(step)))
+        if stage.prior_only:
+            return self.prior_loss(video, noise, tau)
         terms, metrics = {}, {"objects": torch.zeros_like(std)}
         nothing = torch.zeros_like(video).flatten(0, 1)
         foreground = Foreground(nothing, nothing[:, :1])
@@ -112,13 +114,22 @@ class Scalor(Imagines, nn.Module):
             known = stack([each.known for each in tracked], dim=1)
             terms = propagation_terms(known, *self.propagation.prior(known.h_prior))
             terms |= discovery_terms(stack([each.found for each in tracked], dim=1), rho)
-            there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
-            metrics = {"objects": there.float().sum(dim=(2, 3)).mean()}
+            metrics = {"objects": number(tracked)}
         contexts = self.behind(foreground, video, noise)
         mu = over(foreground, contexts)
         terms |= likelihood_terms(video, mu, std) | context_terms(contexts)
         per_frame = {name: term / stage.length for name, term in terms.items()}
         return Loss.of(per_frame, metrics | {"squared_error": (video - mu).square().mean()})
+
+    def prior_loss(self, video: Video, noise: ScalorNoise, tau: Float[Tensor, ""]) -> Loss:
+        """KL_prop, as a function of the prior alone."""
+        with torch.no_grad():
+            tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
+        known = stack([each.known for each in tracked], dim=1)
+        h_prior = self.propagation.recall([each.objects for each in tracked])
+        terms = propagation_terms(known, *self.propagation.prior(h_prior))
+        per_frame = {name: term / len(tracked) for name, term in terms.items()}
+        return Loss.of(per_frame, {"objects": number(tracked)})
 
     def track(
         self,
@@ -241,6 +252,12 @@ class Scalor(Imagines, nn.Module):
         foreground = self.draw(stack([each.o for each in imagined], dim=1)) if render else None
         contexts = self.background.imagine(state.context, torch.zeros_like(noise.context))
         return tracks(imagined, foreground, contexts)
+
+
+def number(tracked: list[Tracked]) -> Float[Tensor, ""]:
+    """How many objects there are in a frame."""
+    there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
+    return there.float().sum(dim=(2, 3)).mean()
 
 
 def tracks(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gswm.data.moving import every_window, new_bytes, put, take, truncate
+from gswm.data.moving import every_window, new_bytes, put, shift, take
 
 TYPES = [torch.float32, torch.int16]
 FRAMES, HEIGHT, WIDTH, SIDE = 3, 6, 7, 3
@@ -42,8 +42,9 @@ def test_windows_are_written_where_they_are_taken(dtype: torch.dtype) -> None:
     assert torch.equal(canvas, expected)
 
 
-def test_bytes_are_truncated_from_a_part_of_a_canvas() -> None:
-    values = torch.tensor([[9.0, 0.0, 0.999, 254.9999], [9.0, 255.001, 127.5, 1.0]])
+def test_bytes_are_what_a_part_of_a_canvas_holds_without_its_last_bits() -> None:
+    full = 255 * 128 + 127
+    values = torch.tensor([[9, 0, 127, 128], [9, full, full - 127, full - 128]], dtype=torch.int16)
     out = new_bytes((2, 3), values.device)
-    truncate(values[:, 1:], out)
-    assert out.tolist() == [[0, 0, 254], [255, 127, 1]]
+    shift(values[:, 1:], 7, out)
+    assert out.tolist() == [[0, 0, 1], [255, 255, 254]]

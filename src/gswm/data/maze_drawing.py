@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int, Int64, UInt8
 from torch import Tensor
 
-from gswm.data.moving import every_window, new_bytes, put, take, truncate
+from gswm.data.moving import every_window, new_bytes, put, shift, take
 from gswm.data.sprites import BITS, SIDE
 from gswm.data.threads import in_threads
 
@@ -84,7 +84,7 @@ def draw_mazes(
             alpha = stamps.alpha.index_select(0, stamp[part, :, agent].flatten())
             over = paint[part, agent].repeat_interleave(frames, dim=0)[:, None]
             put(windows, at, torch.lerp(below, over, alpha).to(torch.int16))
-        truncate(canvas.bitwise_right_shift_(BITS), out[part].flatten(0, 1))
+        shift(canvas, BITS, out[part].flatten(0, 1))
 
     # On a CPU, an episode at a time stays in a core's cache.
     at_once, group = (1, GROUP) if device.type == "cpu" else (n, n)

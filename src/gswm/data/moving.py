@@ -57,9 +57,10 @@ def put(
         windows.index_copy_(0, at, values)
 
 
-def truncate(values: Shaped[Tensor, "*shape"], out: UInt8[Tensor, "*shape"]) -> None:
-    """Write values from 0 to below 256 as bytes."""
+def shift(values: Int16[Tensor, "*shape"], bits: int, out: UInt8[Tensor, "*shape"]) -> None:
+    """Write values without their last bits, which are then from 0 to 255, as bytes."""
     if values.device.type == "cpu":
-        np.copyto(out.numpy(), values.numpy(), casting="unsafe")
+        numbers = np.dtype(np.int16)
+        np.right_shift(values.numpy(), bits, out.numpy(), dtype=numbers, casting="unsafe")
     else:
-        out.copy_(values)
+        out.copy_(values >> bits)

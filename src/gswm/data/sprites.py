@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
-from gswm.data.moving import blank, every_window, new_bytes, put, take, truncate
+from gswm.data.moving import blank, every_window, new_bytes, put, shift, take
 from gswm.data.threads import in_threads, shares
 from gswm.data.world import MEMORY
 
@@ -174,4 +174,4 @@ def blend(
         ).view(frames, width, 3 * width)
         below = take(every, where).float() if i or background is not None else black
         put(every, where, torch.lerp(below, color, alpha, out=alpha).to(torch.int16))
-    truncate(picture.bitwise_right_shift_(BITS), out)
+    shift(picture, BITS, out)

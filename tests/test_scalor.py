@@ -19,6 +19,10 @@ from gswm.recipes import RECIPES, Recipe, recipe
 from gswm.records import tensors
 from gswm.selftest import compare, small
 from gswm.settings import from_dict, to_dict
+from gswm.train.distributed import Processes
+from gswm.train.fast import Deferred
+from gswm.train.launch import training_loader
+from gswm.train.step import Trainee
 from gswm.weights import load, save
 
 OURS = [name for name in RECIPES if name.startswith("scalor-")]
@@ -285,3 +289,63 @@ def test_it_trains_and_is_evaluated_from_the_command_line(tmp_path: Path) -> Non
     assert main(["train", "scalor-single-ball", *cheap, "--out", out, "--device", "cpu"]) == 0
     assert main(["train", "--resume", out, "--device", "cpu"]) == 0
     assert main(["eval", out, "--episodes", "2", "--device", "cpu"]) == 0
+
+
+# -- the prior alone
+
+
+def learner(steps: int) -> Trainee:
+    """Two steps of everything, then the prior alone, on the windows of three steps."""
+    chosen = recipe("scalor-single-ball")
+    schedule = replace(
+        chosen.model.schedule, lengths=((0, 2), (1, 3)), prior_only=2, prior_windows=3
+    )
+    train = replace(chosen.train, steps=steps, batch=2, warmup=0)
+    chosen = replace(chosen, data=replace(chosen.data, episodes=4), train=train)
+    chosen = replace(chosen, model=replace(chosen.model, schedule=schedule))
+    model, device = lively(schedule=schedule), torch.device("cpu")
+    return Trainee(
+        model,
+        training_loader(chosen, device, Processes()),
+        chosen.train,
+        seed=0,
+        device=device,
+        processes=Processes(),
+        backward=Deferred(model),
+        capture=False,
+    )
+
+
+def test_what_comes_again_is_observed_once_and_learned_from_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, again = learner(10), learner(10)
+    seen: list[tuple] = []
+    observe = one.model.observe
+    monkeypatch.setattr(one.model, "observe", lambda *a: (seen.append(a), observe(*a))[1])
+    for step in range(10):
+        before = {n: p.detach().clone() for n, p in one.model.named_parameters()}
+        one.advance()
+        again.kept = {}
+        again.advance()
+        changed = {n for n, p in one.model.named_parameters() if not torch.equal(p, before[n])}
+        assert ({n for n in changed if "_prior" not in n} == set()) == (step >= 2)
+    assert len(seen) == 3
+    for ours, theirs in zip(one.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+    for (windows, _), step in zip(seen, (2, 0, 1), strict=True):
+        assert torch.equal(windows, one.loader.batch(step, 3))
+
+
+@pytest.mark.parametrize("stop", [2, 4, 7])
+def test_a_training_goes_on_where_the_prior_learns_alone(stop: int) -> None:
+    whole, first, second = learner(9), learner(9), learner(9)
+    for _ in range(9):
+        whole.advance()
+    for _ in range(stop):
+        first.advance()
+    second.restore(stop, first.tensors(), first.counts())
+    for _ in range(stop, 9):
+        second.advance()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, second.model.state_dict()[name]), name

@@ -18,6 +18,8 @@ from torch.nn.utils import clip_grad_norm_
 from gswm.data.resident import Loader
 from gswm.data.windows import mix, signed
 from gswm.recipes import TrainConfig
+from gswm.records import map_tensors, tensors
+from gswm.replay import copy
 from gswm.train.distributed import Processes
 from gswm.train.fast import Backward
 from gswm.world_model import Loss
@@ -61,6 +63,10 @@ class Trainee:
         self.graph: torch.cuda.CUDAGraph | None = None
         self.stage: Any = None
         self.taken = 0
+        self.kept: dict[int, Any] = {}
+        """What the model has observed at each step whose windows come again."""
+        self.observed: Any = None
+        """Of these, what the step learns from: always in the same place."""
         self.sums: dict[str, Tensor] = {}
         self.summed = 0
 
@@ -68,10 +74,14 @@ class Trainee:
         """Take one step."""
         if (stage := self.model.stage(self.step)) != self.stage:
             self.stage, self.graph, self.taken, self.sums, self.summed = stage, None, 0, {}, 0
+            self.kept, self.observed = {}, None
         if self.better and stage == self.compiled_stage and (found := self.better()):
             self.backward, self.better, self.graph, self.taken = found, None, None, 0
-        self.generator.manual_seed(noise_seed(self.seed, self.step))
-        self.loader.prepare(self.step)
+        if stage.repeats:
+            self.observe(self.step % stage.repeats)
+        else:
+            self.generator.manual_seed(noise_seed(self.seed, self.step))
+            self.loader.prepare(self.step)
         if not self.capture:
             self.take()
         elif self.taken < WARM_UP:
@@ -86,16 +96,35 @@ class Trainee:
         self.taken += 1
         self.summed += 1
 
+    def observe(self, step: int) -> None:
+        """Have ready what the model observes in the windows of `step`."""
+        if step not in self.kept:
+            self.generator.manual_seed(noise_seed(self.seed, step))
+            self.kept[step] = self.model.observe(*self.drawn(step))
+        if self.observed is None:
+            self.observed = map_tensors(torch.clone, self.kept[step])
+        else:
+            copy(tensors(self.kept[step]), tensors(self.observed))
+
+    def drawn(self, step: int | Tensor) -> tuple[Tensor, Any]:
+        """The windows of a step, and its noise."""
+        stage, batch = self.stage, self.cfg.batch
+        noise = self.model.noise(batch, stage, self.generator)
+        return self.loader.batch(step, stage.length), noise.rows(self.processes.rows(batch))
+
+    def loss(self) -> Loss:
+        """Of this step."""
+        if self.stage.repeats:
+            return self.model.loss_of(self.observed)
+        video, noise = self.drawn(self.clock if self.capture else self.step)
+        return self.model.loss(video, noise, self.clock, self.stage)
+
     def take(self) -> None:
         """The work of a step."""
-        stage, cfg = self.stage, self.cfg
-        at = self.clock if self.capture else self.step
-        video = self.loader.batch(at, stage.length)
-        noise = self.model.noise(cfg.batch, stage, self.generator)
-        noise = noise.rows(self.processes.rows(cfg.batch))
+        cfg = self.cfg
         self.lr.copy_(learning_rate(self.clock, cfg))
         self.adam.zero_grad(set_to_none=True)
-        loss: Loss = self.backward(lambda: self.model.loss(video, noise, self.clock, stage))
+        loss = self.backward(self.loss)
         self.processes.average(p.grad for p in self.params if p.grad is not None)
         norm = clip_grad_norm_(self.params, cfg.clip, foreach=True)
         self.adam.step()

@@ -118,6 +118,11 @@ class ScalorObjects:
         o = self.o
         return torch.cat([o.hw, o.xy, o.pres, o.what, self.bias], dim=-1)
 
+    @property
+    def told_prior(self) -> Float[Tensor, "batch object n"]:
+        """What the prior's RNN is told: that, and depth."""
+        return torch.cat([self.told, self.o.depth], dim=-1)
+
     def flat(self) -> Float[Tensor, "batch object all"]:
         """Everything but the ids, side by side."""
         h = [self.h_prior.h, self.h_prior.c, self.h_post]

@@ -17,12 +17,11 @@ The posterior sees the image's features around where the object was, moves it, a
 An object ends when it has lacked 0.6 of its presence in all, over its whole life.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.baselines.scalor.networks import CHANNELS, block
@@ -32,6 +31,7 @@ from gswm.distributions import Bernoulli, Gaussian
 from gswm.geometry import crop
 from gswm.networks import MLP, Map, per_object
 from gswm.objects import NOBODY, Attributes, LSTMState
+from gswm.records import frames
 from gswm.replay import replayed
 from gswm.shapes import Frame, Points
 
@@ -110,21 +110,27 @@ class Propagation(nn.Module):
 
     def remember(self, prev: ScalorObjects) -> LSTMState:
         """The prior's RNN, one frame on."""
-        x = self.linear_prior(torch.cat([prev.told, prev.o.depth], dim=-1))
-        h, c = prev.h_prior.h.flatten(0, 1), prev.h_prior.c.flatten(0, 1)
-        h, c = self.rnn_prior(x.flatten(0, 1), (h, c))
-        return LSTMState(h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]))
+        return self.advance(self.linear_prior(prev.told_prior), prev.h_prior)
 
-    def recall(self, tracked: Sequence[ScalorObjects]) -> Float[Tensor, "batch time object prior"]:
-        """The prior's h of each frame once more, for objects that are known already."""
-        state = tracked[0].h_prior
-        out, ids = [state.h], torch.full_like(tracked[0].id, NOBODY)
-        for prev in tracked[:-1]:
-            stays = (prev.id == ids)[..., None]  # the others begin at 0
-            since = LSTMState(state.h * stays, state.c * stays)
-            state, ids = self.remember(replace(prev, h_prior=since)), prev.id
-            out.append(state.h)
-        return torch.stack(out, dim=1)
+    def recall(
+        self, told: Float[Tensor, "batch time object n"], stays: Bool[Tensor, "batch time object"]
+    ) -> Float[Tensor, "batch time object prior"]:
+        """The prior's h of each frame, from what it is told of all of them.
+
+        Where an object does not stay, there is a new one, of which the prior knows nothing yet.
+        """
+        x = self.linear_prior(told)
+        nothing = x.new_zeros(*x[:, 0].shape[:2], self.rnn_prior.hidden_size)
+        states = [LSTMState(nothing, nothing)]
+        for each, same in zip(frames(x)[:-1], frames(stays[..., None]), strict=False):
+            since = LSTMState(states[-1].h * same, states[-1].c * same)
+            states.append(self.advance(each, since))
+        return torch.stack([state.h for state in states], dim=1)
+
+    def advance(self, x: Encoding, state: LSTMState) -> LSTMState:
+        """The cell of the prior's RNN, for each object."""
+        h, c = self.rnn_prior(x.flatten(0, 1), (state.h.flatten(0, 1), state.c.flatten(0, 1)))
+        return LSTMState(h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]))
 
     @replayed
     def imagine(self, prev: ScalorObjects, noise: ObjectNoise) -> ScalorObjects:

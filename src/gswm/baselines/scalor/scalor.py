@@ -6,6 +6,7 @@ Drawing, the background and the objective come after, for all frames at once.
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -71,6 +72,19 @@ class Tracked:
     found: DiscoveryEvidence
 
 
+@dataclass(frozen=True)
+class Observed:
+    """What the posterior has inferred of some videos, for the prior to learn from."""
+
+    told: Float[Tensor, "batch time object n"]
+    """What the prior is told of every frame."""
+    stays: Bool[Tensor, "batch time object"]
+    """Whether the same object was there in the frame before."""
+    known: PropagationEvidence
+    number: Float[Tensor, ""]
+    """Objects in a frame."""
+
+
 class Scalor(Imagines, nn.Module):
     """Scalable object-oriented representation."""
 
@@ -103,7 +117,7 @@ class Scalor(Imagines, nn.Module):
         annealed = (schedule.likelihood_std.at(step), schedule.pres_prior.at(step))
         std, rho, tau = (x.to(video.device, torch.float32) for x in (*annealed, schedule.tau(step)))
         if stage.prior_only:
-            return self.prior_loss(video, noise, tau)
+            return self.loss_of(self.observe(video, noise))
         terms, metrics = {}, {"objects": torch.zeros_like(std)}
         nothing = torch.zeros_like(video).flatten(0, 1)
         foreground = Foreground(nothing, nothing[:, :1])
@@ -121,15 +135,25 @@ class Scalor(Imagines, nn.Module):
         per_frame = {name: term / stage.length for name, term in terms.items()}
         return Loss.of(per_frame, metrics | {"squared_error": (video - mu).square().mean()})
 
-    def prior_loss(self, video: Video, noise: ScalorNoise, tau: Float[Tensor, ""]) -> Loss:
-        """KL_prop, as a function of the prior alone."""
-        with torch.no_grad():
-            tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
+    @torch.no_grad()
+    def observe(self, video: AnyVideo, noise: ScalorNoise) -> Observed:
+        """What the prior learns from where it learns alone, at the last temperature."""
+        video = as_float(video)
+        tau = video.new_tensor(self.cfg.schedule.tau_end)
+        tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
+        objects = [each.objects for each in tracked]
+        ids = torch.stack([each.id for each in objects], dim=1)
+        before = F.pad(ids, (0, 0, 1, 0), value=NOBODY)[:, :-1]
+        told = torch.stack([each.told_prior for each in objects], dim=1)
         known = stack([each.known for each in tracked], dim=1)
-        h_prior = self.propagation.recall([each.objects for each in tracked])
-        terms = propagation_terms(known, *self.propagation.prior(h_prior))
-        per_frame = {name: term / len(tracked) for name, term in terms.items()}
-        return Loss.of(per_frame, {"objects": number(tracked)})
+        return Observed(told, ids == before, known, number(tracked))
+
+    def loss_of(self, seen: Observed) -> Loss:
+        """KL_prop, as a function of the prior alone."""
+        h_prior = self.propagation.recall(seen.told, seen.stays)
+        terms = propagation_terms(seen.known, *self.propagation.prior(h_prior))
+        per_frame = {name: term / seen.told.shape[1] for name, term in terms.items()}
+        return Loss.of(per_frame, {"objects": seen.number})
 
     def track(
         self,

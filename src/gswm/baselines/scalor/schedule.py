@@ -4,7 +4,7 @@ At first nothing that goes from one frame to the next passes a gradient back. Th
 presence goes down from 1, τ = τ_end^(step / τ_steps), and the prior ρ of a cell's presence with it.
 
 At last the prior may learn alone. No posterior depends on it, so its gradients stay what they are,
-and a step without all the others is several times as cheap.
+and what the posterior infers of a window stays too: it need not be inferred twice.
 """
 
 from dataclasses import dataclass, field
@@ -23,11 +23,18 @@ class ScalorStage(Stage):
     """Whether gradients stay within a frame."""
     prior_only: bool = False
     """Whether only the prior of propagation learns."""
+    windows: int = 0
+    """After so many steps their windows come again; 0 for never."""
 
     @property
     def through_frames(self) -> bool:
         """See `Stage`."""
         return not self.prior_only
+
+    @property
+    def repeats(self) -> int:
+        """See `Stage`."""
+        return self.windows
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class ScalorSchedule:
     """For so many steps gradients stay within a frame."""
     prior_only: int | None = None
     """From this step on only the prior of propagation learns; None for never."""
+    prior_windows: int = 0
+    """From then on the windows of so many steps come again and again; 0 for new ones."""
     likelihood_std: Anneal = field(default=Anneal(0.2, 0.2))
     """σ of the pixels."""
     pres_prior: Anneal = field(default=Anneal(0.1, 1e-4, 0, 500))
@@ -52,8 +61,10 @@ class ScalorSchedule:
     def stage(self, step: int) -> ScalorStage:
         """The stage of `step`."""
         length = length_at(self.lengths, step)
-        prior_only = self.prior_only is not None and step >= self.prior_only
-        return ScalorStage(length, step < self.background_only, step < self.detached, prior_only)
+        background_only, detached = step < self.background_only, step < self.detached
+        if self.prior_only is None or step < self.prior_only:
+            return ScalorStage(length, background_only, detached)
+        return ScalorStage(length, prior_only=True, windows=self.prior_windows)
 
     def tau(self, step: Tensor) -> Float[Tensor, ""]:
         """τ; `step` is not brought to the host."""

@@ -31,7 +31,7 @@ ORDER = [
     "model.gswm",
     *("baselines.scalor.networks", "baselines.scalor.objects", "baselines.scalor.rendering"),
     *("baselines.scalor.background", "baselines.scalor.propagation"),
-    *("baselines.scalor.discovery", "baselines.scalor.objective"),
+    *("baselines.scalor.discovery", "baselines.scalor.objective", "baselines.scalor.observed"),
     *("baselines.scalor.noise", "baselines.scalor.schedule", "baselines.scalor.scalor"),
     *("baselines.stove.spn", "baselines.stove.supair", "baselines.stove.matching"),
     *("baselines.stove.dynamics", "baselines.stove.scene", "baselines.stove.config"),

@@ -7,6 +7,7 @@ background     what is behind them
 propagation    the objects of the last frame, in this one
 discovery      the objects that are new: propose, and reject
 objective      the evidence lower bound, a mean over time
+observed       what the prior learns from, where it learns alone
 noise          all that is random in a step
 schedule       detached steps, temperature, and what else changes with the step
 scalor         all of it, frame by frame

@@ -6,7 +6,6 @@ Drawing, the background and the objective come after, for all frames at once.
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -28,6 +27,7 @@ from gswm.baselines.scalor.objects import (
     carried,
     joined,
 )
+from gswm.baselines.scalor.observed import Observed
 from gswm.baselines.scalor.propagation import ObjectNoise, Propagation, PropagationEvidence, Sight
 from gswm.baselines.scalor.rendering import Appearance
 from gswm.baselines.scalor.schedule import ScalorSchedule, ScalorStage
@@ -70,19 +70,6 @@ class Tracked:
     """Those that are drawn: also what was found and does not go on."""
     known: PropagationEvidence
     found: DiscoveryEvidence
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What the posterior has inferred of some videos, for the prior to learn from."""
-
-    told: Float[Tensor, "batch time object n"]
-    """What the prior is told of every frame."""
-    stays: Bool[Tensor, "batch time object"]
-    """Whether the same object was there in the frame before."""
-    known: PropagationEvidence
-    number: Float[Tensor, ""]
-    """Objects in a frame."""
 
 
 class Scalor(Imagines, nn.Module):
@@ -141,18 +128,13 @@ class Scalor(Imagines, nn.Module):
         video = as_float(video)
         tau = video.new_tensor(self.cfg.schedule.tau_end)
         tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
-        objects = [each.objects for each in tracked]
-        ids = torch.stack([each.id for each in objects], dim=1)
-        before = F.pad(ids, (0, 0, 1, 0), value=NOBODY)[:, :-1]
-        told = torch.stack([each.told_prior for each in objects], dim=1)
         known = stack([each.known for each in tracked], dim=1)
-        return Observed(told, ids == before, known, number(tracked))
+        return Observed.of([each.objects for each in tracked], known, number(tracked))
 
     def loss_of(self, seen: Observed) -> Loss:
-        """KL_prop, as a function of the prior alone."""
-        h_prior = self.propagation.recall(seen.told, seen.stays)
-        terms = propagation_terms(seen.known, *self.propagation.prior(h_prior))
-        per_frame = {name: term / seen.told.shape[1] for name, term in terms.items()}
+        """What the prior decides of -ELBO."""
+        terms = seen.terms(self.propagation).items()
+        per_frame = {name: term / seen.told.shape[1] for name, term in terms}
         return Loss.of(per_frame, {"objects": seen.number})
 
     def track(

@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from gswm.errors import UserError
 
 Settings = TypeVar("Settings")
+NOTHING = "nothing"
+"""What stands in a comparison where one of two has no such setting."""
 
 
 def to_dict(settings: Any) -> dict[str, Any]:
@@ -69,23 +71,25 @@ def names_of(kind: Any) -> set[str]:
     return {f.name for f in fields(kind)}
 
 
-def differences(ours: Any, theirs: Any, where: str = "") -> list[str]:
-    """Each value in which two dictionaries of settings differ, one line a value."""
+def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, Any]]:
+    """Each value in which two dictionaries of settings differ, by its name: ours, and theirs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        keys = list(dict.fromkeys([*ours, *theirs]))
-        missing = "nothing"
-        lists = [
-            differences(ours.get(k, missing), theirs.get(k, missing), f"{where}.{k}".lstrip("."))
-            for k in keys
-        ]
-        return [line for lines in lists for line in lines]
+        found: dict[str, tuple[Any, Any]] = {}
+        for key in dict.fromkeys([*ours, *theirs]):
+            both = (ours.get(key, NOTHING), theirs.get(key, NOTHING))
+            found |= differing(*both, f"{where}.{key}".lstrip("."))
+        return found
     if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
-        return (
-            []
-            if list(map(repr, flat(ours))) == list(map(repr, flat(theirs)))
-            else [f"{where}: {ours} and {theirs}"]
-        )
-    return [] if ours == theirs else [f"{where}: {ours!r} and {theirs!r}"]
+        same = list(map(repr, flat(ours))) == list(map(repr, flat(theirs)))
+    else:
+        same = ours == theirs
+    return {} if same else {where: (ours, theirs)}
+
+
+def differences(ours: Any, theirs: Any) -> list[str]:
+    """Each value in which two dictionaries of settings differ, one line a value."""
+    found = differing(ours, theirs).items()
+    return [f"{where}: {mine!r} and {other!r}" for where, (mine, other) in found]
 
 
 def flat(values: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import protocol, usual
 from gswm.files import write_whole
 from gswm.recipes import RECIPES, Recipe
-from gswm.settings import flat, to_dict
+from gswm.settings import differing, flat, to_dict
 from gswm.train.folder import commit
 from gswm.weights import find, load, read_header
 from gswm.world_model import WorldModel
@@ -121,20 +121,11 @@ def trained_by(recipe: Recipe, trained_with: dict[str, Any]) -> str:
         trained_with: what was otherwise while they were trained.
     """
     plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
-    changed = differing(to_dict(recipe), to_dict(plain)) | trained_with
+    changed = {
+        name: " ".join(str(x) for x in flat(ours) if x not in ("[", "]"))
+        for name, (ours, _) in differing(to_dict(recipe), to_dict(plain)).items()
+    } | trained_with
     return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
-
-
-def differing(ours: dict[str, Any], theirs: dict[str, Any], where: str = "") -> dict[str, str]:
-    """Values of `ours` that are others in `theirs`, as a command line has them."""
-    out: dict[str, str] = {}
-    for key, value in ours.items():
-        if isinstance(value, dict):
-            out |= differing(value, theirs.get(key, {}), f"{where}{key}.")
-        elif value != theirs.get(key):
-            words = [x for x in flat(value) if x not in ("[", "]")]
-            out[where + key] = " ".join(map(str, words))
-    return out
 
 
 def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:

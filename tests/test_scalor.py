@@ -12,6 +12,7 @@ import gswm
 from gswm.baselines.scalor.discovery import ScalorDiscovery
 from gswm.baselines.scalor.objects import BoxConfig, ScalorSizes
 from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
+from gswm.baselines.scalor.schedule import ScalorSchedule
 from gswm.commands.train import Train
 from gswm.errors import UserError
 from gswm.model.gswm import GSWMConfig
@@ -215,6 +216,7 @@ def test_a_state_can_be_edited() -> None:
         ({"discovery": ScalorDiscovery(grid=5)}, "a grid of 5 does not fit images of 64"),
         ({"num_objects": 0}, "at least 1 slot"),
         ({"boxes": BoxConfig(size=0.06)}, "a box may have no size"),
+        ({"schedule": ScalorSchedule(prior_windows=-1)}, "prior-windows is -1"),
         (
             {"image_size": 128, "discovery": ScalorDiscovery(grid=8), "background": True},
             "background has 64 × 64 pixels",

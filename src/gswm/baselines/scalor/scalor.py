@@ -294,5 +294,7 @@ def check(cfg: ScalorConfig) -> None:
         raise UserError(f"SCALOR's background has 64 × 64 pixels, and the image {size} × {size}")
     if cfg.num_objects < 1:
         raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
+    if (windows := cfg.schedule.prior_windows) < 0:
+        raise UserError(f"--model.schedule.prior-windows is {windows}: it must be at least 0")
     if boxes.size <= boxes.size_range or boxes.ratio <= boxes.ratio_range:
         raise UserError("a box may have no size: --model.boxes.*-range must be below its middle")

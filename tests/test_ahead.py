@@ -16,7 +16,7 @@ from training import small
 from gswm.recipes import Recipe, build, recipe
 from gswm.settings import to_dict
 from gswm.train import ahead
-from gswm.train.ahead import Ahead, compile_step
+from gswm.train.ahead import Ahead, compile_step, rehearsal
 from gswm.train.distributed import Processes
 from gswm.train.fast import Deferred
 from gswm.train.folder import RunFolder
@@ -249,6 +249,29 @@ def test_nothing_is_compiled_if_that_is_not_wanted(tmp_path: Path, begun: list) 
     with run.compiling():
         assert run.trainee.better is None
     assert not begun
+
+
+def test_a_stage_before_shorter_videos_is_compiled_for_too(compiled: list) -> None:
+    recipe = small(5)
+    schedule = replace(recipe.model.schedule, lengths=((0, 3), (2, 1)))
+    compile_step(replace(recipe, model=replace(recipe.model, schedule=schedule)), CPU)
+    assert compiled
+
+
+def test_when_it_is_too_late_the_other_process_ends() -> None:
+    chosen = recipe("scalor-single-ball")
+    schedule = replace(chosen.model.schedule, lengths=((0, 2),), prior_only=1)
+    chosen = replace(chosen, model=replace(chosen.model, schedule=schedule))
+    model: Any = build(chosen)
+    trainee = rehearsal(model, chosen, CPU, Deferred(model), capture=False)
+    other = trainee.better = start("import time; time.sleep(60)")
+    process = other.process
+    trainee.advance()
+    assert process is not None
+    assert process.poll() is None
+    trainee.advance()
+    assert process.poll() is not None
+    assert trainee.better is None
 
 
 def test_a_gpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:

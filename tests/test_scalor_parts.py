@@ -467,7 +467,7 @@ def test_the_temperature_falls_and_the_first_steps_are_detached() -> None:
 
 
 def test_the_prior_learns_alone_at_last_and_is_not_compiled_for() -> None:
-    schedule = ScalorSchedule(lengths=((0, 4), (100, 9)), prior_only=150, prior_windows=7)
+    schedule = ScalorSchedule(lengths=((0, 4), (100, 9)), prior_only=150, prior_repeats=7)
     stages = [schedule.stage(step) for step in (100, 149, 150, 999)]
     assert [s.prior_only for s in stages] == [False, False, True, True]
     assert [s.through_frames for s in stages] == [True, True, False, False]

@@ -33,16 +33,12 @@ class Stage:
 
     @property
     def through_frames(self) -> bool:
-        """Whether gradients go through the methods of frames; if not, compiling them is no use."""
+        """See `world_model.Stage`."""
         return True
 
     @property
     def repeats(self) -> int:
-        """After so many steps their windows come again, and what is seen in them is kept.
-
-        0 for a stage whose windows are new in every step. In others the model's loss must be
-        `loss_of(observe(...))`, and what it observes must not depend on what is learned.
-        """
+        """See `world_model.Stage`."""
         return 0
 
 

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gswm.baselines.scalor.scalor import ScalorConfig
 from gswm.devices import tf32
 from gswm.recipes import Recipe, build, recipe
 from gswm.schedule import only
@@ -77,7 +78,7 @@ def selftest(
     device = torch.device(device)
     on_gpu: tuple[Path, ...] = ("deferred", "kernels", "captured", "compiled")
     chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
-    for each in [small(recipe(name)) for name in names]:
+    for each in [case for name in names for case in cases(small(recipe(name)))]:
         for path in chosen:
             with tf32(False):
                 yield compare(each, path, device)
@@ -92,6 +93,15 @@ def small(chosen: Recipe) -> Recipe:
         fewer = {name: size for name, size in SIZES.items() if name in names}
         changes["sizes"] = replace(model.sizes, **fewer)
     return replace(chosen, model=replace(model, **changes))
+
+
+def cases(chosen: Recipe) -> list[Recipe]:
+    """The recipe, and its stage in which only the prior learns, if it can have one."""
+    model = chosen.model
+    if not isinstance(model, ScalorConfig):
+        return [chosen]
+    alone = replace(model, schedule=replace(model.schedule, prior_only=0))
+    return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=alone)]
 
 
 def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:

@@ -146,6 +146,19 @@ class Stage(Protocol):
         """How many frames of video a step sees."""
         ...
 
+    @property
+    def through_frames(self) -> bool:
+        """Whether gradients go through the methods of frames; if not, compiling them is no use."""
+        ...
+
+    @property
+    def repeats(self) -> int:
+        """After so many steps their windows come again; 0 where they are new in every step.
+
+        Where they come again, the model must be one that `Observes`.
+        """
+        ...
+
 
 @runtime_checkable
 class WorldModel(Protocol):
@@ -220,6 +233,19 @@ class Parts(Protocol):
 
     def halves(self) -> list[nn.Module]:
         """The networks to whose convolutions half precision does no harm."""
+        ...
+
+
+@runtime_checkable
+class Observes(Protocol):
+    """A model whose loss can be taken of what it has observed, as often as that comes again."""
+
+    def observe(self, video: AnyVideo, noise: Any) -> Any:
+        """What there is to learn from: a record of tensors, the same whatever has been learned."""
+        ...
+
+    def loss_of(self, observed: Any) -> Loss:
+        """The loss of the videos that it was observed in."""
         ...
 
 

@@ -2,9 +2,8 @@
 
 To compile a step takes minutes, and what comes out is kept on disk. So a training begins with
 steps as they are, and a second process compiles those of the last stage in which gradients go
-through frames, where nearly all of them are taken, by taking one with random videos. When it has
-ended, and the training is at that stage, the training compiles them too: it finds them made, and
-only has to read them.
+through frames, by taking one with random videos. When it has ended, and the training is at that
+stage, the training compiles them too: it finds them made, and only has to read them.
 """
 
 import json
@@ -82,10 +81,14 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         """End the other process, if it still runs."""
+        self.end()
+        self.said.close()
+
+    def end(self) -> None:
+        """End the other process, if it still runs."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.said.close()
 
 
 def compile_step(recipe: Recipe, device: torch.device) -> None:
@@ -105,7 +108,8 @@ def rehearsal(
     model: Any, recipe: Recipe, device: torch.device, backward: Backward, *, capture: bool
 ) -> Trainee:
     """A model that is to be trained as the recipe says, but with a few random videos."""
-    length, size = model.stage(recipe.train.steps - 1).length, recipe.model.image_size
+    length = max(frames for _, frames in recipe.model.schedule.lengths)
+    size = recipe.model.image_size
     shape = (VIDEOS, length, size, size, 3)
     video = torch.randint(256, shape, dtype=torch.uint8, device=device)
     windows = Windows(VIDEOS, length, recipe.train.batch, device=device)

@@ -51,8 +51,9 @@ class LoopConfig:
     """The plain path: no captured graph, no deferred gradients, no compiler."""
     compiled: bool = True
     """On a GPU, let torch compile the fast path: another process does, and from some minutes on the
-    steps of the last stage are shorter. It needs as much of the GPU's memory as the training, until
-    it is done; when that is depends on the clock, and so does the last digit of the weights."""
+    steps of the last stage in which frames pass gradients are shorter. It needs as much of the
+    GPU's memory as the training, until it is done; when that is depends on the clock, and so does
+    the last digit of the weights."""
     wandb: str | None = None
     """Send the metrics to this Weights & Biases project too."""
 

@@ -2,14 +2,14 @@
 
 On a GPU the whole step is captured once per stage as a CUDA graph, and the host does no more than
 replay it. What a step does is a function of the seed, the step number and the weights, but for the
-rounding where a `better` way to do it is found meanwhile. Windows and noise are drawn anew from
-these at every step, so nothing random has to be saved.
+rounding where a `better` way to do it is found meanwhile. Windows and noise follow from these in
+every step, also where those of earlier steps come again, so nothing random has to be saved.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -26,6 +26,18 @@ from gswm.world_model import Loss
 
 WARM_UP = 3
 """Steps of a stage that are taken before it is captured."""
+
+
+class Better(Protocol):
+    """Where a faster backward pass comes from."""
+
+    def __call__(self) -> Backward | None:
+        """It, when there is one."""
+        ...
+
+    def end(self) -> None:
+        """It is not wanted any more."""
+        ...
 
 
 class Trainee:
@@ -47,7 +59,7 @@ class Trainee:
         self.loader, self.cfg, self.seed = loader, cfg, seed
         self.processes, self.backward = processes, backward
         self.capture = capture
-        self.better: Callable[[], Backward | None] | None = None
+        self.better: Better | None = None
         """Gives a backward pass that is faster, when there is one."""
         self.to_compile = last_through_frames(model, cfg.steps)
         """A step of the stage in which `better` is taken; -1 for none."""
@@ -75,6 +87,9 @@ class Trainee:
         if (stage := self.model.stage(self.step)) != self.stage:
             self.stage, self.graph, self.taken, self.sums, self.summed = stage, None, 0, {}, 0
             self.kept, self.observed = {}, None
+        if self.better and self.step > self.to_compile:
+            self.better.end()
+            self.better = None
         if self.better and stage == self.compiled_stage and (found := self.better()):
             self.backward, self.better, self.graph, self.taken = found, None, None, 0
         if stage.repeats:

@@ -7,7 +7,7 @@ were inferred once are enough to learn from, again and again:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,7 @@ class Observed:
     stays: Bool[Tensor, "batch time object"]
     """Whether the same object was there in the frame before."""
     known: PropagationEvidence
+    """Without h, which is what learns."""
     number: Float[Tensor, ""]
     """Objects in a frame."""
 
@@ -41,6 +42,7 @@ class Observed:
         ids = torch.stack([objects.id for objects in tracked], dim=1)
         before = F.pad(ids, (0, 0, 1, 0), value=NOBODY)[:, :-1]
         told = torch.stack([objects.told_prior for objects in tracked], dim=1)
+        known = replace(known, h_prior=known.h_prior[..., :0])
         return Observed(told, ids == before, known, number)
 
     def terms(self, propagation: Propagation) -> dict[str, PerVideo]:

@@ -126,7 +126,7 @@ class Scalor(Imagines, nn.Module):
     def observe(self, video: AnyVideo, noise: ScalorNoise) -> Observed:
         """What the prior learns from where it learns alone, at the last temperature."""
         video = as_float(video)
-        tau = video.new_tensor(self.cfg.schedule.tau_end)
+        tau = video.new_full((), self.cfg.schedule.tau_end)
         tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
         known = stack([each.known for each in tracked], dim=1)
         return Observed.of([each.objects for each in tracked], known, number(tracked))
@@ -294,7 +294,7 @@ def check(cfg: ScalorConfig) -> None:
         raise UserError(f"SCALOR's background has 64 × 64 pixels, and the image {size} × {size}")
     if cfg.num_objects < 1:
         raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
-    if (windows := cfg.schedule.prior_windows) < 0:
-        raise UserError(f"--model.schedule.prior-windows is {windows}: it must be at least 0")
+    if (steps := cfg.schedule.prior_repeats) < 0 or (steps and cfg.schedule.prior_only is None):
+        raise UserError(f"--model.schedule.prior-repeats is {steps}: it is 0, or with --prior-only")
     if boxes.size <= boxes.size_range or boxes.ratio <= boxes.ratio_range:
         raise UserError("a box may have no size: --model.boxes.*-range must be below its middle")

@@ -3,8 +3,9 @@
 At first nothing that goes from one frame to the next passes a gradient back. The temperature of
 presence goes down from 1, τ = τ_end^(step / τ_steps), and the prior ρ of a cell's presence with it.
 
-At last the prior may learn alone. No posterior depends on it, so its gradients stay what they are,
-and what the posterior infers of a window stays too: it need not be inferred twice.
+At last the prior may learn alone. No posterior depends on it, so its gradients are those of the
+whole at the last temperature (they are clipped by their own norm), and what the posterior infers of
+a window stays what it is: it need not be inferred twice.
 """
 
 from dataclasses import dataclass, field
@@ -23,18 +24,18 @@ class ScalorStage(Stage):
     """Whether gradients stay within a frame."""
     prior_only: bool = False
     """Whether only the prior of propagation learns."""
-    windows: int = 0
+    again: int = 0
     """After so many steps their windows come again; 0 for never."""
 
     @property
     def through_frames(self) -> bool:
-        """See `Stage`."""
+        """See `world_model.Stage`."""
         return not self.prior_only
 
     @property
     def repeats(self) -> int:
-        """See `Stage`."""
-        return self.windows
+        """See `world_model.Stage`."""
+        return self.again
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class ScalorSchedule:
     """For so many steps gradients stay within a frame."""
     prior_only: int | None = None
     """From this step on only the prior of propagation learns; None for never."""
-    prior_windows: int = 0
-    """From then on the windows of so many steps come again and again; 0 for new ones."""
+    prior_repeats: int = 0
+    """From then on the windows of so many steps come again and again; 0 for new ones. What is
+    inferred of them is kept where the model is: 860 bytes for each slot of a frame."""
     likelihood_std: Anneal = field(default=Anneal(0.2, 0.2))
     """σ of the pixels."""
     pres_prior: Anneal = field(default=Anneal(0.1, 1e-4, 0, 500))
@@ -64,7 +66,7 @@ class ScalorSchedule:
         background_only, detached = step < self.background_only, step < self.detached
         if self.prior_only is None or step < self.prior_only:
             return ScalorStage(length, background_only, detached)
-        return ScalorStage(length, prior_only=True, windows=self.prior_windows)
+        return ScalorStage(length, prior_only=True, again=self.prior_repeats)
 
     def tau(self, step: Tensor) -> Float[Tensor, ""]:
         """τ; `step` is not brought to the host."""

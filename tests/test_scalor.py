@@ -307,7 +307,9 @@ def learner(steps: int) -> Trainee:
     chosen = replace(chosen, data=replace(chosen.data, episodes=4), train=train)
     chosen = replace(chosen, model=replace(chosen.model, schedule=schedule))
     model, device = lively(schedule=schedule), torch.device("cpu")
-    torch.nn.init.constant_(model.propagation.mlp_pres[-1].bias, 3)  # who is found stays
+    with torch.no_grad():  # some are found in the first frame, and stay
+        model.discovery.conv_disc[-1].bias[0] = 1
+        model.propagation.mlp_pres[-1].bias.fill_(3)
     return Trainee(
         model,
         training_loader(chosen, device, Processes()),

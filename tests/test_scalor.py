@@ -20,11 +20,11 @@ from gswm.recipes import RECIPES, Recipe, recipe
 from gswm.records import tensors
 from gswm.selftest import compare, small
 from gswm.settings import from_dict, to_dict
-from gswm.train.distributed import Processes
+from gswm.train.ahead import rehearsal
 from gswm.train.fast import Deferred
-from gswm.train.launch import training_loader
 from gswm.train.step import Trainee
 from gswm.weights import load, save
+from gswm.world_model import Observes
 
 OURS = [name for name in RECIPES if name.startswith("scalor-")]
 
@@ -304,28 +304,19 @@ def learner(steps: int) -> Trainee:
         chosen.model.schedule, lengths=((0, 2), (1, 4)), prior_only=2, prior_repeats=3
     )
     train = replace(chosen.train, steps=steps, batch=2, warmup=0)
-    chosen = replace(chosen, data=replace(chosen.data, episodes=4), train=train)
-    chosen = replace(chosen, model=replace(chosen.model, schedule=schedule))
-    model, device = lively(schedule=schedule), torch.device("cpu")
+    chosen = replace(chosen, model=replace(chosen.model, schedule=schedule), train=train)
+    model = lively(schedule=schedule)
     with torch.no_grad():  # some are found in the first frame, and stay
         model.discovery.conv_disc[-1].bias[0] = 1
         model.propagation.mlp_pres[-1].bias.fill_(3)
-    return Trainee(
-        model,
-        training_loader(chosen, device, Processes()),
-        chosen.train,
-        seed=0,
-        device=device,
-        processes=Processes(),
-        backward=Deferred(model),
-        capture=False,
-    )
+    return rehearsal(model, chosen, torch.device("cpu"), Deferred(model), capture=False)
 
 
 def test_what_comes_again_is_observed_once_and_learned_from_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, again = learner(10), learner(10)
+    assert isinstance(one.model, Observes)
     prior = {n for n, _ in one.model.named_parameters() if "_prior" in n}
     seen: list[tuple] = []
     observe = one.model.observe

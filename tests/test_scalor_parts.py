@@ -472,4 +472,5 @@ def test_the_prior_learns_alone_at_last_and_is_not_compiled_for() -> None:
     assert [s.prior_only for s in stages] == [False, False, True, True]
     assert [s.through_frames for s in stages] == [True, True, False, False]
     assert [s.repeats for s in stages] == [0, 0, 7, 7]
-    assert only(schedule, 7).stage(10**9) == ScalorStage(7)
+    usual = only(schedule, 7)
+    assert (usual.stage(10**9), usual.prior_repeats) == (ScalorStage(7), 0)

@@ -30,16 +30,13 @@ class Stage:
     """T: frames a video."""
     background_only: bool = False
     """Whether the objects are left out."""
+    repeats: int = 0
+    """See `world_model.Stage`."""
 
     @property
     def through_frames(self) -> bool:
         """See `world_model.Stage`."""
         return True
-
-    @property
-    def repeats(self) -> int:
-        """See `world_model.Stage`."""
-        return 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +64,6 @@ def length_at(lengths: tuple[tuple[int, int], ...], step: int) -> int:
 
 def only(schedule: Any, length: int) -> Any:
     """Any model's schedule, at one T, without what is special about the first steps or the last."""
-    usual = {"background_only": 0, "detached": 0, "prior_only": None}
+    usual = {"background_only": 0, "detached": 0, "prior_only": None, "prior_repeats": 0}
     there = {f.name: usual[f.name] for f in fields(schedule) if f.name in usual}
     return replace(schedule, lengths=((0, length),), **there)

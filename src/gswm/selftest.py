@@ -22,7 +22,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gswm.baselines.scalor.scalor import ScalorConfig
 from gswm.devices import tf32
 from gswm.recipes import Recipe, build, recipe
 from gswm.schedule import only
@@ -97,8 +96,8 @@ def small(chosen: Recipe) -> Recipe:
 
 def cases(chosen: Recipe) -> list[Recipe]:
     """The recipe, and its stage in which only the prior learns, if it can have one."""
-    model = chosen.model
-    if not isinstance(model, ScalorConfig):
+    model: Any = chosen.model
+    if not hasattr(model.schedule, "prior_only"):
         return [chosen]
     alone = replace(model, schedule=replace(model.schedule, prior_only=0))
     return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=alone)]

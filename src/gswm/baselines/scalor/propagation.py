@@ -122,7 +122,7 @@ class Propagation(nn.Module):
         x = self.linear_prior(told)
         nothing = x.new_zeros(*x[:, 0].shape[:2], self.rnn_prior.hidden_size)
         states = [LSTMState(nothing, nothing)]
-        for each, same in zip(frames(x)[:-1], frames(stays[..., None]), strict=False):
+        for each, same in zip(frames(x[:, :-1]), frames(stays[:, :-1, :, None]), strict=True):
             since = LSTMState(states[-1].h * same, states[-1].c * same)
             states.append(self.advance(each, since))
         return torch.stack([state.h for state in states], dim=1)

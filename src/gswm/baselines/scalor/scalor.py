@@ -100,11 +100,11 @@ class Scalor(Imagines, nn.Module):
 
     def loss(self, video: AnyVideo, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
         """-ELBO, a mean over time; of it only what the prior decides, where that learns alone."""
+        if stage.prior_only:
+            return self.loss_of(self.observe(video, noise))
         video, schedule = as_float(video), self.cfg.schedule
         annealed = (schedule.likelihood_std.at(step), schedule.pres_prior.at(step))
         std, rho, tau = (x.to(video.device, torch.float32) for x in (*annealed, schedule.tau(step)))
-        if stage.prior_only:
-            return self.loss_of(self.observe(video, noise))
         terms, metrics = {}, {"objects": torch.zeros_like(std)}
         nothing = torch.zeros_like(video).flatten(0, 1)
         foreground = Foreground(nothing, nothing[:, :1])

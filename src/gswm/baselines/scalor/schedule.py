@@ -24,18 +24,11 @@ class ScalorStage(Stage):
     """Whether gradients stay within a frame."""
     prior_only: bool = False
     """Whether only the prior of propagation learns."""
-    again: int = 0
-    """After so many steps their windows come again; 0 for never."""
 
     @property
     def through_frames(self) -> bool:
         """See `world_model.Stage`."""
         return not self.prior_only
-
-    @property
-    def repeats(self) -> int:
-        """See `world_model.Stage`."""
-        return self.again
 
 
 @dataclass(frozen=True)
@@ -63,10 +56,9 @@ class ScalorSchedule:
     def stage(self, step: int) -> ScalorStage:
         """The stage of `step`."""
         length = length_at(self.lengths, step)
-        background_only, detached = step < self.background_only, step < self.detached
-        if self.prior_only is None or step < self.prior_only:
-            return ScalorStage(length, background_only, detached)
-        return ScalorStage(length, prior_only=True, again=self.prior_repeats)
+        if self.prior_only is not None and step >= self.prior_only:
+            return ScalorStage(length, prior_only=True, repeats=self.prior_repeats)
+        return ScalorStage(length, step < self.background_only, detached=step < self.detached)
 
     def tau(self, step: Tensor) -> Float[Tensor, ""]:
         """τ; `step` is not brought to the host."""

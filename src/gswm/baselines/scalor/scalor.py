@@ -295,6 +295,6 @@ def check(cfg: ScalorConfig) -> None:
     if cfg.num_objects < 1:
         raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
     if (steps := cfg.schedule.prior_repeats) < 0 or (steps and cfg.schedule.prior_only is None):
-        raise UserError(f"--model.schedule.prior-repeats is {steps}: it is 0, or with --prior-only")
+        raise UserError(f"--model.schedule.prior-repeats is {steps}: 0, or more with prior-only")
     if boxes.size <= boxes.size_range or boxes.ratio <= boxes.ratio_range:
         raise UserError("a box may have no size: --model.boxes.*-range must be below its middle")

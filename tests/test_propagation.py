@@ -263,3 +263,13 @@ def test_new_objects_start_from_the_learned_state() -> None:
     state = rnn.start(2, 3)
     assert torch.equal(state.h, rnn.h_0[0].expand(2, 3, -1))
     assert torch.equal(state.c, rnn.h_0[1].expand(2, 3, -1))
+
+
+def test_without_a_state_objects_hardly_move_at_first() -> None:
+    """There is no gate that could hold them, and who moves at random is of no use."""
+    net = propagation(replace(CFG, multimodal=False), STATELESS)
+    h, e_prop = torch.randn(2, 3, SIZES.hidden), torch.randn(2, 3, SIZES.encoding)
+    drawn = net.latent.post(h, e_prop, noise(sizes=STATELESS))
+    for found in (drawn.q, net.latent.prior(h)):
+        assert float(found.std.log().mean().exp()) == pytest.approx(0.1, rel=0.5)
+        assert float(found.std.max()) < 0.3

@@ -145,9 +145,7 @@ def maze() -> Recipe:
 
 def maze_no_mu() -> Recipe:
     """Ablation "w/o MU": no z_state."""
-    without = ablation(maze(), "maze-no-mu", multimodal=False)
-    # At 3e-4, presence goes to 0 as soon as there are objects, and does not come back.
-    return replace(without, train=replace(without.train, lr=1e-4))
+    return ablation(maze(), "maze-no-mu", multimodal=False)
 
 
 def maze_no_aoe() -> Recipe:

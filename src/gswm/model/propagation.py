@@ -17,7 +17,9 @@ Without z_state (G-SWM-D, "w/o MU") the RNNs give the attributes' latents themse
     posterior   z_att ~ N(MLP_att_post([ĥ, e_prop]))
 """
 
+import math
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -155,11 +157,18 @@ class StateLatent(nn.Module):
 class NoStateLatent(nn.Module):
     """The attributes' latents without a z_state: a single mode (G-SWM-D, "w/o MU")."""
 
+    FIRST_STD = 0.1
+    """At first. At 0.7, as a network begins, and without gates, objects in a maze are moved by ten
+    pixels at random: the model learns to let them vanish, and never learns to move them."""
+
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         hidden, e, att = sizes.hidden, sizes.encoding, sizes.z_att
         self.mlp_att_prior = MLP(hidden, [e, e], 2 * att)
         self.mlp_att_post = MLP(hidden + e, [e, e], 1 + 2 * att)
+        for mlp in (self.mlp_att_prior, self.mlp_att_post):
+            std = cast(nn.Linear, mlp[-1]).bias[-att:]
+            nn.init.constant_(std, math.log(math.expm1(self.FIRST_STD)))
 
     def prior(self, h_prior: Hidden) -> Gaussian:
         """p(z̃_att | h)."""

@@ -35,6 +35,17 @@ def test_every_part_is_an_element_and_leaves_pixels() -> None:
     assert (picture[60:74, 40:] < 100).any()
 
 
+def test_a_halo_keeps_a_name_apart_from_what_it_lies_on() -> None:
+    red = rectangle(0, 0, 40, 20, "#ff0000")
+    plain, with_halo = (
+        Drawing(40, 20, (red, Label((5, 15), "MM", "#0000ff", halo=halo))) for halo in (0, 2)
+    )
+    assert not (plain.picture() == 255).all(axis=-1).any()
+    assert (with_halo.picture() == 255).all(axis=-1).any()
+    assert ("paint-order" in plain.svg(), "paint-order" in with_halo.svg()) == (False, True)
+    assert (with_halo.picture() == [0, 0, 255]).all(axis=-1).any()
+
+
 def test_what_is_half_there_is_half_mixed() -> None:
     picture = Drawing(10, 10, (Dot((5, 5), 3, "#000000", 0.5),)).picture()
     assert picture[10, 10].tolist() == pytest.approx([127, 127, 127], abs=1)

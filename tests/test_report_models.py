@@ -62,6 +62,12 @@ def test_a_model_that_loses_its_objects_fails(score: float | None, tmp_path: Pat
     assert (named.count("STOVE fails"), named.count("STOVE")) == (1, 1)
 
 
+def test_only_the_worlds_of_the_papers_tables_say_that_a_model_fails(tmp_path: Path) -> None:
+    found = read([saved(tmp_path, solid_result(scores={"mota": FAIL - 0.01}))])
+    assert "G-SWM" in labels(figures.solid_curves(found))
+    assert "G-SWM fails" not in labels(figures.solid_curves(found))
+
+
 def test_every_model_has_a_curve_of_its_color_in_every_world(everything: Path) -> None:
     drawn = figures.error(read([everything]))
     for model in MODELS:

@@ -86,7 +86,7 @@ def chart(
             x, value = known[-1]
             ends.append((at(x, min(high, value)), s))
     for y, (point, s) in zip(apart([p[1] for p, _ in ends]), ends, strict=True):
-        parts.append(Label((point[0] + 7, y + 3.5), s.name, s.color, 10.5))
+        parts.append(Label((point[0] + 7, y + 3.5), s.name, s.color, 10.5, halo=1.5))
     if note:
         parts.append(Label((middle, TOP + (HEIGHT - TOP - BOTTOM) / 2), note, anchor="middle"))
     return Drawing(WIDTH, HEIGHT, tuple(parts))

@@ -55,6 +55,8 @@ class Label:
     color: str = "faint"
     size: Number = 11.0
     anchor: Anchor = "start"
+    halo: Number = 0.0
+    """Paper around the letters, which covers what is below them."""
 
 
 Part = Line | Dot | Label
@@ -90,7 +92,10 @@ def svg_of(part: Part) -> str:
     color = part.color if part.color.startswith("#") else f"var(--{part.color})"
     if isinstance(part, Label):
         where = f'x="{part.at[0]:.1f}" y="{part.at[1]:.1f}" text-anchor="{part.anchor}"'
-        return f'<text {where} font-size="{part.size:g}" fill="{color}">{escape(part.text)}</text>'
+        where += f' font-size="{part.size:g}" fill="{color}"'
+        if part.halo:
+            where += f' stroke="var(--paper)" stroke-width="{2 * part.halo:g}" paint-order="stroke"'
+        return f"<text {where}>{escape(part.text)}</text>"
     opacity = f' opacity="{part.opacity:.3g}"' if part.opacity < 1 else ""
     if isinstance(part, Dot):
         ring = f'fill="none" stroke="{color}" stroke-width="{part.width:g}"'
@@ -111,7 +116,8 @@ def paint(image: Image.Image, part: Part, scale: int, theme: dict[str, str]) -> 
         at = (scale * part.at[0], scale * part.at[1])
         anchor = {"start": "ls", "middle": "ms", "end": "rs"}[part.anchor]
         font = font_of(scale * part.size)
-        ImageDraw.Draw(image).text(at, part.text, fill=rgb, font=font, anchor=anchor)
+        around = {"stroke_width": round(scale * part.halo), "stroke_fill": theme["paper"]}
+        ImageDraw.Draw(image).text(at, part.text, fill=rgb, font=font, anchor=anchor, **around)
         return
     points = [part.at] if isinstance(part, Dot) else part.points
     reach = part.radius if isinstance(part, Dot) else 0

@@ -85,14 +85,17 @@ def error(results: Results) -> Drawing:
 
 
 def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> list[Series]:
-    """Lines of rules and of models; thin ones for the strict error, where it is not above all."""
+    """Lines of rules and of models; thin ones for the strict error, where it is not above all.
+
+    A model of balls is named as one that fails, if it does.
+    """
     series = []
     for rule, name in RULES.items():
         values, _ = curve(results.of(rule, world), "center_error")
         series.append(Series(name, values, "faint", width=1.0))
     for model, measured in models.items():
         values, spread = curve(measured, "center_error")
-        name = f"{model} fails" if fails(measured) else model
+        name = f"{model} fails" if world in BALLS and fails(measured) else model
         series.append(Series(name, values, COLORS[model], spread=spread))
     known = (v for s in series for v in s.values if v is not None)
     high = min(LIMIT, max(known, default=LIMIT))

@@ -64,8 +64,11 @@ def test_a_model_that_loses_its_objects_fails(score: float | None, tmp_path: Pat
 
 def test_only_the_worlds_of_the_papers_tables_say_that_a_model_fails(tmp_path: Path) -> None:
     found = read([saved(tmp_path, solid_result(scores={"mota": FAIL - 0.01}))])
+    models = {"G-SWM": found.of("G-SWM", "obj3d")}
     assert "G-SWM" in labels(figures.solid_curves(found))
     assert "G-SWM fails" not in labels(figures.solid_curves(found))
+    (strict,) = (line for line in figures.errors(found, "obj3d", models) if line.width < 1)
+    assert list(strict.values) == [0.2, 0.3]  # the center error is 0.2 at the most
 
 
 def test_every_model_has_a_curve_of_its_color_in_every_world(everything: Path) -> None:

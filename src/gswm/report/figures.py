@@ -85,9 +85,10 @@ def error(results: Results) -> Drawing:
 
 
 def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> list[Series]:
-    """Lines of rules and of models; thin ones for the strict error, where it is not above all.
+    """Lines of rules and of models; thin ones for the strict error.
 
-    A model of balls is named as one that fails, if it does.
+    Where there are balls, this is left out where it is above all others, and a model that fails is
+    named so.
     """
     series = []
     for rule, name in RULES.items():
@@ -98,7 +99,7 @@ def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> l
         name = f"{model} fails" if world in BALLS and fails(measured) else model
         series.append(Series(name, values, COLORS[model], spread=spread))
     known = (v for s in series for v in s.values if v is not None)
-    high = min(LIMIT, max(known, default=LIMIT))
+    high = min(LIMIT, max(known, default=LIMIT)) if world in BALLS else LIMIT
     for model, measured in models.items():
         strict, _ = curve(measured, "strict_error")
         inside = [None if v is None or v > high else v for v in strict]

@@ -115,6 +115,17 @@ def test_training_is_measured_from_the_command_line(
     assert "must be at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("json_first", [True, False])
+def test_without_a_file_the_figures_are_printed_and_nothing_else(
+    json_first: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ["--batch", "1", "--lengths", "2", "--steps", "1", "--device", "cpu"]
+    words = ["--json", *sizes] if json_first else [*sizes, "--json"]
+    assert main(["bench", "train", *words]) == 0
+    assert len(json.loads(capsys.readouterr().out)["steps"]) == 1
+    assert not Path("-").exists()
+
+
 def test_imagination_is_measured_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

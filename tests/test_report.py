@@ -67,6 +67,7 @@ def test_every_number_has_its_command_commit_seed_and_minutes(tmp_path: Path) ->
     (training,), (evaluation,) = made["trainings"].rows, made["evaluations"].rows
     assert training[1:] == (
         *("two-layer", "9,000", "5", "NVIDIA H200", "4.2", "abcdef0", "`gswm train two-layer`"),
+        "one",
     )
     assert evaluation == (
         "`gswm eval two-layer`",

@@ -45,6 +45,24 @@ def test_all_models_are_in_both_tables(everything: Path) -> None:
     assert [line[:2] for line in made["strict"].rows] == [(w, m) for w in BALLS for m in MODELS]
 
 
+def test_gaps_are_relative_to_the_papers_errors(tmp_path: Path) -> None:
+    runs = of("SCALOR", "interaction", scores={"center_error": 1.1044}), of("STOVE", "two-layer")
+    made = tables(read([saved(tmp_path, *runs)]))["gaps"]
+    assert [row(made, "interaction")[model] for model in MODELS] == ["–", "+10 %", "–"]
+    assert row(made, "two-layer")["STOVE"] == "–"
+
+
+def test_a_training_says_of_how_many_runs_it_is(tmp_path: Path) -> None:
+    began = {"step": 12_000, "minutes": 3.0}
+    abouts = [{}, {"began": began}, {"began": began, "runs": "three, by hand"}]
+    for i, about in enumerate(abouts):
+        made = result("two-layer")
+        made["model"]["about"] |= about
+        files = saved(tmp_path / str(i), made)
+        said = row(tables(read([files]))["trainings"], "G-SWM")["runs"]
+        assert said == ["one", "12,000 steps, then this one", "three, by hand"][i]
+
+
 @pytest.mark.parametrize("score", [0.25, None])
 def test_a_model_that_loses_its_objects_fails(score: float | None, tmp_path: Path) -> None:
     lost = {"center_error": score, "strict_error": 8.0, "mota": FAIL - 0.01}

@@ -210,6 +210,21 @@ def test_after_max_minutes_it_saves_and_ends_and_the_next_start_has_as_many(
     assert_same_run(tmp_path, undisturbed)
 
 
+def test_the_time_is_up_also_while_data_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def slowly(*_: object) -> None:
+        time.sleep(30)
+
+    monkeypatch.setattr(launch, "training_loader", slowly)
+    began, out = time.perf_counter(), tmp_path / "run"
+    args = ["train", *arguments(small(2)), "--out", str(out), "--max-minutes", "0.005"]
+    assert main([*args, "--device", "cpu"]) == 0
+    assert time.perf_counter() - began < 15
+    assert "nothing is lost" in capsys.readouterr().err
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
 def test_a_damaged_checkpoint_is_named_and_the_run_goes_on_from_the_one_before(
     tmp_path: Path,
     undisturbed: Path,

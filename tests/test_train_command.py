@@ -1,6 +1,7 @@
 """`gswm train` and `gswm export`: what they take, what they write, what they say."""
 
 import json
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from training import arguments, metrics_of, small, train_here
 
 import gswm
 from gswm.cli import main
+from gswm.commands.train import Train
 from gswm.data.episode import Episodes
 from gswm.data.hdf5 import Writer
 from gswm.data.layouts import Layout
@@ -23,6 +25,7 @@ from gswm.recipes import RECIPES, Recipe
 from gswm.settings import to_dict
 from gswm.train import folder
 from gswm.train.checkpoint import numbered
+from gswm.train.loop import LoopConfig
 from gswm.weights import read_header
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -272,6 +275,51 @@ def test_resume_goes_on_with_the_settings_of_the_run(
     said = capsys.readouterr().err.splitlines()
     assert said == ["going on from step 6", f"trained at step 6; the run is in {finished}"]
     assert (finished / "recipe.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [["--device", "cpu", "--resume", "RUN"], ["--resume=RUN"]])
+def test_resume_may_stand_anywhere(finished: Path, capsys: Capture, words: list[str]) -> None:
+    words = [word.replace("RUN", str(finished)) for word in words]
+    assert main(["train", *words, *([] if "--device" in words else ["--device", "cpu"])]) == 0
+    assert "going on from step 6" in capsys.readouterr().err
+    assert main(["train", "single-ball", *words]) == 2
+    assert "a run knows its recipe: leave single-ball off" in capsys.readouterr().err
+
+
+def test_resume_remembers_what_is_no_setting_of_the_recipe(
+    finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    was = {"report_every": 2, "save_every": 3, "checkpoint_parts": "1M"}
+    assert Train.from_args(["--resume", str(run)]).loop == LoopConfig(**was)
+    assert main(["train", "--resume", str(run), "--max-minutes", "9", "--device", "cpu"]) == 0
+    again = Train.from_args(["--resume", str(run), "--save-every", "9"]).loop
+    assert again == LoopConfig(**was | {"save_every": 9})
+    file = run / "environment.json"
+    starts = json.loads(file.read_text())
+    del starts[-1]["settings"]  # as a run of before has none
+    file.write_text(json.dumps(starts))
+    assert Train.from_args(["--resume", str(run)]).loop == LoopConfig()
+
+
+def test_a_run_of_another_commit_goes_on_only_if_told_so(
+    finished: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    file = run / "environment.json"
+    starts = json.loads(file.read_text())
+    starts[-1]["commit"] = "a" * 40
+    file.write_text(json.dumps(starts))
+    monkeypatch.setattr(folder, "commit", lambda: "b" * 40)
+    again = ["train", "--resume", str(run), "--device", "cpu"]
+    assert main(again) == 2
+    said = capsys.readouterr().err
+    assert f"was trained by commit {'a' * 40} of gswm, and this is {'b' * 40}" in said
+    assert "--any-code" in said
+    assert main([*again, "--any-code"]) == 0
+    assert main(again) == 0  # it is this commit's run now
+    monkeypatch.setattr(folder, "commit", lambda: None)
+    assert main(again) == 0
 
 
 def test_resume_takes_no_other_recipe_and_no_other_folder(

@@ -49,6 +49,17 @@ def test_a_state_made_before_saving_goes_on_after_loading(tmp_path: Path) -> Non
     assert torch.equal(future.reconstruction, want.reconstruction)
 
 
+def test_a_weight_that_has_changed_on_the_disk_is_noticed(tmp_path: Path) -> None:
+    maze, model = small()
+    file = tmp_path / "w.safetensors"
+    save(file, model, maze)
+    data = bytearray(file.read_bytes())
+    data[-100] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(UserError, match="is damaged: its weights are not what its checksum says"):
+        load(file)
+
+
 def test_half_precision_is_half_as_large_and_nearly_the_same(tmp_path: Path) -> None:
     maze, model = small()
     save(tmp_path / "whole", model, maze)

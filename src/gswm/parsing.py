@@ -3,19 +3,28 @@
 import contextlib
 import io
 import re
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import tyro
 
 from gswm.errors import UserError
 
+PRINTED = Path("-")
+"""In place of a file: what would be written is printed."""
+
 
 def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
-    """Parse with tyro, with its box of an error message as one line."""
+    """Parse with tyro, with its box of an error message as one line; --json alone is to print."""
     caught = io.StringIO()
+    full: list[str] = []
+    for word, after in pairwise([*args, "--"]):
+        alone = word == "--json" and after.startswith("--")
+        full += [word, str(PRINTED)] if alone else [word]
     try:
         with contextlib.redirect_stderr(caught):
-            return tyro.cli(cls, args=args, **settings)
+            return tyro.cli(cls, args=full, **settings)
     except SystemExit as stop:
         if stop.code:
             raise UserError(one_line(caught.getvalue())) from stop

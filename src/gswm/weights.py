@@ -33,7 +33,7 @@ def save(
     if half:
         tensors = {k: v.half() for k, v in tensors.items()}
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
-    header["about"] = json.dumps(about or {})
+    header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
 
 
@@ -64,12 +64,24 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
 def fill(model: Model, path: Path) -> None:
     """Give a model the weights of a file."""
     with safe_open(path, framework="pt") as file:
-        tensors = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        wanted = (file.metadata() or {}).get("sha256")  # files of before have none
+    if wanted is not None and digest(tensors) != wanted:
+        raise UserError(f"{path} is damaged: its weights are not what its checksum says")
     try:
-        model.load_state_dict(tensors)
+        model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path} does not fit this model: {reason}") from error
+
+
+def digest(tensors: dict[str, torch.Tensor]) -> str:
+    """A checksum of tensors and their names."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        found.update(name.encode())
+        found.update(tensors[name].reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def find(name: str | Path) -> Path:

@@ -12,6 +12,7 @@ from tyro.conf import arg
 
 from gswm.errors import UserError
 from gswm.files import write_whole
+from gswm.parsing import PRINTED
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Data:
     windows: bool = True
     """Measure training batches too."""
     json: Path | None = None
-    """Where to write all figures."""
+    """Where to write all figures; without a file they are printed, and nothing else is."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -67,7 +68,7 @@ class Train:
     steps: int = 20
     """How many are timed, each time."""
     json: Path | None = None
-    """Where to write all figures."""
+    """Where to write all figures; without a file they are printed, and nothing else is."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -89,7 +90,7 @@ class Train:
 
     def note(self, figures: dict) -> None:
         """Keep what has been measured so far: the next case may take minutes."""
-        if self.json is not None:
+        if self.json not in (None, PRINTED):
             write_figures(figures, self.json)
         row = figures["steps"][-1]
         what = f"T {row['length']}, batch {row['batch']}, K {row['objects']}, {row['path']}"
@@ -129,7 +130,7 @@ class Imagine:
     repeats: int = 5
     """How many calls are timed."""
     json: Path | None = None
-    """Where to write all figures."""
+    """Where to write all figures; without a file they are printed, and nothing else is."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -168,7 +169,7 @@ class Studio:
     repeats: int = 5
     """Edits of each kind."""
     json: Path | None = None
-    """Where to write all figures."""
+    """Where to write all figures; without a file they are printed, and nothing else is."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -217,6 +218,9 @@ def shown(number: float | None) -> str:
 
 def tell(figures: dict, path: Path | None, *shown: Table | str) -> None:
     """Print what is shown, and write all figures if there is a file for them."""
+    if path == PRINTED:
+        print(json.dumps(figures, indent=2))
+        return
     console = Console(width=None if sys.stdout.isatty() else 120)
     for each in shown:
         console.print(each)

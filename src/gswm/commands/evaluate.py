@@ -21,6 +21,7 @@ from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import protocol, usual
 from gswm.files import write_whole
+from gswm.parsing import PRINTED
 from gswm.recipes import RECIPES, Recipe
 from gswm.settings import differing, flat, to_dict
 from gswm.train.folder import commit
@@ -56,7 +57,7 @@ class Evaluate:
     lpips: Path | None = None
     """Measure pixels too, and LPIPS with the weights in this file: see docs/evaluation.md."""
     json: Path | None = None
-    """Write everything that was measured to this file."""
+    """Write everything that was measured to this file; without one it is printed."""
 
     def run(self) -> None:
         """Measure, and say what was measured."""
@@ -82,8 +83,11 @@ class Evaluate:
         )
         data = {"world": world, "of": known, "split": split}
         stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
+        report = {"command": self.command(), "model": about, "data": data, **stamp}
+        if self.json == PRINTED:
+            print(laid_out(report | result.to_json()))
+            return
         if self.json is not None:
-            report = {"command": self.command(), "model": about, "data": data, **stamp}
             write_whole(self.json, (laid_out(report | result.to_json()) + "\n").encode())
         print(table(result, world, split))
 
@@ -125,6 +129,8 @@ def trained_by(recipe: Recipe, trained_with: dict[str, Any]) -> str:
         name: " ".join(str(x) for x in flat(ours) if x not in ("[", "]"))
         for name, (ours, _) in differing(to_dict(recipe), to_dict(plain)).items()
     } | trained_with
+    if changed.get("train.start") == recipe.name:  # the weights before these
+        changed["train.start"] = "RUN"
     return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
 
 

@@ -10,6 +10,7 @@ import tyro
 from gswm.errors import UserError
 from gswm.parsing import tyro_cli
 from gswm.recipes import RECIPES, Recipe, recipe
+from gswm.settings import from_dict
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig
@@ -37,22 +38,17 @@ class Train:
                 f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings."
             )
             raise SystemExit(0)
-        out = None
-        if args[0] == "--resume":
-            if len(args) < 2:
-                raise UserError("--resume needs the folder of a run")
-            out = Path(args[1])
+        out, rest = resumed(args)
+        if out is not None:
             folder = RunFolder(out)
-            folder.check_version()
-            chosen, rest = folder.recipe(), args[2:]
+            default = Train(folder.recipe(), settings_of(folder), out)
         elif args[0].startswith("-"):
             raise UserError(f"name a recipe first: {usage}")
         else:
-            chosen, rest = recipe(args[0]), args[1:]
-        default = Train(chosen, out=out)
+            default, rest = Train(recipe(args[0])), args[1:]
         # The recipe says which model it is: its settings are no subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
-        parsed = tyro_cli(Train, rest, prog=f"gswm train {args[0]}", **settings)
+        parsed = tyro_cli(Train, rest, prog="gswm train", **settings)
         if out is not None and parsed.out != out:
             raise UserError(f"--resume goes on in {out}: leave --out off")
         return parsed
@@ -67,3 +63,30 @@ class Train:
             return
         done = "trained" if run.trainee.step >= self.recipe.train.steps else "stopped"
         run.display.tell(f"{done} at step {run.trainee.step}; the run is in {out}")
+
+
+def resumed(args: list[str]) -> tuple[Path | None, list[str]]:
+    """The run that is to go on, wherever `args` name it, and the rest of them."""
+    words = [part for word in args for part in split_resume(word)]
+    if "--resume" not in words:
+        return None, args
+    at = words.index("--resume")
+    if at + 1 == len(words) or words[at + 1].startswith("-"):
+        raise UserError("--resume needs the folder of a run")
+    if at and not words[0].startswith("-"):
+        raise UserError(f"a run knows its recipe: leave {words[0]} off")
+    return Path(words[at + 1]), words[:at] + words[at + 2 :]
+
+
+def split_resume(word: str) -> list[str]:
+    """--resume=RUN as two words."""
+    return word.split("=", 1) if word.startswith("--resume=") else [word]
+
+
+def settings_of(folder: RunFolder) -> LoopConfig:
+    """What a run was last started with, but for what is said anew at each start."""
+    starts = folder.starts()
+    if not starts or "settings" not in starts[-1]:
+        return LoopConfig()
+    known = starts[-1]["settings"] | {"max_minutes": None, "any_code": False}
+    return from_dict(LoopConfig, known, where=f"{folder.path}: settings")

@@ -1,7 +1,7 @@
 """A run's folder: what it is, what it did, and where it can go on.
 
-recipe.json         every setting
-environment.json    versions, device and commit, of each start
+recipe.json         every setting of the recipe
+environment.json    versions, commit, device and the other settings, of each start
 metrics.jsonl       a line for every report and every validation
 checkpoints/        the last two, to go on from
 best.safetensors    the weights with the lowest validation error
@@ -43,38 +43,48 @@ class RunFolder:
         """Who else is told each line of metrics."""
         self.held: TextIO | None = None
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, recipe: Recipe, *, any_code: bool = False) -> None:
         """Raise unless this is a new folder, or the one in which this recipe was started."""
         if (self.path / "recipe.json").exists():
-            self.check_version()
+            self.check_version(any_code=any_code)
             if lines := differences(to_dict(recipe), to_dict(self.recipe())):
                 raise UserError(
-                    f"{self.path} is a run of another recipe, {lines[0]}: choose another --out, "
-                    "or go on with it as it is by --resume"
+                    f"{self.path} is a run of another recipe, {lines[0]}: `--resume {self.path}` "
+                    "alone goes on with it as it is; with other settings, begin another run "
+                    f"(--out) with its weights (--train.start {self.path})"
                 )
         elif self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         elif self.path.exists() and any(not ours(each) for each in self.path.iterdir()):
             raise UserError(f"{self.path} holds other files and no run: choose another --out")
 
-    def check_version(self) -> None:
-        """Raise unless the run was started by this version of gswm."""
-        if (theirs := self.version()) != gswm.__version__:
+    def check_version(self, *, any_code: bool = False) -> None:
+        """Raise unless this version of gswm started the run, and, if both are known, this commit.
+
+        With `any_code` the commit may be another one.
+        """
+        starts = self.starts()
+        theirs = starts[0]["gswm"] if starts else gswm.__version__
+        if theirs != gswm.__version__:
             raise UserError(
                 f"{self.path} was started by gswm {theirs}, and this is {gswm.__version__}: "
                 "go on with that version, or choose another --out"
             )
+        last, here = starts[-1].get("commit") if starts else None, commit()
+        if last and here and last != here and not any_code:
+            raise UserError(
+                f"{self.path} was trained by commit {last} of gswm, and this is {here}: go on "
+                "with that one, or with --any-code if nothing that matters has changed since"
+            )
 
-    def begin(self, recipe: Recipe, device: torch.device, ranks: int) -> None:
+    def begin(self, recipe: Recipe, environment: dict[str, Any]) -> None:
         """Write what the run is, if it is new, and where it runs now; nobody else may."""
         with room(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
         if not (self.path / "recipe.json").exists():
             write_json(self.path / "recipe.json", to_dict(recipe))
-        file = self.path / "environment.json"
-        starts = read_json(file) if file.is_file() else []
-        write_json(file, [*starts, environment(device, ranks)])
+        write_json(self.path / "environment.json", [*self.starts(), environment])
 
     def lock(self) -> None:
         """Raise if another process trains in this folder; the system frees a dead one's lock."""
@@ -99,15 +109,16 @@ class RunFolder:
             raise UserError(f"{self.path} is no run: it has no recipe.json")
         return from_dict(Recipe, read_json(file), where=str(file))
 
-    def version(self) -> str:
-        """The version of gswm that started the run."""
+    def starts(self) -> list[dict[str, Any]]:
+        """Where the run ran, at each start."""
         file = self.path / "environment.json"
         if not file.is_file():
-            return gswm.__version__
-        try:
-            return read_json(file)[0]["gswm"]
-        except (LookupError, TypeError) as error:
-            raise UserError(f"{file} is damaged: it does not say which version it is of") from error
+            return []
+        found = read_json(file)
+        sound = isinstance(found, list) and all(isinstance(s, dict) and "gswm" in s for s in found)
+        if not sound:
+            raise UserError(f"{file} is damaged: it does not say which version it is of")
+        return found
 
     def write_metrics(self, line: Mapping[str, int | float]) -> None:
         """Add a line of metrics; what is no number is null."""
@@ -156,8 +167,8 @@ def ours(path: Path) -> bool:
     return path.name in (".lock", ".recipe.json.tmp")
 
 
-def environment(device: torch.device, ranks: int) -> dict[str, Any]:
-    """Versions, device and commit."""
+def environment(device: torch.device, ranks: int, settings: Any) -> dict[str, Any]:
+    """Versions, commit, device, and the settings that are not the recipe's."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     return {
         "gswm": gswm.__version__,
@@ -169,6 +180,7 @@ def environment(device: torch.device, ranks: int) -> dict[str, Any]:
         "system": platform.platform(),
         "device": name or device.type,
         "processes": ranks,
+        "settings": to_dict(settings),
     }
 
 

@@ -22,7 +22,7 @@ from gswm.records import concatenate
 from gswm.train import distributed, pictures
 from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
-from gswm.train.folder import RunFolder
+from gswm.train.folder import RunFolder, environment
 from gswm.train.loop import LoopConfig, Run, Validate
 from gswm.train.signals import Signals
 from gswm.train.trackers import tracked
@@ -43,16 +43,16 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
     try:
-        with signals.heard():
+        with signals.heard(cfg.max_minutes):
             check(recipe, folder, processes)
             if processes.is_first:
-                folder.check(recipe)
+                folder.check(recipe, any_code=cfg.any_code)
             loader = training_loader(recipe, device, processes)
             scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
             run = Run(folder, recipe, loader, scores, cfg, **common)
             if processes.is_first:
-                folder.begin(recipe, device, processes.ranks)
+                folder.begin(recipe, environment(device, processes.ranks, cfg))
             processes.wait()
             if why_not:
                 run.display.tell(f"no validation: {why_not}")

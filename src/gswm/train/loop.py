@@ -56,6 +56,8 @@ class LoopConfig:
     the last digit of the weights."""
     wandb: str | None = None
     """Send the metrics to this Weights & Biases project too."""
+    any_code: bool = False
+    """Go on with a run of another commit of gswm; what comes may then not be what would have."""
 
     def __post_init__(self) -> None:
         for name in ("report_every", "save_every"):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a wish to stop, heard at once where nothing is lost by it, else soon."""
+"""Ctrl-C, SIGTERM, the end of the time: a wish to stop, heard at once if nothing is lost by it."""
 
 import signal
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-WHICH = (signal.SIGINT, signal.SIGTERM)
+WHICH = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 
 
 class Stopped(Exception):  # noqa: N818
@@ -22,16 +22,18 @@ class Signals:
         self.since = time.perf_counter()
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Take both signals for a wish to stop."""
+    def heard(self, max_minutes: float | None = None) -> Iterator[None]:
+        """Take the signals for a wish to stop, the last of which comes after `max_minutes`."""
         try:
             before = [signal.signal(one, self.hear) for one in WHICH]
         except ValueError:  # not the main thread, which has no signals to hear
             yield
             return
         try:
+            signal.setitimer(signal.ITIMER_REAL, 60 * (max_minutes or 0))
             yield
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             for one, old in zip(WHICH, before, strict=True):
                 signal.signal(one, old)
 

@@ -6,7 +6,17 @@ from pathlib import Path
 import gswm
 
 ORDER = [
-    *("errors", "files", "devices", "parsing", "settings", "shapes", "records", "replay"),
+    *(
+        "errors",
+        "files",
+        "waiting",
+        "devices",
+        "parsing",
+        "settings",
+        "shapes",
+        "records",
+        "replay",
+    ),
     *("data.splits", "data.episode", "data.world", "data.threads", "data.moving", "data.sprites"),
     *("data.obj3d.layout", "data.layouts", "data.hdf5"),
     *("data.sources", "data.videos", "data.importing"),

@@ -25,6 +25,7 @@ from gswm.parsing import PRINTED
 from gswm.recipes import RECIPES, Recipe
 from gswm.settings import differing, flat, to_dict
 from gswm.train.folder import commit
+from gswm.waiting import explained
 from gswm.weights import find, load, read_header
 from gswm.world_model import WorldModel
 
@@ -76,11 +77,12 @@ class Evaluate:
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         split = self.split or rules.split
-        result = evaluate(
-            *(model, episodes_of(world, split, self.episodes), rules),
-            device=device,
-            lpips=None if self.lpips is None else lpips.read(self.lpips, device),
-        )
+        with explained(f"measuring {world}, {split}, by {rules.name}"):
+            result = evaluate(
+                *(model, episodes_of(world, split, self.episodes), rules),
+                device=device,
+                lpips=None if self.lpips is None else lpips.read(self.lpips, device),
+            )
         data = {"world": world, "of": known, "split": split}
         stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
         report = {"command": self.command(), "model": about, "data": data, **stamp}

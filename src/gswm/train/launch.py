@@ -26,6 +26,7 @@ from gswm.train.folder import RunFolder, environment
 from gswm.train.loop import LoopConfig, Run, Validate
 from gswm.train.signals import Signals
 from gswm.train.trackers import tracked
+from gswm.waiting import explained
 
 HORIZON = 10
 """Frames imagined when validating."""
@@ -47,8 +48,9 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
             check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe, any_code=cfg.any_code)
-            loader = training_loader(recipe, device, processes)
-            scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
+            with explained(f"making videos of {recipe.data.world} to train and validate on"):
+                loader = training_loader(recipe, device, processes)
+                scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
             run = Run(folder, recipe, loader, scores, cfg, **common)
             if processes.is_first:

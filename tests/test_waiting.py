@@ -1,0 +1,17 @@
+"""Who waits is told what for, and who does not is told nothing."""
+
+import time
+
+import pytest
+
+from gswm import waiting
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_only_what_takes_long_is_explained(
+    slow: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(waiting, "SECONDS", 0.05 if slow else 60.0)
+    with waiting.explained("making tea"):
+        time.sleep(0.5 if slow else 0)
+    assert capsys.readouterr().err == ("making tea ...\n" if slow else "")

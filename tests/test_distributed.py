@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,15 +14,20 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from training import arguments, end, metrics_of, small, start
 
 import gswm
+from gswm import weights
 from gswm.cli import main
 from gswm.errors import UserError
+from gswm.recipes import build
 from gswm.train.checkpoint import load, numbered
-from gswm.train.distributed import Processes
+from gswm.train.distributed import LeftError, Processes, others
+
+LEFT = "gswm: another process of this training has ended: see what it says"
 
 
 @given(ranks=st.integers(1, 6), share=st.integers(1, 5))
@@ -44,6 +50,30 @@ def test_one_process_waits_for_nobody() -> None:
     assert torch.equal(value, torch.ones(2))
     assert alone.any(True, torch.device("cpu"))
     assert not alone.any(False, torch.device("cpu"))
+    assert alone.share("state", {"value": value}, torch.device("cpu")) == (
+        "state",
+        {"value": value},
+    )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.1]:4319."),
+        RuntimeError("[gloo/transport/tcp/pair.cc:537] Read error: Connection reset by peer."),
+        dist.DistNetworkError("Failed to recv, got 0 bytes. Connection was likely closed."),
+        dist.DistBackendError("NCCL error: remote process exited or there was a network error"),
+    ],
+)
+def test_that_another_process_has_ended_is_said_whoever_finds_out(error: RuntimeError) -> None:
+    with pytest.raises(LeftError, match=r"^another process of this training has ended"), others():
+        raise error
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, dist.DistBackendError, torch.OutOfMemoryError])
+def test_other_errors_are_not_taken_for_the_end_of_a_process(kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^NCCL error: invalid usage$"), others():
+        raise kind("NCCL error: invalid usage")
 
 
 def torchrun(ranks: int, args: list[str]) -> subprocess.CompletedProcess[str]:
@@ -55,14 +85,20 @@ def torchrun(ranks: int, args: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
 
 
-def pair(args: list[str], log: Path) -> list[BaseProcess]:
-    """Two processes, started with what torchrun tells them, but sooner and with a small trunk."""
+def pair(
+    args: list[str], log: Path, *, second: list[str] | None = None, file_bytes: int | None = None
+) -> list[BaseProcess]:
+    """Two processes, started with what torchrun tells them, but sooner and with a small trunk.
+
+    The second may be told something else, and the files of the first may have to stay small.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ranks = [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
-    return [start(args, log, env=env) for env in ranks]
+    first = start(args, log, file_bytes=file_bytes, env=ranks[0])
+    return [first, start(args if second is None else second, log, env=ranks[1])]
 
 
 def settings(out: Path, steps: int = 6, **changes: Any) -> list[str]:
@@ -108,6 +144,60 @@ def test_two_processes_stopped_and_resumed_train_what_one_trains(tmp_path: Path)
     assert main(settings(alone)) == 0
     assert_close(together, alone)
     assert [line["step"] for line in metrics_of(together)] == [3, 4, 6, 6]
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_the_second_process_needs_no_file_of_the_first(tmp_path: Path) -> None:
+    """Neither the weights to begin with nor the run; what another left there does not matter."""
+    here, there, alone = tmp_path / "here", tmp_path / "there", tmp_path / "alone"
+    begin, log = tmp_path / "begin.safetensors", tmp_path / "log"
+    torch.manual_seed(7)
+    weights.save(begin, build(small()), small(), about={"step": 10, "minutes": 1.0})
+    ours, theirs = settings(here, start=str(begin)), settings(there, start="nowhere.safetensors")
+    (left := there / "checkpoints/00000009").mkdir(parents=True)
+    for more in (["--max-minutes", "0"], []):
+        both = pair([*ours, *more], log, second=[*theirs, *more])
+        assert [end(process) for process in both] == [0, 0], log.read_text()
+        if left.exists():
+            shutil.rmtree(there)
+    assert not there.exists()
+    assert log.read_text().count("going on from step 1") == 1
+    assert main(settings(alone, start=str(begin))) == 0
+    assert_close(here, alone)
+    assert weights.read_header(here / "last.safetensors")["about"]["step"] == 16
+
+
+def test_a_full_disk_of_the_first_process_ends_the_second_in_one_line(tmp_path: Path) -> None:
+    out, log = tmp_path / "run", tmp_path / "log"
+    both = pair([*settings(out), "--max-minutes", "0"], log)
+    assert [end(process) for process in both] == [0, 0], log.read_text()
+    size = (out / "checkpoints/00000001/tensors-01.safetensors").stat().st_size
+    log.unlink()
+    both = pair(settings(out), log, file_bytes=size - 1)
+    assert [end(process) for process in both] == [4, 1], log.read_text()
+    said = [line for line in log.read_text().splitlines() if line.startswith("gswm: ")]
+    assert len(said) == 2
+    assert LEFT in said
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_folder_that_is_refused_ends_both_processes_in_one_line_each(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    both = pair(settings(tmp_path), log)  # which holds the log
+    assert [end(process) for process in both] == [2, 1], log.read_text()
+    refused = f"gswm: {tmp_path} holds other files and no run: choose another --out"
+    assert sorted(log.read_text().splitlines()) == sorted([refused, LEFT])
+
+
+def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path: Path) -> None:
+    out, log = tmp_path / "run", tmp_path / "log"
+    both = pair([*settings(out, 100_000), "--report-every", "1"], log)
+    while not (out / "metrics.jsonl").exists():
+        assert all(process.is_alive() for process in both), log.read_text()
+        time.sleep(0.01)
+    both[1].kill()
+    assert [end(process) for process in both] == [1, -signal.SIGKILL], log.read_text()
+    assert log.read_text().splitlines()[-1] == LEFT
 
 
 def test_a_signal_to_one_process_stops_all_at_the_same_step(tmp_path: Path) -> None:

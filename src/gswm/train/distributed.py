@@ -1,14 +1,31 @@
 """One process per GPU, as torchrun starts them; alone where it did not."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gswm.errors import UserError
+
+GONE = (
+    "closed by peer",
+    "reset by peer",
+    "Broken pipe",
+    "Connection was likely closed",
+    "remote process exit",
+)
+"""What gloo, NCCL and torch's store say, in RuntimeErrors, when another process has ended."""
+
+
+class LeftError(UserError):
+    """Another process has ended, and without it there is no way on."""
+
+    code = 1
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,8 @@ class Processes:
             return
         tensors = list(tensors)
         flat = torch.cat([t.flatten() for t in tensors])
-        dist.all_reduce(flat)
+        with others():
+            dist.all_reduce(flat)
         flat /= self.ranks
         for tensor, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
@@ -54,13 +72,46 @@ class Processes:
         if self.ranks == 1:
             return flag
         value = torch.tensor(float(flag), device=device)
-        dist.all_reduce(value, op=dist.ReduceOp.MAX)
-        return bool(value)
+        with others():
+            dist.all_reduce(value, op=dist.ReduceOp.MAX)
+            return bool(value)
+
+    def share(
+        self, state: Any, tensors: dict[str, Tensor], device: torch.device
+    ) -> tuple[Any, dict[str, Tensor]]:
+        """What the first process has, for all of them; what the others have does not matter."""
+        if self.ranks == 1:
+            return state, tensors
+        about = [state, {name: (t.shape, t.dtype) for name, t in tensors.items()}]
+        shared: dict[str, Tensor] = {}
+        with others():
+            dist.broadcast_object_list(about, src=0)
+            for name, (shape, dtype) in about[1].items():
+                mine = tensors[name] if self.is_first else torch.empty(shape, dtype=dtype)
+                shared[name] = mine.to(device).contiguous()
+                dist.broadcast(shared[name], src=0)
+        return about[0], shared
 
     def wait(self) -> None:
         """Until all processes are here."""
         if self.ranks > 1:
-            dist.barrier()
+            with others():
+                dist.barrier()
+
+
+@contextmanager
+def others() -> Iterator[None]:
+    """While the others are waited for: that one has ended is said in one line.
+
+    NCCL's watchdog may find out first: it ends the process itself, and in many lines.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not any(words in str(error) for words in GONE):
+            raise
+        text = "another process of this training has ended: see what it says"
+        raise LeftError(text) from error
 
 
 def start(device: torch.device) -> Processes:

@@ -75,7 +75,8 @@ def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
             flag = name.replace("_", "-")
             raise UserError(f"--train.{flag} is {getattr(train, name)}: it must be at least 1")
     processes.rows(train.batch)
-    if train.start is not None and not numbered(folder.checkpoints):
+    begins = processes.is_first and not numbered(folder.checkpoints)
+    if train.start is not None and begins:
         weights.read_header(weights.find(train.start))
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:

@@ -94,7 +94,9 @@ class Run:
         fast = device.type == "cuda" and not cfg.plain
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
-        self.began = begin(model, recipe, folder)
+        began = begin(model, recipe, folder) if processes.is_first else {}
+        self.began, first = processes.share(began, model.state_dict(), device)
+        model.load_state_dict(first)
         self.display = Display(
             recipe.train.steps, recipe.train.batch, silent=not processes.is_first
         )
@@ -119,7 +121,7 @@ class Run:
 
     def restore(self) -> None:
         """Go on from the last checkpoint, if there is one; take back what came after it."""
-        found = checkpoints.load_newest(self.folder.checkpoints, self.display.tell)
+        found = self.newest()
         if found is not None:
             state = found.state
             self.trainee.loader.load_state_dict(state["loader"])
@@ -130,6 +132,14 @@ class Run:
             self.display.tell(f"going on from step {found.step}")
         if self.processes.is_first:
             self.folder.forget_metrics_after(self.saved, self.scored)
+
+    def newest(self) -> checkpoints.Checkpoint | None:
+        """The last checkpoint: the first process reads it, and the others need no such file."""
+        folder, first = self.folder.checkpoints, self.processes.is_first
+        found = checkpoints.load_newest(folder, self.display.tell) if first else None
+        about, tensors = (None, {}) if found is None else ((found.step, found.state), found.tensors)
+        about, tensors = self.processes.share(about, tensors, self.device)
+        return None if about is None else checkpoints.Checkpoint(about[0], tensors, about[1])
 
     def run(self) -> None:
         """Until the end, or until it is told to stop; then save."""

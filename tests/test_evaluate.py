@@ -234,8 +234,10 @@ def test_a_mistake_is_one_line(
 
 def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
     episodes = Episodes(marked(2, 20).video)
-    with pytest.raises(UserError, match="nothing is known"):
+    with pytest.raises(UserError, match="--protocol slotformer-6-44 or ocvp-5-25 measures pixels"):
         evaluate(Puppet(marked(2, 20), "stay"), [episodes], SHORT)
+    with pytest.raises(UserError, match="it cannot be measured"):
+        evaluate(Baseline("stay"), [episodes], SHORT)
     only = Protocol("pixels", 10, 10, ("pixels",))
     scores = evaluate(Puppet(marked(2, 20), "stay"), [episodes], only).scores
     assert set(scores) == {"psnr", "ssim"}

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import h5py
@@ -12,8 +13,10 @@ from PIL import Image
 from test_videos import encode
 
 from gswm.cli import main
+from gswm.commands.importing import Import, file_of, import_once
 from gswm.data.hdf5 import open_file, read
 from gswm.data.sources import split_of_name
+from gswm.errors import UserError
 
 
 def run(*args: object) -> int:
@@ -332,3 +335,70 @@ def test_info_of_what_is_no_file_of_episodes_is_one_line(
         assert main(["data", "info", str(tmp_path / name)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"gswm: {tmp_path / name}")
+
+
+# -- a folder in the place of a file
+
+
+def test_a_folder_is_imported_once_into_the_file_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "val"):
+        pictures(tmp_path / "in" / split / "000", frames=100)
+    out = import_once(tmp_path / "in", 8)
+    assert out == tmp_path / "in.hdf5"
+    command = f"gswm data import {tmp_path / 'in'} --out {out} --size 8"
+    assert capsys.readouterr().err == f"`{command}`, once:\n"
+    assert counted(out) == {"train": 1, "val": 1, "test": 0}
+    written = out.stat()
+    assert import_once(tmp_path / "in", 8) == out
+    again = f"{tmp_path / 'in'}: taken from {out}; remove that file to import the videos anew\n"
+    assert capsys.readouterr().err == again
+    assert out.stat() == written
+    out.unlink()
+    assert main(command.split()[1:]) == 0
+
+
+def test_the_file_is_beside_the_folder_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "in")
+    assert file_of(Path("a/")) == Path("a.hdf5")
+    assert file_of(Path("../in.v2")) == Path("../in.v2.hdf5")
+    assert file_of(Path()) == tmp_path / "in.hdf5"
+    assert file_of(Path("a/..")) == tmp_path / "in.hdf5"
+
+
+def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None:
+    pictures(tmp_path / "in", frames=99)
+    with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 is not written"):
+        import_once(tmp_path / "in", 8)
+    assert os.listdir(tmp_path) == ["in"]
+    with pytest.raises(UserError, match="is no folder of videos and no HDF5 file"):
+        import_once(tmp_path / "nowhere", 8)
+
+
+def test_of_several_that_start_at_once_one_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures(tmp_path / "in", frames=100)
+    imported, run_one = [], Import.run
+    monkeypatch.setattr(Import, "run", lambda self: (imported.append(1), run_one(self))[1])
+    with ThreadPoolExecutor(3) as pool:
+        files = list(pool.map(lambda _: import_once(tmp_path / "in", 8), range(3)))
+    assert files == [tmp_path / "in.hdf5"] * 3
+    assert imported == [1]
+
+
+def test_a_file_that_another_machine_has_made_meanwhile_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures(tmp_path / "in", frames=100)
+
+    def slower(self: Import) -> int:
+        self.out.write_text("theirs")
+        raise UserError("exists")
+
+    monkeypatch.setattr(Import, "run", slower)
+    assert import_once(tmp_path / "in", 8).read_text() == "theirs"

@@ -106,6 +106,11 @@ def test_what_blender_says_is_passed_on(
     stand_in.write_text(f"#!{sys.executable}\nraise SystemExit('no light')\n")
     with pytest.raises(UserError, match="no light"):
         blender.draw(solids_of(scenes), CameraSettings(), 16)
+    stand_in.write_text("no program")
+    for named in (stand_in, stand_in.with_name("nonexistent")):
+        monkeypatch.setenv("GSWM_BLENDER", str(named))
+        with pytest.raises(UserError, match=f"GSWM_BLENDER is '{named}', which cannot be run"):
+            blender.draw(solids_of(scenes), CameraSettings(), 16)
     monkeypatch.delenv("GSWM_BLENDER")
     monkeypatch.setattr(blender.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install bpy"):

@@ -15,7 +15,15 @@ from gswm.data.obj3d.camera import Camera
 from gswm.data.obj3d.scene_file import SceneFile
 from gswm.data.obj3d.scenes import Scenes, first_touch, join, make_scenes, on_plane, one_scene
 from gswm.data.obj3d.settings import COLORS, CUBE, CYLINDER, HARD, SPHERE, Settings
-from gswm.data.obj3d.simulation import Looks, Start, masses, mujoco_xml, simulate
+from gswm.data.obj3d.simulation import (
+    SUBSTEPS,
+    Looks,
+    Start,
+    height,
+    masses,
+    mujoco_xml,
+    simulate,
+)
 from gswm.data.obj3d.world import solids_of
 from gswm.errors import UserError
 
@@ -82,6 +90,21 @@ def test_friction_of_the_surface_takes_its_share_in_every_frame() -> None:
     path = simulate(start, Settings(friction=0.05, num_frames=30))
     speeds = path.motions[:, 0, 1]
     np.testing.assert_allclose(speeds, 0.2 * 0.95 ** np.arange(30), rtol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [SPHERE, CYLINDER, CUBE])
+def test_nothing_falls_tips_or_leaves_the_plane(shape: int) -> None:
+    start = two(shape, radii=(0.7, 0.4), off=0.3, yaw=0.4)  # hit above its middle
+    model = mujoco.MjModel.from_xml_string(mujoco_xml(start, Settings()))
+    data = mujoco.MjData(model)
+    data.qpos[2::3], data.qvel[:] = start.poses[:, 2], start.motions.ravel()
+    touched = False
+    for _ in range(30 * SUBSTEPS):
+        mujoco.mj_step(model, data)
+        touched |= data.ncon > 0
+        np.testing.assert_allclose(data.xpos[1:, 2], [0.7, height(shape, 0.4)], atol=1e-12)
+        np.testing.assert_allclose(data.xmat[1:].reshape(-1, 3, 3)[:, 2], [[0, 0, 1]] * 2)
+    assert touched
 
 
 def test_momentum_is_kept_and_nothing_leaves_its_way_without_a_contact() -> None:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 import torch
 
@@ -13,7 +15,7 @@ from gswm.data.loader import open_loader
 from gswm.data.obj3d import scene_file, simulation
 from gswm.data.obj3d.scene_file import SceneFile
 from gswm.data.obj3d.scenes import Scenes, join, make_scenes
-from gswm.data.obj3d.settings import Settings
+from gswm.data.obj3d.settings import CUBE, Settings
 from gswm.data.obj3d.world import Obj3D
 from gswm.data.world import World
 from gswm.data.worlds import base_name, world
@@ -91,6 +93,15 @@ def test_velocities_are_the_next_step_where_nothing_touches(made: Episodes) -> N
     assert truth.velocities[:, 0, 0].norm(dim=-1).min() > 0.5
 
 
+def test_every_object_stays_on_the_plane(made: Episodes) -> None:
+    _, space = known(made)
+    z = space.poses[..., 2]
+    assert torch.equal(z, z[:, :1].expand_as(z))
+    assert not space.motions[..., 2].any()
+    halves = torch.where(space.shapes == CUBE, space.radii / 2**0.5, space.radii)
+    torch.testing.assert_close(z[:, 0], halves * (space.shapes > 0))
+
+
 def test_the_depth_order_says_who_hides_whom(made: Episodes) -> None:
     truth, space = known(made)
     for episode, time, slot in ((space.visibility < 0.9) & truth.present).nonzero().tolist():
@@ -128,6 +139,20 @@ def test_a_file_gives_back_all_that_is_true(made: Episodes, tmp_path: Path) -> N
     for name in ("masks", "visibility", "poses", "motions", "contacts", "shapes", "materials"):
         assert torch.equal(getattr(space_back, name), getattr(space, name)), name
     torch.testing.assert_close(space_back.depth, space.depth, rtol=1e-3, atol=0)
+
+
+def test_slots_are_present_in_all_frames_or_none_and_there_are_no_layers(
+    made: Episodes, tmp_path: Path
+) -> None:
+    with hdf5.Writer(tmp_path / "a.hdf5", "obj3d") as writer:
+        writer.append(made)
+    _, space = known(made)
+    with h5py.File(tmp_path / "a.hdf5", "r") as file:
+        present, layers = np.asarray(file["present"]), np.asarray(file["layers"])
+    exists = (space.shapes > 0).numpy()
+    assert (present == exists[:, None]).all()
+    assert 0 < exists.mean() < 1
+    assert not layers.any()
 
 
 def test_episodes_are_the_same_however_they_are_cut(folder: Path) -> None:
@@ -203,6 +228,54 @@ def test_simulating_without_mujoco_says_what_to_do(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
     with pytest.raises(UserError, match=r"gswm\[sim\]"):
         next(world("obj3d").episodes(31, 1))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["data", "show", "WORLD", "--out", "a.png", "--frames", "2"],
+        ["eval", "--baseline", "stay", "--world", "WORLD", "--episodes", "1"],
+    ],
+)
+def test_the_advice_where_there_is_no_mujoco_is_for_every_command(
+    command: list[str],
+    scenes: Scenes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
+
+    def run(name: str) -> int:
+        return main([name if word == "WORLD" else word for word in command])
+
+    assert run("obj3d") == 2
+    assert "or name the world obj3d:FOLDER" in capsys.readouterr().err
+    (tmp_path / "made.elsewhere").mkdir()
+    held = SceneFile(long(scenes[:1]), Settings(), "test", 9)
+    scene_file.save(tmp_path / "made.elsewhere" / "test.hdf5", held)
+    assert run("obj3d:made.elsewhere") == 0
+
+
+def long(scenes: Scenes) -> Scenes:
+    """The same, over the frames that an evaluation asks for; in the end nothing moves."""
+    more = ((0, 0), (0, 100 - SHORT.num_frames), (0, 0), (0, 0))
+    poses, motions = np.pad(scenes.poses, more, "edge"), np.pad(scenes.motions, more)
+    return replace(scenes, poses=poses, motions=motions)
+
+
+def test_a_file_of_scenes_says_what_draws_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = folder / "val.hdf5", folder / "out.hdf5"
+    for args in (["info", str(file)], ["show", str(file), "--out", str(folder / "a.png")]):
+        assert main(["data", *args]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"gswm: {file}: is a file of scenes")
+    command = line.split("`")[1].replace("FILE", str(out))
+    assert main(command.split()[1:]) == 0
+    assert len(hdf5.read(out)) == 2
 
 
 def test_a_larger_picture_shows_the_same_scene(scenes: Scenes, made: Episodes) -> None:

@@ -1,13 +1,17 @@
 """`gswm train` and `gswm export`: what they take, what they write, what they say."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from test_importing import pictures
 from training import arguments, metrics_of, small, train_here
 
 import gswm
@@ -245,6 +249,8 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
+        (["two-layer", "--data", "moon"], "moon is no folder of videos and no HDF5 file"),
+        (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "128"], "two-layer has frames of 64 × 64 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
         (
@@ -427,6 +433,77 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     write(file, {"train": balls(seed=9)}, "single-ball")
     with pytest.raises(gswm.UserError, match="of other data: its checksum is"):
         train_here(on_file(file, steps=4), tmp_path / "run")
+
+
+# -- OBJ3D, or any folder of videos
+
+
+@pytest.fixture(scope="module")
+def obj3d(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree like OBJ3D's, of four videos."""
+    root = tmp_path_factory.mktemp("original") / "OBJ3D"
+    for video in ("train/000", "train/001", "val/000", "test/000"):
+        pictures(root / video, frames=100)
+    return root
+
+
+def on_folder(folder: Path, out: Path) -> list[str]:
+    args = ["obj3d", "--data", str(folder), "--out", str(out), "--device", "cpu"]
+    args += ["--model.schedule.lengths", "0", "2", "--train.steps", "1", "--train.batch", "2"]
+    return [*args, "--train.validation-episodes", "1"]
+
+
+def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
+    obj3d: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    file = obj3d.with_name("OBJ3D.hdf5")
+    assert main(["train", *on_folder(obj3d, tmp_path / "run")]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"`gswm data import {obj3d} --out {file} --size 64`, once:\n")
+    assert folder.RunFolder(tmp_path / "run").recipe().data.world == str(file)
+    assert main(["train", *on_folder(obj3d, tmp_path / "again")]) == 0
+    assert capsys.readouterr().err.startswith(f"{obj3d}: taken from {file}; ")
+    for on in ([], ["--world", str(obj3d)]):
+        scores = tmp_path / "scores.json"
+        assert main(["eval", str(tmp_path / "run"), *on, "--json", str(scores)]) == 0
+        said = capsys.readouterr().err
+        unknown = f"{file} does not say where its objects are"
+        assert said.endswith(f"{unknown}: its pixels are measured, by slotformer-6-44\n")
+        measured = json.loads(scores.read_text())
+        assert set(measured["scores"]) == {"psnr", "ssim"}
+        assert measured["data"] == {"world": str(file), "of": "video", "split": "val"}
+    args = ["eval", str(tmp_path / "run"), "--protocol", "gswm-10-90"]
+    assert main(args) == 2
+    assert "--protocol slotformer-6-44 or ocvp-5-25" in capsys.readouterr().err
+
+
+def test_data_names_the_file_before_anything_is_imported(tmp_path: Path) -> None:
+    for given, file in (("OBJ3D", "OBJ3D.hdf5"), ("mine.hdf5", "mine.hdf5")):
+        parsed = Train.from_args(["obj3d", "--data", given, "--data.episodes", "5"])
+        assert (parsed.recipe.data.world, parsed.recipe.data.episodes) == (file, 5)
+
+
+def test_data_may_be_a_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.hdf5", {"train": blank()}, "video")
+    args = on_folder(file, tmp_path / "run")
+    assert main(["train", *args, "--data.first-frames", "6"]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["mine.hdf5", "run"]
+
+
+def test_a_signal_while_importing_leaves_nothing(
+    obj3d: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "OBJ3D").symlink_to(obj3d)
+    append = Writer.append
+
+    def append_and_stop(self: Writer, *args: Any, **settings: Any) -> None:
+        append(self, *args, **settings)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Writer, "append", append_and_stop)
+    assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 0
+    assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
+    assert os.listdir(tmp_path) == ["OBJ3D"]
 
 
 def test_a_commit_is_that_of_the_source_and_says_if_there_is_more(

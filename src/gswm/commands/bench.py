@@ -23,8 +23,8 @@ class Data:
     """Which worlds; none for all."""
     device: Literal["cpu", "cuda"] = "cpu"
     episodes: int | None = None
-    """Episodes of each world; 2,000 on a CPU and 10,000 on a GPU unless said, and of obj3d 40
-    and its split."""
+    """Episodes of each world; if not given, 2,000 on a CPU and 10,000 on a GPU, but of the 3D
+    worlds 40 on a CPU and the whole training split on a GPU."""
     keep: bool = False
     """Hold all episodes in memory at once."""
     windows: bool = True

@@ -168,7 +168,8 @@ class Show:
 
 def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
     """One episode of a file, or of a world, alone."""
-    if Path(source).exists() or Path(source).suffix:
+    is_world = worlds.base_name(source) != source
+    if not is_world and (Path(source).exists() or Path(source).suffix):
         with hdf5.open_file(source) as file:
             indices = file.of_split(split)
             if index >= len(indices):

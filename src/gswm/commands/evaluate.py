@@ -1,6 +1,7 @@
 """`gswm eval`."""
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from tyro.conf import Positional, arg
 
 import gswm
+from gswm.commands.importing import import_once
 from gswm.data import hdf5, worlds
 from gswm.data.balls import Balls
 from gswm.data.episode import Episodes
@@ -19,7 +21,7 @@ from gswm.errors import UserError
 from gswm.eval import lpips
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
-from gswm.eval.protocols import protocol, usual
+from gswm.eval.protocols import Protocol, protocol, usual
 from gswm.files import write_whole
 from gswm.parsing import PRINTED
 from gswm.recipes import RECIPES, Recipe
@@ -31,6 +33,8 @@ from gswm.world_model import WorldModel
 
 MEMORY = 1 << 28
 CHUNK = 16
+PIXELS = "slotformer-6-44"
+"""What is measured of 3D videos without truth."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +45,13 @@ class Evaluate:
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
     world: str | None = None
-    """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
+    """A world by its name, an HDF5 file, or a folder of videos or images such as OBJ3D's, which is
+    imported once; the one that the model was trained on if not given."""
     split: SplitName | None = None
     """The protocol's if not given."""
     protocol: str | None = None
     """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the
-    paper's for this world if not given."""
+    paper's for this world if not given, and slotformer-6-44 for 3D videos without truth."""
     baseline: Rule | None = None
     """Measure a rule instead of a model."""
     episodes: int | None = None
@@ -72,8 +77,10 @@ class Evaluate:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
+        if isinstance(model, WorldModel) and world not in worlds.WORLDS and Path(world).is_dir():
+            world = str(import_once(Path(world), model.image_size))
         known = world_of(world)
-        rules = protocol(self.protocol) if self.protocol else usual(known)
+        rules = protocol(self.protocol) if self.protocol else fitting(world, about.get("recipe"))
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         split = self.split or rules.split
@@ -166,6 +173,19 @@ def world_of(world: str) -> str:
         return worlds.base_name(world)
     with hdf5.open_file(world) as file:
         return str(file.attributes.get("world", file.layout))
+
+
+def fitting(world: str, recipe: str | None) -> Protocol:
+    """The paper's protocol for a world; one of pixels for 3D videos of which no more is known."""
+    of_pixels = protocol(PIXELS)
+    if recipe != "obj3d" or not hdf5.is_name_of_file(world):
+        return usual(world_of(world))
+    with hdf5.open_file(world) as file:
+        if file.layout != "video" or file.frames < of_pixels.frames:
+            return usual(world_of(world))
+    unknown = f"{world} does not say where its objects are"
+    print(f"{unknown}: its pixels are measured, by {of_pixels.name}", file=sys.stderr)
+    return of_pixels
 
 
 def laid_out(value: Any, indent: int = 0) -> str:

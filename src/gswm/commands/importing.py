@@ -1,10 +1,11 @@
 """`gswm data import` and `gswm data info`."""
 
+import fcntl
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,6 +115,49 @@ def in_words(splits: Counter[str]) -> str:
     """How many episodes each split has."""
     known = [name for name in ("train", "val", "test") if name in splits]
     return ", ".join(f"{name} {splits[name]}" for name in known)
+
+
+def file_of(folder: Path) -> Path:
+    """The file beside a folder of videos into which they are imported where no other is named."""
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return Path(f"{named}.hdf5")
+
+
+def import_once(folder: Path, size: int) -> Path:
+    """The file with a folder's videos, imported now unless an earlier command did."""
+    out = file_of(folder)
+    if not out.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is no folder of videos and no HDF5 file; check the name")
+    with alone_in(folder):
+        if out.exists():
+            tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
+            return out
+        tell(f"`gswm data import {folder} --out {out} --size {size}`, once:")
+        try:
+            Import((folder,), out, size=size).run()
+        except UserError:
+            if not out.exists():  # another machine was faster
+                raise
+    return out
+
+
+def tell(text: str) -> None:
+    """One line, as it happens."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is here: of several that start at once, one imports."""
+    held = None
+    with suppress(OSError):  # no folder any more, or a file system without locks
+        held = os.open(folder, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
 
 
 @dataclass(frozen=True)

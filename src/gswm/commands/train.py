@@ -1,12 +1,14 @@
 """`gswm train`."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from gswm.commands.importing import file_of, import_once
+from gswm.data.hdf5 import is_name_of_file
 from gswm.errors import UserError
 from gswm.parsing import tyro_cli
 from gswm.recipes import RECIPES, Recipe, recipe
@@ -14,7 +16,7 @@ from gswm.settings import from_dict
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig
-from gswm.train.signals import Stopped
+from gswm.train.signals import Signals, Stopped
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class Train:
     loop: Annotated[LoopConfig, tyro.conf.arg(name="")] = field(default_factory=LoopConfig)
     out: Path | None = None
     """The run's folder; runs/RECIPE-SEED if it is not given."""
+    videos: Annotated[Path | None, tyro.conf.arg(name="data", metavar="PATH")] = None
+    """In place of --data.world: an HDF5 file, or a folder of videos or images such as OBJ3D's,
+    which is imported once, into PATH.hdf5."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 
@@ -48,15 +53,27 @@ class Train:
             default, rest = Train(recipe(args[0])), args[1:]
         # The recipe says which model it is: its settings are no subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
-        parsed = tyro_cli(Train, rest, prog="gswm train", **settings)
+        parsed = tyro_cli(Train, rest, prog="gswm train", **settings).on_videos()
         if out is not None and parsed.out != out:
             raise UserError(f"--resume goes on in {out}: leave --out off")
         return parsed
+
+    def on_videos(self) -> "Train":
+        """The same, with the file of --data as its data; nothing is imported yet."""
+        if self.videos is None:
+            return self
+        is_file = is_name_of_file(self.videos.name) and not self.videos.is_dir()
+        file = self.videos if is_file else file_of(self.videos)
+        data = replace(self.recipe.data, world=str(file))
+        return replace(self, recipe=replace(self.recipe, data=data))
 
     def run(self) -> None:
         """Train."""
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
         try:
+            if self.videos is not None and str(self.videos) != self.recipe.data.world:
+                with Signals().heard():
+                    import_once(self.videos, self.recipe.model.image_size)
             run = train(self.recipe, out, self.device, self.loop)
         except Stopped:
             print("stopped; nothing is lost", file=sys.stderr)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from gswm.data.episode import Episodes
 from gswm.data.layouts import IMGS, KEYS, Layout, mismatch, recognize, to_arrays, to_episodes
-from gswm.data.obj3d.layout import COMPRESSED
+from gswm.data.obj3d.layout import COMPRESSED, SCENES
 from gswm.data.world import SplitName
 from gswm.errors import UserError
 from gswm.files import flush
@@ -135,6 +135,9 @@ class File:
         self._pid = -1
         self.shapes = {key: data.shape for key, data in self._data.items()}
         self.types = {key: _type(data) for key, data in self._data.items()}
+        if (about := self._handle.attrs).get("format") == SCENES:
+            draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
+            raise UserError(f"{path}: is a file of scenes, undrawn; `gswm data {draws}` draws it")
         if "imgs" not in self.shapes:
             held = ", ".join(sorted(self.shapes)) or "nothing"
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")

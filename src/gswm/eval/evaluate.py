@@ -23,6 +23,7 @@ from gswm.eval.examples import EPISODES, examples
 from gswm.eval.futures import futures
 from gswm.eval.lpips import Lpips
 from gswm.eval.pixels import pixels
+from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
 from gswm.eval.tracking import tracked
@@ -35,6 +36,8 @@ MOST = 16
 """Episodes at once."""
 
 
+ONLY_PIXELS = ("pixels",)
+"""What can be measured of videos of which no more is known."""
 VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_right")
 """What training watches of every world."""
 SAMPLED = 10
@@ -86,6 +89,7 @@ def evaluate(
     number = 0
     for batch in regroup(episodes, max(1, min(MOST, ROWS // rules.futures))):
         generator = torch.Generator(device).manual_seed(seed + number)
+        check_known(model, batch, rules)
         batch = cut(batch, rules)
         on_device = replace(batch, video=batch.video.to(device))
         seen = see(model, on_device, rules, generator)
@@ -168,11 +172,21 @@ def measure(
             measured["collisions"] = collisions(predicted, spread, contacts, given)
         if seen.tracked is not None:
             measured["tracking"] = tracked(seen.tracked, true)
-    elif rules.metrics != ("pixels",):
-        known(episodes)
     if "pixels" in rules.metrics and (drawn := seen.track.reconstruction) is not None:
         measured["pixels"] = pixels(drawn[:, 0], as_float(episodes.video[:, given:]), lpips)
     return measured
+
+
+def check_known(model: WorldModel | Baseline, episodes: Episodes, rules: Rules) -> None:
+    """Refuse to measure objects of which nothing is known."""
+    if isinstance(model, Baseline):
+        known(episodes)
+    if episodes.truth is None and rules.metrics != ONLY_PIXELS:
+        names = " or ".join(name for name, p in PROTOCOLS.items() if p.metrics == ONLY_PIXELS)
+        raise UserError(
+            f"nothing is known about the objects of these videos, and {rules.name} measures them: "
+            f"--protocol {names} measures pixels alone"
+        )
 
 
 def imagine(

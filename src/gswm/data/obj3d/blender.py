@@ -49,18 +49,25 @@ def draw(solids: Solids, camera: CameraSettings, size: int, samples: int = SAMPL
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(source, **described(solids, camera, size, samples))
-        done = subprocess.run(
-            [python, blender_program.__file__, source, target],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run([python, blender_program.__file__, str(source), str(target)])
         if not target.exists():
             said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
             raise UserError(f"Blender drew nothing; the last that it said: {said}")
         with np.load(target) as out:
             video, masks = torch.from_numpy(out["video"]), torch.from_numpy(out["masks"])
     return Drawn(video.permute(0, 3, 1, 2), masks)
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Have the Python that has bpy do it, and hear what it says."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        said = str(error.strerror).lower()
+        raise UserError(
+            f"GSWM_BLENDER is '{command[0]}', which cannot be run ({said}): let it name a Python "
+            "that has bpy"
+        ) from error
 
 
 def described(solids: Solids, camera: CameraSettings, size: int, samples: int) -> dict:

@@ -27,6 +27,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "radii": ("N O", "float32"),
     "materials": ("N O", "uint8"),
 }
+SCENES = "gswm scenes 1"
+"""What a file of scenes, which has no pictures, calls its format."""
 COMPRESSED = {key: {"compression": 1, "shuffle": True} for key in ("masks", "depth")}
 """What a training does not read, and most of which is the plane."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from gswm.data.obj3d.layout import SCENES
 from gswm.data.obj3d.scenes import Contacts, Scenes
 from gswm.data.obj3d.settings import Settings
 from gswm.data.world import SplitName
@@ -19,7 +20,6 @@ from gswm.errors import UserError
 from gswm.files import write_whole
 from gswm.settings import from_dict, to_dict
 
-FORMAT = "gswm scenes 1"
 ARRAYS = [f.name for f in fields(Scenes) if f.name != "contacts"]
 CONTACTS = [f.name for f in fields(Contacts)]
 
@@ -40,7 +40,7 @@ def save(path: Path, held: SceneFile, *, force: bool = False) -> None:
         raise UserError(f"{path} exists; give --force to replace it, or another name")
     memory = io.BytesIO()
     with h5py.File(memory, "w") as file:
-        file.attrs.update(format=FORMAT, split=held.split, seed=held.seed)
+        file.attrs.update(format=SCENES, split=held.split, seed=held.seed)
         file.attrs["settings"] = json.dumps(to_dict(held.settings))
         stored = {name: getattr(held.scenes, name) for name in ARRAYS}
         stored |= {f"contacts/{name}": getattr(held.scenes.contacts, name) for name in CONTACTS}
@@ -56,7 +56,7 @@ def load(path: Path) -> SceneFile:
     """Read a scene file."""
     try:
         with h5py.File(path, "r") as file:
-            if file.attrs.get("format") != FORMAT:
+            if file.attrs.get("format") != SCENES:
                 raise UserError(f"{path} is no file of scenes; `gswm data scenes` makes one")
             arrays = {name: np.asarray(file[name]) for name in ARRAYS}
             contacts = Contacts(*(np.asarray(file[f"contacts/{name}"]) for name in CONTACTS))

@@ -181,7 +181,8 @@ def import_mujoco() -> Any:
         import mujoco
     except ImportError as error:
         raise UserError(
-            "simulating 3D scenes takes MuJoCo: pip install 'gswm[sim]', or give scenes that were "
-            "made elsewhere (--scenes FILE, or the world obj3d:FOLDER)"
+            "simulating 3D scenes takes MuJoCo: pip install 'gswm[sim]', or name the world "
+            "obj3d:FOLDER, with scene files that were made elsewhere (or --scenes FILE, of "
+            "`gswm data make`)"
         ) from error
     return mujoco

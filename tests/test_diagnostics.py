@@ -1,7 +1,10 @@
 """Known failures are said once, in the sentence that helps; healthy runs are left in peace."""
 
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,11 +15,10 @@ from training import arguments, small, stop_after, train_here
 from gswm.cli import main
 from gswm.recipes import RECIPES
 from gswm.settings import to_dict
+from gswm.train import launch
 from gswm.train.checkpoint import load_newest
 from gswm.train.diagnostics import CHECKS, PATIENCE, Diagnostics, NonFiniteError
 from gswm.train.step import Trainee
-
-SENTENCES = {check.name: check.sentence() for check in CHECKS}
 
 
 def report(step: int, **values: float) -> dict[str, float]:
@@ -24,23 +26,29 @@ def report(step: int, **values: float) -> dict[str, float]:
     return {"step": float(step)} | usual | values
 
 
-def said(reports: list[dict[str, float]], begin: int = 1_000) -> list[str]:
+def said(lines: list[dict[str, float]], begin: int = 1_000, model: Any = None) -> list[str]:
     """The names of all that was said."""
-    diagnostics = Diagnostics(max_objects=10, begin=begin)
-    texts = [text for each in reports for text in diagnostics.look(each)]
-    names = {text: name for name, text in SENTENCES.items()}
-    return [names[text] for text in texts]
+    diagnostics = Diagnostics(max_objects=30, begin=begin, model=model)
+    sentences = {check.sentence(model): check.name for check in CHECKS}
+    return [sentences[text] for each in lines for text in diagnostics.look(each)]
+
+
+def validation(step: int, objects: float, true: float = 6.0) -> dict[str, float]:
+    names = ("step", "validation_objects", "validation_true_objects")
+    return dict(zip(names, (float(step), objects, true), strict=True))
 
 
 STEPS = range(1_100, 4_100, 100)
+LONG = range(1_100, 16_100, 100)
 FAILURES = {
     "foreground": [report(step, objects=0.0) for step in STEPS],
     "background": [report(step, objects=0.01, kl_context=40.0) for step in STEPS],
-    "slots": [report(step, objects=9.9) for step in STEPS],
-    "drift": [
-        report(s, objects=3.0 + i / 5, squared_error=0.01 + i / 999) for i, s in enumerate(STEPS)
-    ],
-    "exploding": [report(s, loss=-9000.0 if i < 9 else 1e6) for i, s in enumerate(STEPS)],
+    "slots": [report(step, objects=29.0) for step in STEPS],
+    "drift": [report(s, objects=6 + 14 * i / len(LONG)) for i, s in enumerate(LONG)],
+    "lost": [report(s, objects=6 - 5 * i / len(LONG)) for i, s in enumerate(LONG)],
+    "exploding": [report(s, loss=-2e4 if i < 9 else 1.5e5) for i, s in enumerate(STEPS)],
+    "twice": [validation(step, 12.0) for step in STEPS],
+    "missed": [validation(step, 4.0) for step in STEPS],
 }
 
 
@@ -50,7 +58,7 @@ def test_a_failure_is_said_once_with_its_sentence(name: str) -> None:
 
 
 def test_every_check_has_a_test() -> None:
-    assert set(FAILURES) == set(SENTENCES)
+    assert set(FAILURES) == {check.name for check in CHECKS}
 
 
 @pytest.mark.parametrize("name", ["foreground", "background", "slots"])
@@ -62,11 +70,104 @@ def test_what_does_not_last_is_not_said(name: str) -> None:
     assert said(bad[:PATIENCE]) == [name]
 
 
-@pytest.mark.parametrize("name", ["foreground", "background", "slots"])
+@pytest.mark.parametrize("name", ["twice", "missed"])
+def test_two_validations_must_agree(name: str) -> None:
+    bad, good = FAILURES[name], [validation(step, 6.0) for step in STEPS]
+    assert said([b if i % 2 else g for i, (b, g) in enumerate(zip(bad, good, strict=True))]) == []
+    assert said(bad[:1]) == []
+    assert said(bad[:2]) == [name]
+
+
+@pytest.mark.parametrize("name", FAILURES)
 def test_the_first_steps_are_left_in_peace(name: str) -> None:
     early = [{**each, "step": each["step"] - 1_100} for each in FAILURES[name][:10]]
     assert said(early) == []
-    assert said(FAILURES[name], begin=10_000) == []
+    assert said(FAILURES[name], begin=20_000) == []
+
+
+def test_a_slow_drift_is_said_though_pixels_get_better_as_they_do_in_training() -> None:
+    run = FAILURES["drift"]
+    run = [{**r, "squared_error": 0.0018 * 3 ** (-i / len(run))} for i, r in enumerate(run)]
+    assert said(run) == ["drift"]
+
+
+def test_objects_that_are_found_late_are_no_drift() -> None:
+    """As agents of a maze were: none, then half, then all of them; each makes pixels better."""
+    found = [(0.0, 0.0179), (1.8, 0.0106), (3.5, 0.002)]
+    run = [
+        report(step, objects=found[i // 10][0], squared_error=found[i // 10][1], kl_context=0.0)
+        for i, step in enumerate(STEPS)
+    ]
+    assert said(run) == ["foreground"]
+
+
+def test_duplicates_that_vanish_are_no_loss() -> None:
+    run = [
+        report(s, objects=15 - i / 3, squared_error=0.01 - i / 5_000) for i, s in enumerate(STEPS)
+    ]
+    assert said(run) == []
+
+
+@pytest.mark.parametrize("objects", [6.0, 1.0])
+def test_pixels_that_are_much_worse_are_said_where_the_loss_hides_it(objects: float) -> None:
+    """By a σ of 1 the loss hardly depends on pixels; why they are worse is said only once."""
+    run = [
+        report(s, loss=113_000.0, objects=6.0, squared_error=0.001)
+        if i < 9
+        else report(s, loss=113_900.0, objects=objects, squared_error=0.01)
+        for i, s in enumerate(STEPS)
+    ]
+    assert said(run) == ["exploding" if objects == 6 else "lost"]
+
+
+@pytest.mark.parametrize("every", [100, 300, 500, 900])
+def test_a_loss_that_jumps_by_design_is_left_in_peace(every: int) -> None:
+    """As the maze recipe goes: T from 1 to 10, and then σ from 0.1 to 1."""
+    model = RECIPES["maze"]().model
+    losses = []
+    for step in range(24_000):
+        sigma = 0.1 + 0.9 * min(1, max(0, (step - 10_000) / 2_000))
+        pixel = math.log(sigma * math.sqrt(2 * math.pi)) + 0.001 / (2 * sigma**2)
+        losses.append(model.schedule.stage(step).length * 64 * 64 * 3 * pixel)
+    run = [
+        report(step, loss=sum(losses[step - every : step]) / every, objects=3.5)
+        for step in range(every, 24_001, every)
+    ]
+    assert min(r["loss"] for r in run) < -100_000
+    assert max(r["loss"] for r in run) > 100_000
+    assert said(run, model=model) == []
+    assert said(run) == ["exploding"]
+    run[-9:] = [{**r, "loss": 2 * r["loss"]} for r in run[-9:]]
+    assert said(run, model=model) == ["exploding"]
+
+
+def test_validations_that_do_not_know_the_truth_say_nothing() -> None:
+    run = [{"step": float(step), "validation_error": 0.1} for step in STEPS]
+    assert said(run) == said([validation(step, 3.0, true=0.0) for step in STEPS]) == []
+
+
+def test_what_was_said_of_reports_is_not_said_again_of_validations() -> None:
+    assert said([*FAILURES["lost"], *FAILURES["missed"]]) == ["lost"]
+
+
+def test_a_run_that_goes_on_knows_its_past() -> None:
+    past, rest = FAILURES["lost"][:40], FAILURES["lost"][-20:]
+    diagnostics = Diagnostics(max_objects=30)
+    for line in [*past, {"step": 5_000.0, "validation_center_error": None}]:
+        diagnostics.remember(line)
+    assert [text for each in rest for text in diagnostics.look(each)]
+    assert said(rest) == []
+
+
+def test_long_runs_are_remembered_in_part() -> None:
+    diagnostics = Diagnostics(max_objects=30)
+    for step in range(5_000):
+        diagnostics.look(report(step))
+    steps = [r["step"] for r in diagnostics.history]
+    assert len(steps) <= 200
+    assert steps[0] == 0
+    assert steps[-100:] == list(range(4_900, 5_000))
+    assert steps == sorted(set(steps))
 
 
 def test_a_run_that_learns_is_left_in_peace() -> None:
@@ -166,3 +267,22 @@ def test_a_run_that_does_well_says_nothing(
 ) -> None:
     train_here(small(4), tmp_path)
     assert "look out" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_validations_warn_too_and_the_one_before_a_stop_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = {"error": 1.0, "objects": 2.0, "true_objects": 1.0}
+    monkeypatch.setattr(launch, "validate", lambda *_: scores)
+    recipe = small(8)  # validated at 3, 6 and 8
+    schedule = replace(recipe.model.schedule, background_only=-1_000)  # so that it begins at 0
+    recipe = replace(recipe, model=replace(recipe.model, schedule=schedule))
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4)
+        train_here(recipe, tmp_path)
+    assert "look out" not in capsys.readouterr().err
+    train_here(recipe, tmp_path)
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("look out")]
+    assert len(said) == 1
+    assert "objects are found twice" in said[0]

@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
@@ -11,13 +12,14 @@ from gswm.train.display import Display
 VALUES = {"loss": -9.5, "nll": -20.0, "kl_state": 10.5, "aux_pres": 0.0, "objects": 5.97}
 
 
-def shown(*, terminal: bool, silent: bool = False) -> str:
-    """All that is written in the course of ten steps."""
+def shown(*, terminal: bool, silent: bool = False, meanwhile: Callable[[], object] = int) -> str:
+    """All that is written in the course of ten steps; what is done before each report."""
     text = io.StringIO()
     display = Display(steps=10, batch=2, silent=silent)
     display.console = Console(file=text, force_terminal=terminal, width=200)
     with display.running(0):
         for step in (5, 10):
+            meanwhile()
             display.report(step, 3, VALUES)
     return text.getvalue()
 
@@ -40,6 +42,19 @@ def test_in_a_terminal_there_is_a_bar_too() -> None:
     assert "objects 5.97" in text
 
 
+def test_the_bar_says_how_long_it_takes_yet_however_rare_reports_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+
+    def wait() -> None:
+        now[0] += 90
+
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    text = shown(terminal=True, meanwhile=wait)
+    assert text.index("1.5 min left") < text.index("0.0 min left")
+
+
 def test_other_processes_are_silent() -> None:
     assert shown(terminal=False, silent=True) == shown(terminal=True, silent=True) == ""
 
@@ -55,3 +70,17 @@ def test_frames_per_second_are_of_the_steps_since_the_last_report(
         assert display.report(30, 3, VALUES) == 10 * 4 * 3 / 2
         now[0] += 5
         assert display.report(40, 6, VALUES) == 10 * 4 * 6 / 5
+
+
+def test_what_is_done_beside_the_steps_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, text = [100.0], io.StringIO()
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    display = Display(steps=40, batch=4)
+    display.console = Console(file=text, width=200)
+    with display.running(20):
+        now[0] += 2
+        with display.aside():
+            now[0] += 1_000
+        now[0] += 4
+        assert display.report(30, 3, VALUES) == 10 * 4 * 3 / 6
+    assert text.getvalue().endswith("0.1 min left\n")

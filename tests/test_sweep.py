@@ -239,9 +239,38 @@ def test_the_table_has_a_line_of_each_run_and_a_mean_of_each_recipe() -> None:
     console.print(table(rows))
     text = console.export_text()
     assert "2.0000 ± 1.4142" in text
-    assert "failed: no room" in text
+    assert "failed" in text
     assert text.count("maze") == 3
     assert text.count("occlusion") == 1
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_scores_stay_readable(width: int) -> None:
+    common = {"steps": 100_000, "best_step": 100_000, "minutes": 1234.5, "said": None}
+    common |= {"recipe": "scalor-two-layer-dense", "state": "finished"}
+    scores = {"error": 0.1234, "strict_error": 0.2345, "center_error": 0.3456}
+    rows = [common | scores | {"seed": seed} for seed in range(2)]
+    rows.append(rows[0] | {"seed": 2, "state": "failed", "said": "the disk is full " * 9})
+    console = Console(record=True, width=width)
+    console.print(table(rows))
+    text = console.export_text()
+    assert all(text.count(f"{score} ") >= 3 for score in scores.values())
+    assert text.count("0.0000") == 3
+    assert text.count("100,000") == 6
+    assert text.count("1234.5") == 3
+    assert "…" not in text
+
+
+def test_why_a_run_failed_is_said_whole_below_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = "the disk is full, " * 9 + "and that is all"
+    script = f"print('gswm: {why}', file=sys.stderr)\nsys.exit(4)"
+    monkeypatch.chdir(tmp_path)
+    assert Sweep((fake(tmp_path, 0, script),)).run() == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1] == f"interaction-0 failed: {why}"
+    assert why in err
 
 
 def test_a_mean_is_of_two_or_more() -> None:

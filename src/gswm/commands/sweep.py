@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -78,6 +79,9 @@ class Sweep:
         rows = Runs(self.jobs, self.number, tell, launch).run()
         write_whole(self.out / "sweep.json", (json.dumps(rows, indent=2) + "\n").encode())
         Console(width=None if sys.stdout.isatty() else 120).print(table(rows))
+        for row in rows:
+            if row["said"] is not None:
+                print(f"{row['recipe']}-{row['seed']} failed: {row['said']}")
         return int(any(row["state"] == "failed" for row in rows))
 
 
@@ -144,19 +148,22 @@ def asked_for(launcher: str, text: str | None) -> dict[str, str] | None:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     """A line of each run, and of the mean of each recipe's."""
-    made = Table(title="Runs")
-    for name in ("recipe", "seed", "state"):
+    made = Table(title="Runs", box=box.SIMPLE, padding=0)
+    made.add_column("recipe", overflow="fold")
+    for name in ("seed", "state"):
         made.add_column(name, no_wrap=True)
-    for name in ("steps", *(name.replace("_", " ") for name in SCORES), "best at", "minutes"):
-        made.add_column(name, justify="right")
+    made.add_column("steps", no_wrap=True, justify="right")
+    for name in SCORES:  # a mean may take two lines
+        made.add_column(name.replace("_", " "), justify="right", min_width=len("0.1234 ±"))
+    for name in ("best at", "minutes"):
+        made.add_column(name, no_wrap=True, justify="right")
     for name in dict.fromkeys(row["recipe"] for row in rows):
         group = [row for row in rows if row["recipe"] == name]
         for row in group:
             scores = ["" if row[s] is None else f"{row[s]:.4f}" for s in SCORES]
             best = "" if row["best_step"] is None else f"{row['best_step']:,}"
-            state = row["state"] if row["said"] is None else f"failed: {row['said'][:60]}"
             cells = (f"{row['steps']:,}", *scores, best, f"{row['minutes']:.1f}")
-            made.add_row(name, str(row["seed"]), state, *cells)
+            made.add_row(name, str(row["seed"]), row["state"], *cells)
         if len(group) > 1:
             means = [spread([row[s] for row in group if row[s] is not None]) for s in SCORES]
             made.add_row(name, "all", "", "", *means, "", "", end_section=True)

@@ -2,15 +2,21 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from gswm.errors import UserError
 
 Test = Callable[["Diagnostics", dict[str, float]], bool]
 PATIENCE = 3
 """Reports in a row in which something must be wrong before it is said."""
+VALIDATIONS = 2
+"""The same of validations, which are much rarer."""
+MOST = 200
+"""Reports that are remembered."""
 
 
 class NonFiniteError(UserError):
@@ -21,7 +27,7 @@ class NonFiniteError(UserError):
 
 @dataclass
 class Diagnostics:
-    """Looks at one report after the other; says a thing once, when it has lasted."""
+    """Looks at one line of metrics after the other; says a thing once, when it has lasted."""
 
     max_objects: int
     begin: int = 1_000
@@ -29,19 +35,39 @@ class Diagnostics:
     model: Any = None
     """Its settings: what they lack is not advised."""
     history: list[dict[str, float]] = field(default_factory=list)
+    """Reports of the whole run; the older, the fewer of them."""
+    validations: list[dict[str, float]] = field(default_factory=list)
     said: set[str] = field(default_factory=set)
+    phase: Any = None
+    even_since: float = 0
+    """The first report after a change by which losses jump, of which some steps may be older."""
 
-    def look(self, report: dict[str, float]) -> list[str]:
-        """What is wrong now and was not said before."""
-        self.history = [*self.history[-20:], report]
-        found = [c for c in CHECKS if c.name not in self.said and self.lasting(c.wrong)]
+    def look(self, line: dict[str, float]) -> list[str]:
+        """What is wrong now and was not said before; the line is a report or a validation."""
+        self.remember(line)
+        found = [c for c in CHECKS if c.name not in self.said and self.lasting(c)]
         self.said |= {check.name for check in found}
         return [check.sentence(self.model) for check in found]
 
-    def lasting(self, wrong: Test) -> bool:
-        """Whether it is so in each of the last reports."""
-        recent = self.history[-PATIENCE:]
-        return len(recent) == PATIENCE and all(wrong(self, report) for report in recent)
+    def remember(self, line: Mapping[str, int | float | None]) -> None:
+        """Take note of a line, such as one that was written before the run was stopped."""
+        known = {name: float(value) for name, value in line.items() if value is not None}
+        if "loss" not in known:
+            self.validations = [*self.validations, known][-VALIDATIONS:]
+            return
+        phase = phase_at(self.model, int(known["step"]))
+        if not self.history or phase != self.phase:
+            self.phase, self.even_since = phase, known["step"]
+        self.history.append(known)
+        if len(self.history) > MOST:
+            self.history = self.history[: MOST // 2 : 2] + self.history[MOST // 2 :]
+
+    def lasting(self, check: "Check") -> bool:
+        """Whether it is so in each of the last lines."""
+        lines = self.validations if check.validated else self.history
+        times = VALIDATIONS if check.validated else PATIENCE
+        recent = lines[-times:]
+        return len(recent) == times and all(check.wrong(self, line) for line in recent)
 
     def check_finite(self, means: dict[str, float], step: int, saved: int) -> None:
         """Stop where there is no way on."""
@@ -55,16 +81,27 @@ class Diagnostics:
             )
 
 
+def phase_at(model: Any, step: int) -> Any:
+    """What losses jump with: the stage, of which T is a part, and σ of the pixels."""
+    if model is None:
+        return None
+    sigma = getattr(model.schedule, "likelihood_std", None)
+    return model.schedule.stage(step), sigma and sigma.at(torch.tensor(step)).item()
+
+
 def no_foreground(state: Diagnostics, report: dict[str, float]) -> bool:
     """Nothing is found, long after the first steps."""
-    nothing = report["step"] > state.begin and report.get("objects", 1) < 0.05
-    return nothing and not carries_much(report)
+    return report["step"] > state.begin and finds_nothing(report) and not carries_much(report)
 
 
 def background_explains_all(state: Diagnostics, report: dict[str, float]) -> bool:
     """Nothing is found, for the context carries it."""
-    nothing = report["step"] > state.begin and report.get("objects", 1) < 0.05
-    return nothing and carries_much(report)
+    return report["step"] > state.begin and finds_nothing(report) and carries_much(report)
+
+
+def finds_nothing(report: dict[str, float]) -> bool:
+    """Whether there are no objects, of a model that counts them."""
+    return report.get("objects", 1) < 0.05
 
 
 def carries_much(report: dict[str, float]) -> bool:
@@ -77,19 +114,67 @@ def slots_full(state: Diagnostics, report: dict[str, float]) -> bool:
     return report["step"] > state.begin and report.get("objects", 0) > 0.95 * state.max_objects
 
 
-def exploding(state: Diagnostics, report: dict[str, float]) -> bool:
-    """A loss far above where it was."""
-    before = [r["loss"] for r in state.history[:-PATIENCE]]
-    return bool(before) and report["loss"] > min(before) + 10 * (abs(min(before)) + 1)
+def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, float]]:
+    """What to compare the objects and the picture of a report with; nothing in the first steps."""
+    if report["step"] <= state.begin or "squared_error" not in report:
+        return []
+    return [r for r in state.history if r["step"] > state.begin and "squared_error" in r]
 
 
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
-    """Half as many objects again as there were at best reconstruction."""
-    before = [r for r in state.history if r["step"] > state.begin and "squared_error" in r]
-    if len(before) < 8:
+    """Half as many objects again as once sufficed for a picture that was not much worse.
+
+    An object that is found anew makes the picture better; one that is found twice does not.
+    """
+    return any(
+        r["objects"] > 1
+        and report["objects"] > 1.5 * r["objects"] + 0.5
+        and report["squared_error"] > r["squared_error"] / 1.5
+        for r in settled(state, report)
+    )
+
+
+def losing(state: Diagnostics, report: dict[str, float]) -> bool:
+    """Less than half of the objects there once were, and no better picture for it."""
+    return not finds_nothing(report) and any(
+        r["objects"] > 2 * report["objects"] + 0.2 and r["squared_error"] <= report["squared_error"]
+        for r in settled(state, report)
+    )
+
+
+def exploding(state: Diagnostics, report: dict[str, float]) -> bool:
+    """A loss or a picture far worse than it was, and not for want of objects."""
+    if report["step"] <= state.begin or losing(state, report) or finds_nothing(report):
         return False
-    best = min(before, key=lambda r: r["squared_error"])
-    return report["objects"] > 1.5 * best["objects"] + 0.5
+    errors = [r["squared_error"] for r in settled(state, report)]
+    return loss_explodes(state, report) or (
+        bool(errors) and report["squared_error"] > 4 * min(errors) + 0.002
+    )
+
+
+def loss_explodes(state: Diagnostics, report: dict[str, float]) -> bool:
+    """A loss above where it was with the same T and σ, by half of the largest that was."""
+    even = [r["loss"] for r in state.history[:-PATIENCE] if r["step"] > state.even_since]
+    if not even or report["step"] <= state.even_since:
+        return False
+    return report["loss"] - min(even) > max(abs(loss) for loss in even) / 2
+
+
+def found_twice(state: Diagnostics, line: dict[str, float]) -> bool:
+    """Many more objects than there truly are."""
+    return line["step"] > state.begin and share_found(line) > 1.3
+
+
+def missed(state: Diagnostics, line: dict[str, float]) -> bool:
+    """Many fewer objects than there truly are, and nothing was said of it yet."""
+    new = not state.said & {"foreground", "background", "lost"}
+    return new and line["step"] > state.begin and share_found(line) < 0.7
+
+
+def share_found(line: dict[str, float]) -> float:
+    """Objects that are found, by those there are; 1 where it is not known."""
+    true = line.get("validation_true_objects")
+    return line.get("validation_objects", true) / true if true else 1.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +185,8 @@ class Check:
     wrong: Test
     symptom: str
     remedies: tuple[str, ...]
+    validated: bool = False
+    """Whether it is seen in validations, and not in reports."""
 
     def sentence(self, model: Any = None) -> str:
         """What to say of it to who trains `model`, or any model."""
@@ -119,6 +206,15 @@ def has(model: Any, flag: str) -> bool:
     return True
 
 
+FIND = (
+    "lower --model.schedule.likelihood-std.*",
+    "set --model.schedule.hw-prior-mean.* nearer to the objects' size",
+    "set --model.boxes.size nearer to the objects' size",
+)
+FIND_ONCE = (
+    "keep --model.discovery.rivals and --model.aux-pres on",
+    "lower --model.discovery.rejection and --model.discovery.rival-rejection",
+)
 CHECKS = [
     Check(
         "background",
@@ -131,9 +227,7 @@ CHECKS = [
         no_foreground,
         "no objects are found",
         (
-            "lower --model.schedule.likelihood-std.*",
-            "set --model.schedule.hw-prior-mean.* nearer to the objects' size",
-            "set --model.boxes.size nearer to the objects' size",
+            *FIND,
             "make the first stage of --model.schedule.lengths longer",
         ),
     ),
@@ -151,10 +245,32 @@ CHECKS = [
         "drift",
         drifting,
         "the number of objects drifts upwards: objects are found twice",
-        (
-            "keep --model.discovery.rivals and --model.aux-pres on",
-            "lower --model.discovery.rejection and --model.discovery.rival-rejection",
-        ),
+        FIND_ONCE,
     ),
-    Check("exploding", exploding, "the loss explodes", ("lower --train.lr", "lower --train.clip")),
+    Check(
+        "lost",
+        losing,
+        "objects that were found are lost",
+        ("lower --model.schedule.likelihood-std.*", "lower --train.lr"),
+    ),
+    Check(
+        "exploding",
+        exploding,
+        "the loss explodes, or the picture falls to pieces",
+        ("lower --train.lr", "lower --train.clip"),
+    ),
+    Check(
+        "twice",
+        found_twice,
+        "validation shows many more objects than there are: objects are found twice",
+        (*FIND_ONCE, "lower --model.num-objects"),
+        validated=True,
+    ),
+    Check(
+        "missed",
+        missed,
+        "validation shows many fewer objects than there are: objects are missed",
+        (*FIND, "raise --model.num-objects if there may be more"),
+        validated=True,
+    ),
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 
 class Display:
@@ -25,28 +25,38 @@ class Display:
         if self.silent or not self.console.is_terminal:
             yield
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
         with Progress(*columns, console=self.console) as self.bar:
-            self.bar.add_task("training", total=self.steps, completed=step)
+            self.bar.add_task("training", total=self.steps, completed=step, left="")
             yield
         self.bar = None
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While something else is done, the time of which no step has taken."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.since += time.perf_counter() - began
 
     def report(self, step: int, length: int, values: dict[str, float]) -> float:
         """Say how it goes; frames per second since the last report."""
         now = time.perf_counter()
         seconds = max(now - self.since, 1e-9)
         speed = (step - self.last_step) * self.batch * length / seconds
-        left = (self.steps - step) * seconds / max(1, step - self.last_step)
+        minutes = (self.steps - step) * seconds / max(1, step - self.last_step) / 60
+        left = f"{minutes:.1f} min left"
         self.since, self.last_step = now, step
         order = ["loss", *[n for n in values if n == "nll" or n.startswith(("kl", "aux"))]]
         parts = [f"{name} {values[name]:.1f}" for name in order if name in values]
         parts += [f"{name} {values[name]:.2f}" for name in ("objects", "width") if name in values]
         text = f"step {step:>7}  T {length:>2}  {'  '.join(parts)}  {speed:,.0f} frames/s"
         if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=step)
+            self.bar.update(self.bar.task_ids[0], completed=step, left=left, refresh=True)
             self.tell(text)
         else:
-            self.tell(f"{text}  {left / 60:.1f} min left")
+            self.tell(f"{text}  {left}")
         return speed
 
     def tell(self, text: str) -> None:

@@ -132,6 +132,8 @@ class Run:
             self.display.tell(f"going on from step {found.step}")
         if self.processes.is_first:
             self.folder.forget_metrics_after(self.saved, self.scored)
+            for line in self.folder.read_metrics():
+                self.diagnostics.remember(line)
 
     def newest(self) -> checkpoints.Checkpoint | None:
         """The last checkpoint: the first process reads it, and the others need no such file."""
@@ -171,16 +173,18 @@ class Run:
         """Steps, and what is due after each."""
         started = time.perf_counter()
         before, train = self.minutes, self.recipe.train
-        self.score()  # which a signal may have broken off
+        with self.display.aside():
+            self.score()  # which a signal may have broken off
         while self.trainee.step < train.steps:
             self.trainee.advance()
             self.minutes = before + (time.perf_counter() - started) / 60
             step = self.trainee.step
             if step % self.cfg.report_every == 0 or step == train.steps:
                 self.report()
-            self.score()
-            if step % self.cfg.save_every == 0:
-                self.save()
+            with self.display.aside():
+                self.score()
+                if step % self.cfg.save_every == 0:
+                    self.save()
             if self.processes.any(self.signals.asked or self.late(), self.device):
                 break
 
@@ -203,7 +207,11 @@ class Run:
         if self.processes.is_first:
             line = {"step": step, "length": self.trainee.stage.length, "minutes": self.minutes}
             self.folder.write_metrics({**line, "frames_per_second": speed, **means})
-        for text in self.diagnostics.look({"step": float(step), **means}):
+        self.warn({"step": float(step), **means})
+
+    def warn(self, line: dict[str, float]) -> None:
+        """Say what is wrong, if anything is."""
+        for text in self.diagnostics.look(line):
             self.display.tell(f"look out: {text}")
 
     def score(self) -> None:
@@ -228,6 +236,7 @@ class Run:
         self.folder.write_metrics({"step": step, "minutes": self.minutes, **line})
         text = "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
         self.display.tell(f"step {step:>7}  validation  {text}")
+        self.warn({"step": float(step), **line})
         infinity = float("inf")
         if scores.get(BEST_BY, infinity) < self.best.get(BEST_BY, infinity):
             self.best = scores | {"step": float(step)}

@@ -19,7 +19,7 @@ from gswm.train import ahead
 from gswm.train.ahead import Ahead, compile_step, rehearsal
 from gswm.train.distributed import Processes
 from gswm.train.fast import Deferred
-from gswm.train.folder import RunFolder
+from gswm.train.folder import RunFolder, environment
 from gswm.train.launch import training_loader
 from gswm.train.loop import LoopConfig, Run
 from gswm.train.step import Trainee, last_through_frames
@@ -219,7 +219,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Recipe, Ahead]]:
 def test_a_run_ends_the_compiler_when_it_ends(tmp_path: Path, begun: list) -> None:
     recipe = small(2)
     run = run_of(tmp_path, recipe)
-    run.folder.begin(recipe, CPU, 1)
+    run.folder.begin(recipe, environment(CPU, 1, run.cfg))
     run.run()
     ((of_what, one),) = begun
     assert of_what == recipe

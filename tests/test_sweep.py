@@ -185,7 +185,7 @@ def test_real_runs_go_on_where_they_were_stopped(
         assert main(["sweep", "single-ball", *out, *TINY, *more]) == 0
         return json.loads((tmp_path / "sweep.json").read_text())
 
-    stopped = again("--max-minutes", "0.00001")
+    stopped = again("--max-minutes", "0")
     assert [(row["state"], row["steps"]) for row in stopped] == [("stopped", 1)]
     finished = again()
     assert [(row["state"], row["steps"]) for row in finished] == [("finished", 3)]

@@ -189,12 +189,18 @@ def test_a_folder_that_is_refused_ends_both_processes_in_one_line_each(tmp_path:
     assert sorted(log.read_text().splitlines()) == sorted([refused, LEFT])
 
 
-def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path: Path) -> None:
-    out, log = tmp_path / "run", tmp_path / "log"
+def under_way(out: Path, log: Path) -> list[BaseProcess]:
+    """Two processes that have taken a step together."""
     both = pair([*settings(out, 100_000), "--report-every", "1"], log)
     while not (out / "metrics.jsonl").exists():
         assert all(process.is_alive() for process in both), log.read_text()
         time.sleep(0.01)
+    return both
+
+
+def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    both = under_way(tmp_path / "run", log)
     both[1].kill()
     assert [end(process) for process in both] == [1, -signal.SIGKILL], log.read_text()
     assert log.read_text().splitlines()[-1] == LEFT
@@ -202,10 +208,7 @@ def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path: Path) -> 
 
 def test_a_signal_to_one_process_stops_all_at_the_same_step(tmp_path: Path) -> None:
     out, log = tmp_path / "run", tmp_path / "log"
-    both = pair([*settings(out, 100_000), "--report-every", "1"], log)
-    while not (out / "metrics.jsonl").exists():
-        assert all(process.is_alive() for process in both), log.read_text()
-        time.sleep(0.01)
+    both = under_way(out, log)
     assert both[1].pid is not None
     os.kill(both[1].pid, signal.SIGTERM)
     assert [end(process) for process in both] == [0, 0], log.read_text()

@@ -335,6 +335,19 @@ def test_a_run_of_another_commit_goes_on_only_if_told_so(
     assert main(again) == 0
 
 
+def test_a_run_of_another_version_is_named_so_whatever_its_settings(
+    finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    for name, change in (("environment", {"gswm": "0.0.1"}), ("recipe", {"color": "red"})):
+        file = run / f"{name}.json"
+        held = json.loads(file.read_text())
+        (held[0] if name == "environment" else held).update(change)
+        file.write_text(json.dumps(held))
+    assert main(["train", "--resume", str(run)]) == 2
+    assert "was started by gswm 0.0.1" in capsys.readouterr().err
+
+
 def test_resume_takes_no_other_recipe_and_no_other_folder(
     finished: Path, tmp_path: Path, capsys: Capture
 ) -> None:

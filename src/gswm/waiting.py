@@ -10,11 +10,12 @@ SECONDS = 5.0
 
 
 @contextmanager
-def explained(what: str) -> Iterator[None]:
+def explained(what: str, *, silent: bool = False) -> Iterator[None]:
     """Say what goes on, if it takes longer than one waits without asking."""
     timer = Timer(SECONDS, lambda: print(f"{what} ...", file=sys.stderr, flush=True))
     timer.daemon = True
-    timer.start()
+    if not silent:
+        timer.start()
     try:
         yield
     finally:

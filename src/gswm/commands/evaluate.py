@@ -34,7 +34,7 @@ from gswm.world_model import WorldModel
 MEMORY = 1 << 28
 CHUNK = 16
 PIXELS = "slotformer-6-44"
-"""What is measured of 3D videos without truth."""
+"""How videos without truth are measured."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Evaluate:
     """The protocol's if not given."""
     protocol: str | None = None
     """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the
-    paper's for this world if not given, and slotformer-6-44 for 3D videos without truth."""
+    paper's for this world if not given, and slotformer-6-44 for videos without truth."""
     baseline: Rule | None = None
     """Measure a rule instead of a model."""
     episodes: int | None = None
@@ -80,7 +80,7 @@ class Evaluate:
         if isinstance(model, WorldModel) and world not in worlds.WORLDS and Path(world).is_dir():
             world = str(import_once(Path(world), model.image_size))
         known = world_of(world)
-        rules = protocol(self.protocol) if self.protocol else fitting(world, about.get("recipe"))
+        rules = protocol(self.protocol) if self.protocol else fitting(world)
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         split = self.split or rules.split
@@ -175,10 +175,10 @@ def world_of(world: str) -> str:
         return str(file.attributes.get("world", file.layout))
 
 
-def fitting(world: str, recipe: str | None) -> Protocol:
-    """The paper's protocol for a world; one of pixels for 3D videos of which no more is known."""
+def fitting(world: str) -> Protocol:
+    """The paper's protocol for a world; one of pixels for videos of which no more is known."""
     of_pixels = protocol(PIXELS)
-    if recipe != "obj3d" or not hdf5.is_name_of_file(world):
+    if not hdf5.is_name_of_file(world):
         return usual(world_of(world))
     with hdf5.open_file(world) as file:
         if file.layout != "video" or file.frames < of_pixels.frames:

@@ -46,6 +46,7 @@ class Train:
         out, rest = resumed(args)
         if out is not None:
             folder = RunFolder(out)
+            folder.check_version(any_code=True)  # another version may have other settings
             default = Train(folder.recipe(), settings_of(folder), out)
         elif args[0].startswith("-"):
             raise UserError(f"name a recipe first: {usage}")
@@ -72,7 +73,7 @@ class Train:
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
         try:
             if self.videos is not None and str(self.videos) != self.recipe.data.world:
-                with Signals().heard():
+                with Signals().heard(self.loop.max_minutes):
                     import_once(self.videos, self.recipe.model.image_size)
             run = train(self.recipe, out, self.device, self.loop)
         except Stopped:

@@ -84,14 +84,7 @@ def gaps(results: Results) -> Table:
         return f"{100 * (found[0] / theirs.mean - 1):+.0f} %"
 
     rows = tuple((world, *(gap(world, model) for model in MODELS)) for world in BALLS)
-    text = (
-        "Center errors, relative to the paper's means; below 0 is better. What is known of the "
-        "larger gaps: SCALOR is better on occlusion since its prior learned until it no longer "
-        "improved, and also since it misses objects there, which this error leaves out and the "
-        "strict one below does not. Why STOVE is better is not known: the paper does not say how "
-        "it was trained there; here it was for 30,000 steps, and the best weights by the "
-        "validation set are taken."
-    )
+    text = "Center errors, relative to the paper's means; below 0 is better."
     return Table("Center error, against the paper", text, ("", *MODELS), rows)
 
 
@@ -250,8 +243,7 @@ def trainings(results: Results) -> Table:
     head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command", "runs")
     text = (
         "Steps and GPU minutes are those until these weights, validations included. `RUN` is the "
-        "run before, whose best weights this one began with: its own steps are counted too. What "
-        "else is to be said of these runs is in speed.md."
+        "run before, whose best weights this one began with: its own steps are counted too."
     )
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
 

@@ -70,8 +70,10 @@ class RunFolder:
                 f"{self.path} was started by gswm {theirs}, and this is {gswm.__version__}: "
                 "go on with that version, or choose another --out"
             )
-        last, here = starts[-1].get("commit") if starts else None, commit()
-        if last and here and last != here and not any_code:
+        if any_code or not starts:
+            return
+        last, here = starts[-1].get("commit"), commit()
+        if last and here and last != here:
             raise UserError(
                 f"{self.path} was trained by commit {last} of gswm, and this is {here}: go on "
                 "with that one, or with --any-code if nothing that matters has changed since"

@@ -48,7 +48,8 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
             check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe, any_code=cfg.any_code)
-            with explained(f"making videos of {recipe.data.world} to train and validate on"):
+            making = f"making videos of {recipe.data.world} to train and validate on"
+            with explained(making, silent=not processes.is_first):
                 loader = training_loader(recipe, device, processes)
                 scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}

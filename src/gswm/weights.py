@@ -80,7 +80,7 @@ def digest(tensors: dict[str, torch.Tensor]) -> str:
     found = hashlib.sha256()
     for name in sorted(tensors):
         found.update(name.encode())
-        found.update(tensors[name].reshape(-1).view(torch.uint8).numpy())
+        found.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 

@@ -24,6 +24,7 @@ from gswm import weights
 from gswm.cli import main
 from gswm.errors import UserError
 from gswm.recipes import build
+from gswm.train import distributed
 from gswm.train.checkpoint import load, numbered
 from gswm.train.distributed import LeftError, Processes, others
 
@@ -56,6 +57,22 @@ def test_one_process_waits_for_nobody() -> None:
     )
 
 
+def test_a_process_joins_if_torchrun_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[str] = []
+    monkeypatch.setattr(dist, "init_process_group", groups.append)
+    here = {"RANK": "2", "WORLD_SIZE": "3", "LOCAL_RANK": "0"}
+    for name in here:
+        monkeypatch.delenv(name, raising=False)
+    assert distributed.start(torch.device("cpu")) == Processes()
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+    assert distributed.start(torch.device("cpu")) == Processes(2, 3, 0, joined=True)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert distributed.start(torch.device("cpu")) == Processes(joined=True)
+    assert groups == ["gloo", "gloo"]
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -85,6 +102,13 @@ def torchrun(ranks: int, args: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
 
 
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def pair(
     args: list[str], log: Path, *, second: list[str] | None = None, file_bytes: int | None = None
 ) -> list[BaseProcess]:
@@ -92,10 +116,7 @@ def pair(
 
     The second may be told something else, and the files of the first may have to stay small.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
     first = start(args, log, file_bytes=file_bytes, env=ranks[0])
     return [first, start(args if second is None else second, log, env=ranks[1])]
@@ -131,6 +152,17 @@ def test_torchrun_with_two_processes_trains_what_one_trains(tmp_path: Path) -> N
     assert_close(together, alone)
     (start,) = json.loads((together / "environment.json").read_text())
     assert start["processes"] == 2
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_one_process_that_torchrun_started_trains_what_one_trains(tmp_path: Path) -> None:
+    """It speaks to itself, which is how NCCL can be tried on one GPU."""
+    joined, alone, log = tmp_path / "joined", tmp_path / "alone", tmp_path / "log"
+    common = {"WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    process = start(settings(joined), log, env={**common, "RANK": "0", "LOCAL_RANK": "0"})
+    assert end(process) == 0, log.read_text()
+    assert main(settings(alone)) == 0
+    assert_close(joined, alone)
 
 
 @pytest.mark.usefixtures("small_trunk")

@@ -35,6 +35,8 @@ class Processes:
     rank: int = 0
     ranks: int = 1
     local_rank: int = 0
+    joined: bool = False
+    """Whether torchrun started them, be it only one: then they speak to each other."""
 
     @property
     def is_first(self) -> bool:
@@ -53,7 +55,7 @@ class Processes:
 
     def average(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its mean over all processes, in one message."""
-        if self.ranks == 1:
+        if not self.joined:
             return
         tensors = list(tensors)
         flat = torch.cat([t.flatten() for t in tensors])
@@ -69,7 +71,7 @@ class Processes:
         Every process waits for the answer. A step does so anyway, for its gradients, so asking
         after each step costs a message of one number, and on a GPU the end of its queue.
         """
-        if self.ranks == 1:
+        if not self.joined:
             return flag
         value = torch.tensor(float(flag), device=device)
         with others():
@@ -80,7 +82,7 @@ class Processes:
         self, state: Any, tensors: dict[str, Tensor], device: torch.device
     ) -> tuple[Any, dict[str, Tensor]]:
         """What the first process has, for all of them; what the others have does not matter."""
-        if self.ranks == 1:
+        if not self.joined:
             return state, tensors
         about = [state, {name: (t.shape, t.dtype) for name, t in tensors.items()}]
         shared: dict[str, Tensor] = {}
@@ -94,7 +96,7 @@ class Processes:
 
     def wait(self) -> None:
         """Until all processes are here."""
-        if self.ranks > 1:
+        if self.joined:
             with others():
                 dist.barrier()
 
@@ -116,11 +118,10 @@ def others() -> Iterator[None]:
 
 def start(device: torch.device) -> Processes:
     """Join the other processes that torchrun started, if it did."""
-    if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if "RANK" not in os.environ or "LOCAL_RANK" not in os.environ:
         return Processes()
-    here = Processes(
-        int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_RANK"])
-    )
+    rank, ranks, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    here = Processes(rank, ranks, local, joined=True)
     if device.type == "cuda":
         torch.cuda.set_device(here.local_rank)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")

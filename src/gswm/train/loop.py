@@ -109,7 +109,7 @@ class Run:
             device=device,
             processes=processes,
             backward=self.deferred or plain,
-            capture=fast and processes.ranks == 1 and isinstance(loader, Resident),
+            capture=fast and isinstance(loader, Resident),
         )
         settled = recipe.model.schedule.background_only + 1_000
         self.diagnostics = Diagnostics(recipe.model.num_objects, settled, recipe.model)
@@ -150,7 +150,10 @@ class Run:
             self.signals.waiting(at_once=False),
             self.compiling(),
         ):
-            self.take_steps()
+            try:
+                self.take_steps()
+            finally:
+                self.trainee.release()
             self.save()
             if self.processes.is_first:
                 self.export("last", {})

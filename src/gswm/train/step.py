@@ -156,6 +156,13 @@ class Trainee:
             self.take()
         self.graph = graph
 
+    def release(self) -> None:
+        """Give the captured step back: while it is kept, NCCL does not let the processes part."""
+        if self.graph is not None:
+            torch.cuda.synchronize()
+            self.graph.reset()
+            self.graph = None
+
     def add_up(self, values: dict[str, Tensor]) -> None:
         """Keep a sum of each, where it was made."""
         for name, value in values.items():

@@ -39,22 +39,28 @@ def trainee(backward: Backward = plain, **changes: object) -> Trainee:
 
 @pytest.mark.parametrize("warmup", [0, 1, 10])
 @pytest.mark.parametrize("last_lr", [0.0, 0.05, 1.0])
-def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(warmup: int, last_lr: float) -> None:
+@pytest.mark.parametrize("background_only", [0, 4, 15])
+def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(
+    warmup: int, last_lr: float, background_only: int
+) -> None:
+    """It rises once more after the steps in which only the background learns."""
     cfg = TrainConfig(steps=40, warmup=warmup, lr=0.3, last_lr=last_lr)
     for step in range(50):
         rate = 0.3
-        if step < warmup:
-            rate = rate * (step + 1) / warmup
+        since = step if step < background_only else step - background_only
+        if since < warmup:
+            rate = rate * (since + 1) / warmup
         angle = math.pi * min(step, 40) / 40
         rate *= last_lr + (1 - last_lr) * (1 + math.cos(angle)) / 2
-        assert learning_rate(torch.tensor(step), cfg).item() == pytest.approx(rate, abs=1e-7)
+        got = learning_rate(torch.tensor(step), cfg, background_only)
+        assert got.item() == pytest.approx(rate, abs=1e-7)
 
 
 def test_a_step_is_taken_at_the_rate_of_its_own_number() -> None:
     one = trainee()
     for step in range(3):
         one.advance()
-        assert one.lr == learning_rate(torch.tensor(step), one.cfg)
+        assert one.lr == learning_rate(torch.tensor(step), one.cfg, 0)
         assert one.clock == one.step == step + 1
 
 
@@ -126,7 +132,7 @@ def test_weights_move_as_adam_says() -> None:
     for step in range(3):
         before = [p.detach().clone() for p in one.params]
         one.advance()
-        rate = learning_rate(torch.tensor(step), one.cfg).item()
+        rate = learning_rate(torch.tensor(step), one.cfg, 0).item()
         for i, param in enumerate(one.params):
             if param.grad is None:
                 assert torch.equal(param, before[i])

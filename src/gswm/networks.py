@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -106,6 +105,7 @@ class Residual(nn.Module):
         self.norm_1 = group_norm(num_out)
         self.conv_2 = nn.Conv2d(num_out, num_out, 3, padding=1, bias=False)
         self.norm_2 = group_norm(num_out)
+        self.relu = nn.ReLU()
         self.short = nn.Sequential()
         if stride > 1 or num_in != num_out:
             narrow = nn.Conv2d(num_in, num_out, 1, stride=stride, bias=False)
@@ -113,8 +113,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output, after its ReLU."""
-        y = F.relu(self.norm_1(self.conv_1(x)))
-        return F.relu(self.norm_2(self.conv_2(y)) + self.short(x))
+        y = self.relu(self.norm_1(self.conv_1(x)))
+        return self.relu(self.norm_2(self.conv_2(y)) + self.short(x))
 
 
 class ConvLSTM(nn.Module):

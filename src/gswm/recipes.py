@@ -30,7 +30,8 @@ class TrainConfig:
     batch: int = 16
     """Videos a step, over all processes."""
     lr: float = 3e-4
-    """Adam's, after `warmup` steps; a half cosine then brings it down to `last_lr` of it."""
+    """Adam's, after `warmup` steps, and as many again where objects begin to learn after the
+    background; half a cosine then brings it down to `last_lr` of it."""
     warmup: int = 500
     last_lr: float = 0.05
     clip: float = 1.0

@@ -137,7 +137,8 @@ class Trainee:
     def take(self) -> None:
         """The work of a step."""
         cfg = self.cfg
-        self.lr.copy_(learning_rate(self.clock, cfg))
+        background_only = self.model.cfg.schedule.background_only
+        self.lr.copy_(learning_rate(self.clock, cfg, background_only))
         self.adam.zero_grad(set_to_none=True)
         loss = self.backward(self.loss)
         self.processes.average(p.grad for p in self.params if p.grad is not None)
@@ -230,9 +231,14 @@ def last_through_frames(model: Any, steps: int) -> int:
     return next((step for step in range(steps)[::-1] if model.stage(step).through_frames), -1)
 
 
-def learning_rate(step: Tensor, cfg: TrainConfig) -> Tensor:
-    """Up in a line over `warmup` steps, and down along half a cosine to `last_lr`."""
-    rise = ((step + 1) / max(1, cfg.warmup)).clamp(max=1)
+def learning_rate(step: Tensor, cfg: TrainConfig, background_only: int) -> Tensor:
+    """Up in a line over `warmup` steps, and down along half a cosine to `last_lr`.
+
+    Up again from where objects begin to learn: at the full rate, presence may fall so low at once
+    that no gradient brings it back.
+    """
+    since = torch.where(step < background_only, step, step - background_only)
+    rise = ((since + 1) / max(1, cfg.warmup)).clamp(max=1)
     fall = (step / cfg.steps).clamp(max=1)
     share = cfg.last_lr + (1 - cfg.last_lr) * 0.5 * (1 + torch.cos(math.pi * fall))
     return cfg.lr * rise * share

@@ -98,6 +98,14 @@ def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     assert svg.count("not trained yet") == 4
 
 
+def test_mazes_say_how_long_they_were_trained(tmp_path: Path) -> None:
+    made = tables(read([saved(tmp_path, maze_result("maze"))]))["corridor"]
+    assert row(made, "G-SWM")["pace"] == "0.90"
+    assert row(made, "G-SWM")["steps trained"] == "9,000"
+    assert row(made, "without MU")["after 10"] == EMPTY
+    assert row(made, "without MU")["steps trained"] == ""
+
+
 def test_a_trainings_validations_are_a_line_over_its_minutes(tmp_path: Path) -> None:
     trained = result()
     trained["model"]["about"] |= {"curve": [[1000, 1.0, 0.8], [2000, 2.0, 0.4], [4000, 4.0, 0.2]]}

@@ -1,11 +1,16 @@
-"""PSNR and SSIM against their definitions."""
+"""PSNR and SSIM against their definitions, and against torchmetrics."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.ndimage import gaussian_filter
+from torchmetrics.functional.image import (
+    peak_signal_noise_ratio,
+    structural_similarity_index_measure,
+)
 
 from gswm.errors import UserError
 from gswm.eval.pixels import pixels, psnr, ssim
@@ -37,6 +42,20 @@ def test_ssim_follows_its_definition() -> None:
         channels = zip(a.double().numpy(), b.double().numpy(), strict=True)
         expected = np.mean([ssim_of_channel(x, y) for x, y in channels])
         assert value.item() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.3])
+def test_torchmetrics_says_the_same(noise: float) -> None:
+    """Its SSIM also counts the border, where its window sees the frame reflected."""
+    true = images(0, 4, 3, 40, 33)
+    other = (true + noise * (images(1, *true.shape) - 0.5)).clamp(0, 1)
+    measured = pixels(other[None], true[None])
+    how: Any = {"data_range": 1.0, "reduction": "none", "return_full_image": True}
+    _, places = structural_similarity_index_measure(other, true, **how)
+    similar = places[..., 5:-5, 5:-5].mean(dim=(1, 2, 3))
+    peak = peak_signal_noise_ratio(other, true, 1.0, reduction="none", dim=(1, 2, 3))
+    torch.testing.assert_close(measured.ssim[0].float(), similar, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(measured.psnr[0].float(), peak, rtol=1e-5, atol=1e-4)
 
 
 def test_psnr_of_an_even_error() -> None:

@@ -5,7 +5,8 @@
            σ = 1.5 of 11 × 11 pixels, where it fits into the frame; mean over places and channels
 
 That is skimage's `structural_similarity` with `gaussian_weights=True` and
-`use_sample_covariance=False`. LPIPS has a file of its own, and needs weights.
+`use_sample_covariance=False`, and torchmetrics' without the border, in which it reflects frames.
+LPIPS has a file of its own, and needs weights.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gswm.report.charts import SPREAD, Series, apart, chart, nice
-from gswm.report.drawing import DARK, LIGHT, Dot, Drawing, Label, Line, moved, rectangle, rows
+from gswm.report.drawing import (
+    DARK,
+    LIGHT,
+    Dot,
+    Drawing,
+    Label,
+    Line,
+    dashes,
+    moved,
+    rectangle,
+    rows,
+)
 
 NUMBERS = st.floats(-50, 50)
 
@@ -35,15 +46,23 @@ def test_every_part_is_an_element_and_leaves_pixels() -> None:
     assert (picture[60:74, 40:] < 100).any()
 
 
-def test_a_halo_keeps_a_name_apart_from_what_it_lies_on() -> None:
-    red = rectangle(0, 0, 40, 20, "#ff0000")
-    plain, with_halo = (
-        Drawing(40, 20, (red, Label((5, 15), "MM", "#0000ff", halo=halo))) for halo in (0, 2)
-    )
-    assert not (plain.picture() == 255).all(axis=-1).any()
-    assert (with_halo.picture() == 255).all(axis=-1).any()
-    assert ("paint-order" in plain.svg(), "paint-order" in with_halo.svg()) == (False, True)
-    assert (with_halo.picture() == [0, 0, 255]).all(axis=-1).any()
+def test_dashes_are_as_long_as_the_gaps_and_go_round_corners() -> None:
+    corner = [(0, 0), (5, 0), (5, 10)]
+    assert dashes(corner, 4) == [[(0, 0), (4, 0)], [(5, 3), (5, 7)]]
+    assert dashes(corner, 4, on=False) == [[(4, 0), (5, 0), (5, 3)], [(5, 7), (5, 10)]]
+
+
+def test_dashes_that_begin_late_are_where_the_others_have_gaps() -> None:
+    both = [
+        Drawing(60, 20, (Line(((0, 10), (60, 10)), "#ff0000", 4, dash=5, late=late),))
+        for late in (False, True)
+    ]
+    there = [drawing.picture()[20, :, 1] < 128 for drawing in both]
+    assert 0.45 < there[0].mean() < 0.6
+    assert (there[0] | there[1]).all()
+    assert (there[0] & there[1]).mean() < 0.1
+    assert ["stroke-dashoffset" in drawing.svg() for drawing in both] == [False, True]
+    assert all('stroke-dasharray="5"' in drawing.svg() for drawing in both)
 
 
 def test_what_is_half_there_is_half_mixed() -> None:
@@ -111,3 +130,20 @@ def test_a_line_of_a_chart_goes_from_its_first_value_to_its_last() -> None:
 def test_a_chart_of_nothing_says_so() -> None:
     drawing = chart("x", [], "time", note="not trained yet")
     assert "not trained yet" in drawing.svg()
+
+
+def test_names_are_right_of_the_chart_as_high_as_their_lines_end() -> None:
+    short = Series("short", [0.5, 0.25], "#123456", at=(0, 1))
+    long = Series("long", [1.0, 1.0], "#654321", at=(0, 10), dash=True, sample=True)
+    drawing = chart("x", [short, long], "time")
+    first, second = (
+        next(p for p in drawing.parts if isinstance(p, Label) and p.text == name)
+        for name in ("short", "long")
+    )
+    lines = [p for p in drawing.parts if isinstance(p, Line)]
+    ended = next(line for line in lines if line.color == short.color)
+    (end, sample) = (line for line in lines if line.color == long.color)
+    assert first.at[0] > end.points[-1][0] > ended.points[-1][0]
+    assert first.at[1] == pytest.approx(ended.points[-1][1] + 3.5)
+    assert end.points[-1][0] < sample.points[0][0] < sample.points[1][0] < second.at[0]
+    assert sample.dash == end.dash > ended.dash == 0

@@ -63,7 +63,7 @@ def test_a_model_in_another_world_is_not_in_the_tables(tmp_path: Path) -> None:
 
 
 def test_every_number_has_its_command_commit_seed_and_minutes(tmp_path: Path) -> None:
-    made = tables(read([saved(tmp_path, result(seed=5))]))
+    made = tables(read([saved(tmp_path, result(seed=5) | {"seed": 7})]))
     (training,), (evaluation,) = made["trainings"].rows, made["evaluations"].rows
     assert training[1:] == (
         *("two-layer", "9,000", "5", "NVIDIA H200", "4.2", "abcdef0", "`gswm train two-layer`"),
@@ -74,6 +74,7 @@ def test_every_number_has_its_command_commit_seed_and_minutes(tmp_path: Path) ->
         "two-layer",
         "gswm-10-90",
         "200",
+        "7",
         "cpu",
         "0123456",
     )
@@ -96,6 +97,47 @@ def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     svg = figures.error(read([tmp_path])).svg()
     assert "stays" in svg
     assert svg.count("not trained yet") == 4
+
+
+def test_mazes_say_how_many_agents_were_found_and_there_are(tmp_path: Path) -> None:
+    scores = {"objects": 3.328, "agents": 3.47}
+    made = tables(read([saved(tmp_path, maze_result("maze") | {"scores": scores})]))["corridor"]
+    found = row(made, "G-SWM")
+    assert (found["agents found"], found["true agents"]) == ("3.33", "3.47")
+
+
+def test_trainings_are_called_as_in_the_other_tables(tmp_path: Path) -> None:
+    recipes = {
+        **{"single-ball": "G-SWM", "single-ball-d": "G-SWM-D", "maze": "G-SWM"},
+        **{"maze-no-mu": "G-SWM, without MU", "maze-no-sa": "G-SWM, without SA", "own": "G-SWM"},
+    }
+    runs = [*map(result, recipes), result("scalor-two-layer", "Scalor")]
+    made = tables(read([saved(tmp_path, *runs)]))["trainings"]
+    named = {line[1]: line[0] for line in made.rows}
+    assert named == recipes | {"scalor-two-layer": "SCALOR"}
+
+
+def test_the_papers_error_is_a_dashed_line_of_the_worlds_color(tmp_path: Path) -> None:
+    curve = {"curve": [[1000, 1.0, 0.8], [2000, 2.0, 0.212]]}
+    runs = [result(), result("obj3d")]
+    for each in runs:
+        each["model"]["about"] |= curve
+    drawn = figures.learning(read([saved(tmp_path, *runs)]))
+    assert drawn is not None
+    lines = [p for p in drawn.parts if isinstance(p, Line)]
+    (said,) = (line for line in lines if line.dash)
+    ours = next(line for line in lines if line.color == said.color and not line.dash)
+    assert said.color == figures.COLORS["two-layer"]
+    (left, y), (right, end) = said.points
+    assert (left, right) == pytest.approx((ours.points[0][0], ours.points[1][0]))
+    assert y == end == pytest.approx(ours.points[1][1])
+
+
+def test_one_result_is_no_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, said in ((1, "1 result: "), (2, "2 results: ")):
+        given = saved(tmp_path / str(number), *[result()] * number)
+        assert main(["report", str(given), "--out", str(tmp_path / "out")]) == 0
+        assert capsys.readouterr().out.startswith(said)
 
 
 def test_mazes_say_how_long_they_were_trained(tmp_path: Path) -> None:

@@ -198,6 +198,23 @@ def test_rules_stand_beside_the_model_in_space(tmp_path: Path) -> None:
     assert row(made["obj3d"], "G-SWM")["center error"] == EMPTY
 
 
+def test_two_rules_are_told_apart_by_dashes(tmp_path: Path) -> None:
+    rules = [
+        solid_result() | {"model": {"baseline": rule}, "examples": []}
+        for rule in ("stay", "straight", "walls")
+    ]
+    balls = [
+        result() | {"model": {"baseline": rule}, "examples": []}
+        for rule in ("stay", "straight", "walls")
+    ]
+    found = read([saved(tmp_path, solid_result(), *rules, *balls)])
+    for world, name in (("obj3d", "straight on"), ("two-layer", "no collisions")):
+        lines = {s.name: s for s in figures.errors(found, world, {}) if s.values}
+        assert {n: s.dash for n, s in lines.items()} == {"everything stays": False, name: True}
+        assert all(s.sample for s in lines.values())
+    assert {"everything stays", "straight on"} < set(labels(figures.solid_curves(found)))
+
+
 def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Path) -> None:
     sheet = frames.solids(read([saved(tmp_path, solid_result())]))
     assert sheet is not None

@@ -33,4 +33,5 @@ class Report:
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
         picture_files.make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
-        print(f"{len(found.all)} results: {', '.join(map(str, files))}")
+        count = "1 result" if len(found.all) == 1 else f"{len(found.all)} results"
+        print(f"{count}: {', '.join(map(str, files))}")

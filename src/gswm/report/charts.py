@@ -1,4 +1,4 @@
-"""Charts: lines over time, each named where it ends."""
+"""Charts: lines over time, each named beside the chart, as high as it ends."""
 
 import math
 from collections.abc import Sequence
@@ -7,10 +7,12 @@ from statistics import fmean
 
 from gswm.report.drawing import Drawing, Label, Line, Number, Part
 
-WIDTH, HEIGHT = 440, 250
-LEFT, RIGHT, TOP, BOTTOM = 40, 92, 30, 38
+WIDTH, HEIGHT = 462, 250
+LEFT, RIGHT, TOP, BOTTOM = 40, 114, 30, 38
 SPREAD = 13
 """Least distance of two names."""
+DASH, SAMPLE = 3.5, 17.5
+"""Length of a dash, and of the bit of a line that is beside its name."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Series:
     spread: Sequence[Number] = ()
     """Standard deviation of each value, drawn as a band; none if it is not known."""
     at: Sequence[Number] = ()
+    dash: bool = False
+    late: bool = False
+    """Whether dashes begin with a gap."""
+    sample: bool = False
+    """Whether a bit of the line is beside its name, for lines of one color."""
 
     @property
     def places(self) -> Sequence[Number]:
@@ -43,8 +50,8 @@ def chart(
 ) -> Drawing:
     """Lines over one axis of time; `top` is where the other axis ends at least.
 
-    At the most it ends at `roof`: what is above is not drawn, and a line that goes there has its
-    name where it would have come out.
+    At the most it ends at `roof`: what is above is not drawn, and a line that ends there has its
+    name at the top.
     """
     series = [s for s in series if s.values]
     values = [v for s in series for v in s.values if v is not None]
@@ -80,13 +87,18 @@ def chart(
             below = [at(x, min(high, max(0, (v or 0) - d))) for x, v, d in spread]
             parts.append(Line((*above, *below[::-1]), s.color, opacity=0.18, fill=True))
         parts += [
-            Line(tuple(at(x, v) for x, v in run), s.color, s.width) for run in unbroken(s, high)
+            Line(tuple(at(x, v) for x, v in run), s.color, s.width, dash=DASH * s.dash, late=s.late)
+            for run in unbroken(s, high)
         ]
         if known and s.name:
-            x, value = known[-1]
-            ends.append((at(x, min(high, value)), s))
-    for y, (point, s) in zip(apart([p[1] for p, _ in ends]), ends, strict=True):
-        parts.append(Label((point[0] + 7, y + 3.5), s.name, s.color, 10.5, halo=1.5))
+            ends.append((at(last, min(high, known[-1][1]))[1], s))
+    for y, (_, s) in zip(apart([end for end, _ in ends]), ends, strict=True):
+        x = WIDTH - RIGHT + 7
+        if s.sample:
+            bit = ((x, y), (x + SAMPLE, y))
+            parts.append(Line(bit, s.color, s.width, dash=DASH * s.dash))
+            x += SAMPLE + 4
+        parts.append(Label((x, y + 3.5), s.name, s.color, 10.5))
     if note:
         parts.append(Label((middle, TOP + (HEIGHT - TOP - BOTTOM) / 2), note, anchor="middle"))
     return Drawing(WIDTH, HEIGHT, tuple(parts))

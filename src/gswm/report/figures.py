@@ -1,6 +1,6 @@
 """The paper's figures, from results: drawings by name. What was not measured is left out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gswm.data.pictures import Picture
 from gswm.eval.distance import LIMIT
@@ -9,7 +9,7 @@ from gswm.report import scenes
 from gswm.report.charts import Series, chart
 from gswm.report.drawing import Drawing, rows
 from gswm.report.frames import solids, tracking
-from gswm.report.paper import BALLS, MODELS
+from gswm.report.paper import BALLS, CENTER_ERROR, MODELS
 from gswm.report.results import Measured, Results, curve, fails, recipe_of
 
 COLORS = {
@@ -19,7 +19,9 @@ COLORS = {
     **dict(zip(BALLS, ("#3b82e6", "#22a37f", "#c154a8", "#e08a2e"), strict=True)),
     "obj3d": "#7a5cd6",
 }
-RULES = {"stay": "stays", "walls": "no collisions"}
+RULES = {"stay": "everything stays", "walls": "no collisions"}
+SOLID_RULES = {"stay": "everything stays", "straight": "straight on"}
+"""Rules to read an error by, where there are balls and in the 3D world; the second is dashed."""
 ABLATIONS = {
     **{"maze": "G-SWM", "maze-no-mu": "without MU"},
     **{"maze-no-aoe": "without AOE", "maze-no-sa": "without SA"},
@@ -40,7 +42,8 @@ AHEAD = 14
 
 CAPTIONS = {
     "error": "Center error of each imagined frame, in sides of the frame, over the test episodes. "
-    "Thin: the strict error, which charges missed and surplus objects. Gray: rules to read it by. "
+    "Thin: the strict error, which charges missed and surplus objects. Gray: rules to read it by: "
+    "everything stays; dashed, a simulator without collisions. "
     f"What is above {LIMIT:g}, or a strict error above all others, is not drawn.",
     "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined. "
     "A dot is a frame; a circle is where the ball is at the end.",
@@ -51,12 +54,13 @@ CAPTIONS = {
     "of the authors' release, which follows slots.",
     "learning": "Validation while training: strict error, summed over the first 10 imagined "
     "frames, and the minutes until it was measured; several trainings may have shared the GPU. "
+    "Dashed: the paper's error of the same world, which leaves out missed and surplus objects. "
     f"What is above {UNTRAINED:g} is not drawn.",
     "obj3d": "10 frames are given; 90 are imagined, of which these are the steps "
     f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. An imagined object has the id of the true "
     "one that it stands for in the last given frame; imagined frames have a border.",
     "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
-    "error.",
+    "error. Gray: rules to read it by: everything stays; dashed, everything goes straight on.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
 }
 
@@ -91,9 +95,9 @@ def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> l
     named so.
     """
     series = []
-    for rule, name in RULES.items():
+    for i, (rule, name) in enumerate((RULES if world in BALLS else SOLID_RULES).items()):
         values, _ = curve(results.of(rule, world), "center_error")
-        series.append(Series(name, values, "faint", width=1.0))
+        series.append(Series(name, values, "faint", width=1.0, dash=i > 0, sample=True))
     for model, measured in models.items():
         values, spread = curve(measured, "center_error")
         name = f"{model} fails" if world in BALLS and fails(measured) else model
@@ -207,6 +211,22 @@ def learning(results: Results) -> Drawing | None:
                     _, minutes, errors = zip(*points, strict=True)
                     series.append(Series(world, errors, COLORS[world], at=minutes))
         if series:
+            series = [*said(model, series), *series]
             sides = "GPU minutes", "frame sides"
             panels.append(chart(model, series, *sides, top=1.0, roof=UNTRAINED))
     return rows(panels, columns=2) if panels else None
+
+
+def said(model: str, series: Sequence[Series]) -> list[Series]:
+    """The paper's errors of a model, from side to side: a line for each world that has a curve.
+
+    Dashes of neighbors show by turns, since some are nearly the same.
+    """
+    places = [place for s in series for place in s.places]
+    ends = min(places), max(places)
+    theirs = {s.name: CENTER_ERROR.get((s.name, model)) for s in series}
+    means = sorted((error.mean, world) for world, error in theirs.items() if error is not None)
+    return [
+        Series("", (mean, mean), COLORS[world], width=1.0, at=ends, dash=True, late=rank % 2 == 1)
+        for rank, (mean, world) in enumerate(means)
+    ]

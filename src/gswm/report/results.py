@@ -41,6 +41,8 @@ class Measured:
     """Of the evaluator."""
     device: str
     episodes: int
+    seed: int
+    """Of the evaluation."""
     protocol: str
     """By its name."""
     given: int
@@ -132,6 +134,7 @@ def one(path: Path) -> Measured:
             commit=(held["commit"] or "")[:7],
             device=held["device"],
             episodes=held["episodes"],
+            seed=held["seed"],
             protocol=rules["name"],
             given=rules["given"],
             scores=held["scores"],

@@ -14,9 +14,9 @@ from gswm.report.cells import (
     judged,
     number,
 )
-from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL
+from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, SLOTFORMER, Said
-from gswm.report.results import FAIL, Results, mean_and_spread, recipe_of
+from gswm.report.results import FAIL, Measured, Results, mean_and_spread, recipe_of
 
 STEPS = (10, 25, 50, 94)
 
@@ -161,7 +161,8 @@ def maze(results: Results) -> Table:
     """Agents in the corridor."""
     columns = {
         **{f"after {n}": (f"in_corridor_{n}", "%") for n in STEPS},
-        **{"mean": ("in_corridor", "%"), "pace": ("pace", 2), "agents": ("agents", 2)},
+        **{"mean": ("in_corridor", "%"), "pace": ("pace", 2)},
+        **{"agents found": ("objects", 2), "true agents": ("agents", 2)},
         **{"release's count": ("release_count", 2)},
     }
     rows = []
@@ -169,10 +170,10 @@ def maze(results: Results) -> Table:
         measured = results.of("G-SWM", recipe)
         rows.append((name, *cells(measured, columns), ", ".join(steps(m.about) for m in measured)))
     text = (
-        "Share of the true agents still in the corridor after so many imagined frames, 5 being "
-        "given, mean of 10 samples. The paper has a curve of the count of its authors' release, "
-        "which stays near 3.5 after 500,000 steps. *Pace* is 1 if agents are as fast as the true "
-        "ones."
+        "Share of the true agents still in the corridor after so many imagined frames, mean of 10 "
+        "samples. Episodes have 99 frames: 5 are given, so that 94 are imagined. The paper has a "
+        "curve of the count of its authors' release, which stays near 3.5 after 500,000 steps. "
+        "*Pace* is 1 if agents are as fast as the true ones."
     )
     head = ("", *columns, "steps trained")
     return Table("Maze, and what the parts of the model do there", text, head, tuple(rows))
@@ -209,8 +210,7 @@ def collisions(results: Results) -> Table:
 
 def solid_rows(results: Results, columns: Columns) -> tuple[tuple[str, ...], ...]:
     """A row of the model, and of rules if they were measured."""
-    rules = {"everything stays": "stay", "straight on": "straight"}
-    found = {name: results.of(rule, "obj3d") for name, rule in rules.items()}
+    found = {name: results.of(rule, "obj3d") for rule, name in SOLID_RULES.items()}
     found = {"G-SWM": results.of("G-SWM", "obj3d")} | {n: m for n, m in found.items() if m}
     return tuple((name, *cells(measured, columns)) for name, measured in found.items())
 
@@ -240,7 +240,7 @@ def trainings(results: Results) -> Table:
         minutes = f"{about['minutes']:.1f}" if "minutes" in about else NOTHING
         known = [str(about.get(key, NOTHING)) for key in ("seed", "device", "commit")]
         seed, device, commit = known
-        row = (m.model, m.recipe, steps(about), seed, device, minutes, commit[:7], f"`{m.train}`")
+        row = (named(m), m.recipe, steps(about), seed, device, minutes, commit[:7], f"`{m.train}`")
         rows.append((*row, runs(about)))
     head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command", "runs")
     text = (
@@ -248,6 +248,14 @@ def trainings(results: Results) -> Table:
         "run before, whose best weights this one began with: its own steps are counted too."
     )
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
+
+
+def named(measured: Measured) -> str:
+    """A model, as the tables of its world call it."""
+    which = measured.model, measured.recipe
+    if which[0] == "G-SWM" and ABLATIONS.get(which[1], "G-SWM") != "G-SWM":
+        return f"G-SWM, {ABLATIONS[which[1]]}"
+    return next((name for name, ours in SINGLE_BALL.items() if ours == which), measured.model)
 
 
 def steps(about: Mapping[str, Any]) -> str:
@@ -264,10 +272,13 @@ def runs(about: Mapping[str, Any]) -> str:
 def evaluations(results: Results) -> Table:
     """How each number can be measured again."""
     rows = tuple(
-        (f"`{m.command}`", m.world, m.protocol, str(m.episodes), m.device, m.commit or NOTHING)
+        (
+            *(f"`{m.command}`", m.world, m.protocol, str(m.episodes), str(m.seed)),
+            *(m.device, m.commit or NOTHING),
+        )
         for m in results.all
     )
-    head = ("command", "world", "protocol", "episodes", "device", "commit")
+    head = ("command", "world", "protocol", "episodes", "seed", "device", "commit")
     text = (
         "Weights that ship are in half precision; the numbers are theirs. One command is one row."
     )

@@ -1,5 +1,6 @@
 """Agents in corridors, followed by identity."""
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -63,6 +64,20 @@ def test_objects_that_are_no_agents_count_for_the_release_alone() -> None:
     assert measured.release.tolist() == [[2, 2]]
 
 
+def test_an_agent_is_intact_as_long_as_its_box_is_about_as_large() -> None:
+    true = at([[(0, 0), (0, 2)]] * 5)
+    hw = true.hw.clone()
+    hw[0, 1:, 0] *= torch.tensor([1.0, 0.7, 1.42, 1.4], dtype=torch.float64)[:, None]
+    hw[0, 1:, 1, 0] *= torch.tensor([0.51, -1.0, 2.0, 2.1], dtype=torch.float64)
+    measured = corridor(replace(true, hw=hw), true, GRID, given=1)
+    assert measured.intact.tolist() == [[2, 0, 1, 1]]
+    assert measured.scores()["intact"] == pytest.approx(4 / 8)
+    assert measured.curves()["intact"] == [1, 0, 0.5, 0.5]
+    assert measured.inside.tolist() == [[2, 2, 2, 2]]
+    gone = replace(true, there=torch.zeros_like(true.there).index_fill(1, torch.tensor(0), True))
+    assert corridor(gone, true, GRID, given=1).intact.tolist() == [[0, 0, 0, 0]]
+
+
 def test_true_agents_stay_in_the_corridor_and_keep_their_pace() -> None:
     episodes = next(islice(world("maze").episodes(2, 4), 1))
     assert episodes.truth is not None
@@ -70,4 +85,5 @@ def test_true_agents_stay_in_the_corridor_and_keep_their_pace() -> None:
     true = Boxes.of_truth(episodes.truth, 64)
     scores = corridor(true, true, episodes.corridors.grid, given=5).scores()
     assert scores["in_corridor"] == scores["in_corridor_94"] == scores["pace"] == 1
+    assert scores["intact"] == scores["intact_94"] == 1
     assert scores["release_count"] == scores["agents"]

@@ -4,7 +4,8 @@ By identity: each true agent is matched, in the last given frame, to the nearest
 within one cell of it, and that object is followed. An agent is in the corridor as long as its
 center has been in a corridor cell in every generated frame so far. An agent that was not found
 is not in the corridor. `pace` says how far the followed agents move in a step, that of the true
-ones being 1: to stand still is to stay in the corridor, too.
+ones being 1: to stand still is to stay in the corridor, too. `intact` says how many of the agents
+still have a box about as large as the true one, wherever it is.
 
 The release's count stands beside it: whatever is there in the first frame, followed by slot, the
 given frames included, without regard to how many agents there are.
@@ -20,6 +21,8 @@ from gswm.eval.boxes import Boxes
 from gswm.eval.matching import nearest_ids
 
 AFTER = (10, 25, 50)
+LARGEST = 2.0
+"""How many times as large as the true one a box may be, or as small."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class Corridor:
 
     inside: Int[Tensor, "row step"]
     """True agents whose object is still in the corridor."""
+    intact: Int[Tensor, "row step"]
+    """True agents whose object is about as large as they are."""
     agents: Int[Tensor, " row"]
     pace: Float64[Tensor, " row"]
     """Mean step of the followed objects, over that of the true agents; NaN if there are none."""
@@ -36,11 +41,13 @@ class Corridor:
 
     def scores(self) -> dict[str, float]:
         """Shares of the true agents: a mean over steps, and after some of them."""
-        share = self.share()
+        share, intact = self.share(), self.share_of(self.intact)
         steps = [*(n for n in AFTER if n < len(share)), len(share)]
         return {
             "in_corridor": share.mean().item(),
             **{f"in_corridor_{n}": share[n - 1].item() for n in steps},
+            "intact": intact.mean().item(),
+            f"intact_{steps[-1]}": intact[-1].item(),
             "pace": self.pace.nanmean().item(),
             "agents": self.agents.double().mean().item(),
             "release_count": self.release.double().mean().item(),
@@ -49,11 +56,16 @@ class Corridor:
     def curves(self) -> dict[str, list[float]]:
         """Over the generated steps; the authors' count over all frames."""
         release = self.release.double().mean(dim=0)
-        return {"in_corridor": self.share().tolist(), "release_count": release.tolist()}
+        shares = {"in_corridor": self.share(), "intact": self.share_of(self.intact)}
+        return {n: s.tolist() for n, s in shares.items()} | {"release_count": release.tolist()}
 
     def share(self) -> Float64[Tensor, " step"]:
+        """In the corridor, of all agents of all rows."""
+        return self.share_of(self.inside)
+
+    def share_of(self, some: Int[Tensor, "row step"]) -> Float64[Tensor, " step"]:
         """Of all agents of all rows."""
-        return self.inside.sum(dim=0).double() / self.agents.sum().clamp_min(1)
+        return some.sum(dim=0).double() / self.agents.sum().clamp_min(1)
 
 
 def corridor(
@@ -66,8 +78,10 @@ def corridor(
     followed = predicted.of(pairs).frames(last)
     ahead = followed.frames(1)
     kept = (in_corridor(ahead.xy, grid) & ahead.there).cummin(dim=1).values
+    alike = similar(ahead.hw, true.frames(given).hw) & ahead.there
     return Corridor(
         inside=kept.sum(dim=-1),
+        intact=alike.sum(dim=-1),
         agents=true.there[:, last].sum(dim=-1),
         pace=mean_step(followed) / mean_step(true.frames(last)),
         release=release_count(predicted, grid),
@@ -93,6 +107,14 @@ def in_corridor(
     flat = row.clamp_max(height - 1) * width + column.clamp_max(width - 1)
     open_cell = grid.flatten(1).gather(1, flat.flatten(1)).reshape(flat.shape) == 1
     return open_cell & within.all(dim=-1)
+
+
+def similar(
+    hw: Float64[Tensor, "row time object 2"], true: Float64[Tensor, "row time object 2"]
+) -> Bool[Tensor, "row time object"]:
+    """Whether boxes have about the same area."""
+    area, right = hw.clamp_min(0).prod(dim=-1), true.prod(dim=-1)
+    return (area >= right / LARGEST) & (area <= right * LARGEST)
 
 
 def mean_step(boxes: Boxes) -> Float64[Tensor, " row"]:

@@ -38,6 +38,18 @@ def test_a_mistake_is_one_line_and_exit_2(
     assert said.err.startswith("gswm: ")
 
 
+@pytest.mark.parametrize("args", [["eval", "maze"], ["data", "make", "maze"]])
+def test_a_wrong_choice_is_told_what_there_is(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*args, "--split", "all"]) == 2
+    command = " ".join(args[:-1])
+    assert capsys.readouterr().err == (
+        "gswm: invalid choice 'all' for argument '--split'; it must be one of test, train, val; "
+        f"`gswm {command} --help` shows all settings\n"
+    )
+
+
 def test_python_m_gswm_is_the_command() -> None:
     run = subprocess.run([sys.executable, "-m", "gswm", "--help"], capture_output=True, text=True)
     assert run.returncode == 0

@@ -16,6 +16,8 @@ from gswm.cli import main
 from gswm.errors import UserError
 from gswm.recipes import build, recipe
 from gswm.settings import to_dict
+from gswm.train.folder import RunFolder
+from gswm.train.loop import begin
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("single-ball", "single-ball-again", "single-ball-third")
@@ -79,6 +81,14 @@ def test_eval_of_damaged_weights_is_one_line(
     assert "is damaged" in said.err
     assert len(said.err.splitlines()) == 1
     assert not out.exists()
+
+
+def test_training_does_not_begin_with_damaged_weights(folder: Path, tmp_path: Path) -> None:
+    damage(folder / "single-ball.safetensors")
+    chosen = weights.read_header(folder / "single-ball.safetensors")["recipe"]
+    chosen = replace(chosen, train=replace(chosen.train, start="single-ball"))
+    with pytest.raises(UserError, match="is damaged"):
+        begin(build(chosen), chosen, RunFolder(tmp_path / "run"))
 
 
 def test_a_damaged_header_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,31 @@ def test_a_mistake_is_one_line_and_exit_2(
     assert said.err.startswith("gswm: ")
 
 
+@pytest.mark.parametrize("args", [["eval", "maze"], ["data", "make", "maze"]])
+def test_a_wrong_choice_is_told_what_there_is(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*args, "--split", "all"]) == 2
+    command = " ".join(args[:-1])
+    assert capsys.readouterr().err == (
+        "gswm: invalid choice 'all' for argument '--split'; it must be one of test, train, val; "
+        f"`gswm {command} --help` shows all settings\n"
+    )
+
+
+@pytest.mark.parametrize("where", [["--out", "/dev/null"], ["--markdown", "/dev/null/x.md"]])
+def test_a_bad_place_for_a_report_is_refused_before_the_work(
+    where: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gswm.report import results
+
+    monkeypatch.setattr(results, "read", lambda _: pytest.fail("it began to read"))
+    assert main(["report", *where]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("gswm: cannot write")
+    assert len(said.splitlines()) == 1
+
+
 def test_python_m_gswm_is_the_command() -> None:
     run = subprocess.run([sys.executable, "-m", "gswm", "--help"], capture_output=True, text=True)
     assert run.returncode == 0

@@ -1,5 +1,6 @@
 """`gswm demo`: what ships, imagined, measured and shown."""
 
+import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,10 @@ def save_small(folder: Path, name: str) -> None:
         for presence in ("discovery.mlp_disc", "propagation.latent.mlp_att"):
             untrained.get_parameter(f"{presence}.4.bias")[0] = 9.0
     about = {"test": {"on_mode": 0.5}}
-    weights.save(folder / f"{name}.safetensors", untrained, small, about=about)
+    file = folder / f"{name}.safetensors"
+    weights.save(file, untrained, small, about=about)
+    listed = f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
+    (folder / "checksums.txt").write_text(listed)
 
 
 def test_the_demo_shows_what_ships(

@@ -1,6 +1,7 @@
 """The evaluator: any model, the same numbers each time, and clear words where it cannot."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import gswm
-from gswm.cli import main
+from gswm.cli import main, parse
+from gswm.commands import evaluate as command
 from gswm.commands.evaluate import resolve
 from gswm.data.balls import INTERACTION, OCCLUSION
 from gswm.data.episode import Episodes
@@ -273,12 +275,58 @@ def test_a_result_says_how_to_get_it_again(weights: Path, tmp_path: Path) -> Non
     args = ["eval", str(tmp_path / "other.safetensors"), "--episodes", "1", "--split", "val"]
     assert main([*args, "--half", "--json", str(tmp_path / "out.json")]) == 0
     report = json.loads((tmp_path / "out.json").read_text())
-    assert report["command"] == "gswm eval other.safetensors --split val --episodes 1 --half"
+    file = tmp_path / "other.safetensors"
+    assert report["command"] == f"gswm eval {file} --split val --episodes 1 --half"
     assert report["model"]["kind"] == "GSWM"
     train = "gswm train single-ball --train.steps 7 --train.lr 0.001 --seed 4 --train.clip 2.0"
     assert report["model"]["train"] == train
     assert len(report["examples"]) == 1
     assert len(report["examples"][0]["futures"]) == 100
+
+
+def test_the_command_is_the_one_that_was_given() -> None:
+    given = ["runs/my ball", "--episodes", "2", "--lpips", "nets/alex.safetensors"]
+    again = parse("eval", given).command()
+    assert again == "gswm eval 'runs/my ball' --episodes 2 --lpips nets/alex.safetensors"
+    assert parse("eval", shlex.split(again)[2:]) == parse("eval", given)
+    assert parse("eval", ["two-layer", "--json", "x.json"]).command() == "gswm eval two-layer"
+
+
+def test_a_bad_place_for_the_result_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "evaluate", lambda *_, **__: pytest.fail("it began to measure"))
+    (tmp_path / "file").write_text("")
+    for bad in (tmp_path, tmp_path / "file" / "out.json", tmp_path / ("x" * 300)):
+        args = ["eval", "--baseline", "stay", "--world", "maze", "--json", str(bad)]
+        assert main(args) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"gswm: cannot write {bad}: ")
+        assert len(said.splitlines()) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("world", "number", "said"), [("single-ball", 1, True), ("maze", 1, False)]
+)
+def test_it_is_said_why_there_is_nothing_about_modes(
+    world: str, number: int, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["eval", "--baseline", "stay", "--world", world, "--episodes", str(number)]
+    assert main(args) == 0
+    out, err = capsys.readouterr()
+    assert "on_mode" not in out
+    why = (
+        "without share, on_mode, coverage and end_error: all episodes measured (1) go the same way"
+    )
+    assert err == (f"{why}; give more --episodes\n" if said else "")
+
+
+def test_where_episodes_go_both_ways_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "--baseline", "stay", "--world", "single-ball", "--episodes", "20"]) == 0
+    out, err = capsys.readouterr()
+    assert "on_mode" in out
+    assert err == ""
 
 
 def test_weights_are_rounded_as_they_are_for_release(weights: Path, tmp_path: Path) -> None:

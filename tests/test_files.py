@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gswm.errors import UserError
-from gswm.files import FULL, DiskFullError, room, write_whole
+from gswm.files import FULL, DiskFullError, check_place, room, write_whole
 
 
 def test_a_file_is_written_with_the_folders_to_it(tmp_path: Path) -> None:
@@ -15,6 +15,36 @@ def test_a_file_is_written_with_the_folders_to_it(tmp_path: Path) -> None:
     write_whole(tmp_path / "a" / "b" / "file", b"newer")
     assert (tmp_path / "a" / "b" / "file").read_bytes() == b"newer"
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["file"]
+
+
+def test_a_place_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    for good in ("file", "new", "a/b/new"):
+        check_place(tmp_path / good)
+    for good in (".", "folder", "a/b/folder"):
+        check_place(tmp_path / good, folder=True)
+    with pytest.raises(UserError, match="it is a folder; name a file"):
+        check_place(tmp_path)
+    with pytest.raises(UserError, match="it is a file; name a folder"):
+        check_place(tmp_path / "file", folder=True)
+    for folder in (False, True):
+        with pytest.raises(UserError, match=r"cannot write .*: not a directory"):
+            check_place(tmp_path / "file" / "deep" / "er", folder=folder)
+    with pytest.raises(UserError, match=r"cannot write .*: file name too long"):
+        check_place(tmp_path / ("x" * 300))
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_a_place_where_nothing_may_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(UserError, match=r"cannot write .*: permission denied"):
+        check_place(tmp_path / "file")
 
 
 def test_others_may_read_it_if_the_user_lets_them(tmp_path: Path) -> None:

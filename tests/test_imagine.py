@@ -12,6 +12,7 @@ from tiny import SIZES
 
 from gswm import weights
 from gswm.cli import main
+from gswm.commands import imagine
 from gswm.data import picture_files
 from gswm.recipes import build, recipe
 
@@ -115,6 +116,14 @@ def test_objects_of_a_video_are_tracked(
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
         (["imagine", "MODEL", "--given", "30"], "given must be from 1 to the video's 9 frames"),
         (["imagine", "MODEL", "--episode", "-1"], "--episode is -1"),
+        (["imagine", "MODEL", "--given", "0"], "--given is 0; it must be at least 1"),
+        (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),
+        (["imagine", "MODEL", "--episode", "100"], "single-ball, test: has no episode 100; it has"),
+        (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; name a folder"),
+        (["track", "maze", "--model", "MODEL", "--frames", "0"], "--frames is 0; it must be"),
+        (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, counted from 0"),
+        (["track", "maze", "--model", "MODEL", "--out", "."], "cannot write .: it is a folder"),
+        (["track", "maze", "--model", "MODEL", "--out", "/dev/null/x"], "not a directory"),
         (["imagine", "nothing", "--world", "maze"], "'nothing' is no run"),
         (["track", "nowhere", "--model", "MODEL"], "there is no video nowhere"),
         (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
@@ -134,6 +143,16 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     assert said in message
     assert len(message.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["imagine", "track"])
+def test_a_bad_place_is_refused_before_the_work(
+    command: str, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(imagine, "resolve", lambda *_: pytest.fail("it began to work"))
+    what = [model] if command == "imagine" else ["maze", "--model", model]
+    assert main([command, *what, "--out", "/dev/null/x"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_damaged_video_is_one_line(

@@ -32,6 +32,25 @@ def room(what: str | Path) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {reason}") from error
 
 
+def check_place(path: Path, *, folder: bool = False) -> None:
+    """Refuse at once a file, or a `folder`, that could not be written later; nothing is left."""
+    wanted = path / "any" if folder else path
+    with room(path):
+        if path.is_dir() and not folder:
+            raise UserError(f"cannot write {path}: it is a folder; name a file")
+        if folder and path.exists() and not path.is_dir():
+            raise UserError(f"cannot write to '{path}': it is a file; name a folder")
+        missing, there = wanted.name, wanted.parent
+        while not there.exists():
+            missing, there = there.name, there.parent
+        trial = there / f".{missing}.tmp"
+        try:
+            os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        except FileExistsError:  # of who is writing it now
+            return
+        trial.unlink()
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """A file with `data` in it, or what was there before."""
     temporary = path.with_name(f".{path.name}.tmp")

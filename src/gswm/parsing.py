@@ -36,6 +36,14 @@ def one_line(box: str) -> str:
     lines = [re.sub(r"[│╭╮╰╯]|^\||\|$", " ", line).strip() for line in box.splitlines()]
     kept = [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
     text = re.sub(r"\s+", " ", " ".join(kept))
+    text = re.sub(r"^Invalid choice (?=invalid)", "", text)  # the title of the box
+    text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
     return re.sub(
-        r" For full helptext, (?:run|see) (.*?--help)", r"; `\1` shows all settings", text
+        r"\.? For full helptext, (?:run|see) (.*?--help)", r"; `\1` shows all settings", text
     )
+
+
+def choices(said: re.Match[str]) -> str:
+    """What could have been chosen, always in the same order; nothing is no choice."""
+    names = re.findall(r"'(.*?)'", said[1])
+    return f"; it must be one of {', '.join(sorted(set(names) - {'None'}))}"

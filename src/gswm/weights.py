@@ -16,8 +16,10 @@ from gswm.settings import from_dict, to_dict
 
 FORMAT = "gswm-weights-1"
 HERE = Path(__file__).parent
-SHIPPED = next((p for p in (HERE / "shipped", HERE.parents[1] / "weights") if p.is_dir()), None)
+INSTALLED = HERE / "shipped"
+SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir()), None)
 """Weights that come with the package: inside it, or beside its source."""
+MEND = "install gswm again, or `git checkout weights` where it is a clone"
 
 
 def save(
@@ -49,13 +51,17 @@ def read_header(path: str | Path) -> dict[str, Any]:
         raise UserError(f"{path} is no safetensors file, or is damaged: {error}") from error
     if header.get("format") != FORMAT:
         raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
-    recipe = from_dict(Recipe, json.loads(header["recipe"]), where=f"{path}: recipe")
-    return {"recipe": recipe, "about": json.loads(header["about"])}
+    try:
+        recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path} is damaged: its header cannot be read") from error
+    return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
 
 
 def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     path = find(name)
+    check_shipped(path)
     model = build(read_header(path)["recipe"])
     fill(model, path)
     return model.to(device).eval()
@@ -105,9 +111,39 @@ def shipped() -> dict[str, Path]:
     return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))} if SHIPPED else {}
 
 
-def is_intact(path: Path) -> bool:
-    """Whether a file that ships is what `checksums.txt` beside it says."""
-    lines = (path.parent / "checksums.txt").read_text().splitlines()
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return f"{digest}  {path.name}" in lines
+def checksums() -> dict[str, str]:
+    """What `checksums.txt` says of the files that ship, by their names."""
+    if SHIPPED is None:
+        return {}
+    file = SHIPPED / "checksums.txt"
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{file} cannot be read, and without it no weights can be checked: {MEND}"
+        ) from error
+    return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines) if name}
+
+
+def fault(path: Path, wanted: dict[str, str]) -> str | None:
+    """What is wrong with a file that ships, in a word or two; `wanted` are the checksums."""
+    if path.name not in wanted:
+        return "unlisted"
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return "missing"
+    except OSError:
+        return "unreadable"
+    return None if found == wanted[path.name] else "damaged"
+
+
+def check_shipped(path: Path) -> None:
+    """Refuse a file among those that ship if it is not what `checksums.txt` says."""
+    if SHIPPED is None or path.parent.resolve() != SHIPPED.resolve() or not path.is_file():
+        return
+    if (wrong := fault(path, checksums())) == "unlisted":
+        raise UserError(f"{path} is not in the checksums.txt beside it: add its line of sha256sum")
+    if wrong is not None:
+        raise UserError(f"{path} is {wrong}: it is not what shipped; {MEND}")

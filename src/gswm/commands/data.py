@@ -19,6 +19,7 @@ from gswm.data.obj3d.scenes import join, make_scenes
 from gswm.data.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
 from gswm.data.world import SplitName, World
 from gswm.errors import UserError
+from gswm.files import check_place
 
 COLUMNS = 10
 
@@ -155,6 +156,7 @@ class Show:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )
+        check_place(self.out)
         video = drawn(
             find(self.source, self.episode, self.split), 0, self.scale, self.boxes, self.trail
         )
@@ -172,12 +174,21 @@ def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
     if not is_world and (Path(source).exists() or Path(source).suffix):
         with hdf5.open_file(source) as file:
             indices = file.of_split(split)
-            if index >= len(indices):
-                held = f"it has {len(indices)}, counted from 0"
-                raise UserError(f"{source}: has no episode {index}; {held}")
+            check_index(index, len(indices), source)
             return file.read([int(indices[index])])
     world = worlds.world(source)
-    return next(world.episodes(world.splits[split or "test"].seed, 1, first=index))
+    name: SplitName = split or "test"
+    if name not in world.splits:
+        held = ", ".join(world.splits)
+        raise UserError(f"{source}: has no episodes of '{name}'; give --split {held}")
+    check_index(index, world.splits[name].episodes, f"{source}, {name}")
+    return next(world.episodes(world.splits[name].seed, 1, first=index))
+
+
+def check_index(index: int, number: int, where: str) -> None:
+    """Refuse the number of an episode that is not there."""
+    if index >= number:
+        raise UserError(f"{where}: has no episode {index}; it has {number}, counted from 0")
 
 
 def usable(device: str) -> str:

@@ -1,6 +1,7 @@
 """`gswm eval`."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from gswm.eval import lpips
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import Protocol, protocol, usual
-from gswm.files import write_whole
+from gswm.files import check_place, write_whole
 from gswm.parsing import PRINTED
 from gswm.recipes import RECIPES, Recipe
 from gswm.settings import differing, flat, to_dict
@@ -35,6 +36,8 @@ MEMORY = 1 << 28
 CHUNK = 16
 PIXELS = "slotformer-6-44"
 """How videos without truth are measured."""
+MODES = "gswm-5-4"
+"""How samples are compared with all futures that can be."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Evaluate:
             raise UserError("name a model, or --baseline, to measure: one of the two")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
+        if self.json is not None and self.json != PRINTED:
+            check_place(self.json)
         device = find_device(self.device)
         if self.model is not None:
             model, about = resolve(self.model, device, self.half)
@@ -90,6 +95,7 @@ class Evaluate:
                 device=device,
                 lpips=None if self.lpips is None else lpips.read(self.lpips, device),
             )
+        say_what_lacks(result)
         data = {"world": world, "of": known, "split": split}
         stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
         report = {"command": self.command(), "model": about, "data": data, **stamp}
@@ -102,12 +108,11 @@ class Evaluate:
 
     def command(self) -> str:
         """How to measure this again."""
-        name = None if self.model is None else Path(self.model).name
-        words = ["gswm eval", *([name] if name else [])]
-        for setting in ("baseline", "world", "split", "protocol", "episodes", "half"):
+        words = ["gswm", "eval", *([self.model] if self.model else [])]
+        for setting in ("baseline", "world", "split", "protocol", "episodes", "half", "lpips"):
             if value := getattr(self, setting):
-                words.append(f"--{setting}" if value is True else f"--{setting} {value}")
-        return " ".join(words)
+                words += [f"--{setting}"] if value is True else [f"--{setting}", str(value)]
+        return shlex.join(words)
 
 
 def resolve(
@@ -186,6 +191,14 @@ def fitting(world: str) -> Protocol:
     unknown = f"{world} does not say where its objects are"
     print(f"{unknown}: its pixels are measured, by {of_pixels.name}", file=sys.stderr)
     return of_pixels
+
+
+def say_what_lacks(result: Result) -> None:
+    """Say why there is nothing about modes where the protocol is about them."""
+    if result.protocol.name == MODES and "on_mode" not in result.scores:
+        lack = "without share, on_mode, coverage and end_error"
+        why = f"all episodes measured ({result.episodes}) go the same way"
+        print(f"{lack}: {why}; give more --episodes", file=sys.stderr)
 
 
 def laid_out(value: Any, indent: int = 0) -> str:

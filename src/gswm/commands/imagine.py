@@ -1,5 +1,6 @@
 """`gswm imagine` and `gswm track`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from gswm.data.videos import Crop, Cut
 from gswm.data.world import SplitName
 from gswm.devices import find_device
 from gswm.errors import UserError
+from gswm.files import check_place
 
 STEPS = 40
 """Frames to imagine where nothing says how many."""
@@ -66,7 +68,8 @@ class Imagine:
         futures = self.futures if self.sample else 1
         least_one = {"--futures": futures, "--scale": self.scale, "--fps": self.fps}
         check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check(least_one, 1)
+        check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
+        check_place(self.out, folder=True)
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
@@ -75,7 +78,7 @@ class Imagine:
             name = self.world or about["world"]
             episodes = find(name, self.episode, self.split)
         there = episodes.video.shape[1]
-        given = self.given or min(about["given"], there)
+        given = min(about["given"], there) if self.given is None else self.given
         steps = self.steps or min(90, there - given) or STEPS
         track = model.imagine(
             episodes.video.to(device),
@@ -132,9 +135,11 @@ class Track:
     def run(self) -> None:
         """Find the objects, and write where they are."""
         check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames or 1}, 1)
+        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
         if self.picture is not None:
             picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
+            check_place(self.picture)
+        check_place(self.out)
         device = find_device(self.device)
         model, _ = resolve(self.model, device)
         if worlds.base_name(self.source) in worlds.WORLDS or hdf5.is_name_of_file(self.source):
@@ -165,10 +170,10 @@ class Track:
         print(self.picture)
 
 
-def check(settings: dict[str, int], least: int) -> None:
-    """Refuse a number that is too small."""
+def check(settings: Mapping[str, int | None], least: int) -> None:
+    """Refuse a number that is too small; one that is not given is not."""
     for name, value in settings.items():
-        if value < least:
+        if value is not None and value < least:
             raise UserError(f"{name} is {value}; it must be at least {least}")
 
 

@@ -8,6 +8,7 @@ from tyro.conf import Positional, arg
 
 from gswm.data import picture_files
 from gswm.errors import UserError
+from gswm.files import check_place
 from gswm.report import results, writing
 
 
@@ -27,6 +28,9 @@ class Report:
         paths = self.results or (Path("docs/results"),)
         if self.markdown is not None and self.markdown.suffix != ".md":
             raise UserError(f"cannot write '{self.markdown}': the name must end in .md")
+        check_place(self.out, folder=True)
+        if self.markdown is not None:
+            check_place(self.markdown)
         found = results.read(paths)
         if not found.all:
             where = ", ".join(map(str, paths))

@@ -1,7 +1,8 @@
 """Evaluation: any model, on any episodes whose truth is known, by a named protocol.
 
-The same model, episodes and protocol give the same result, digit for digit, on one machine:
-samples are drawn by generators that are seeded for each batch, and batches are always cut alike.
+The same model, episodes and protocol give the same result, digit for digit, on one machine
+with the same number of threads (OMP_NUM_THREADS; sums are cut into as many parts): samples are
+drawn by generators that are seeded for each batch, and batches are always cut alike.
 """
 
 import math

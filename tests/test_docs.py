@@ -70,8 +70,10 @@ def in_short(scores: dict[str, float] | None) -> str:
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_weights_say_of_themselves_what_was_measured_with_them(name: str) -> None:
+    """Once: what is measured again may round otherwise, and have scores that are newer."""
     measured = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
-    assert read_header(shipped()[name])["about"]["test"] == measured["scores"]
+    for score, value in read_header(shipped()[name])["about"]["test"].items():
+        assert measured["scores"][score] == pytest.approx(value, rel=2e-3)
     assert measured["command"] == f"gswm eval {name}"
     assert not measured["commit"].endswith("+changes")
 

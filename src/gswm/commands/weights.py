@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
-
-from rich.console import Console
 
 from gswm import weights
 from gswm.errors import UserError
@@ -44,7 +43,7 @@ class Weights:
         found |= {file.stem: weights.SHIPPED / file for file in lost}
         wrong = {name: weights.fault(path, wanted) for name, path in sorted(found.items())}
         rows = [row(found[name], fault) for name, fault in wrong.items()]
-        for line in lines(rows, Console().width):
+        for line in lines(rows, get_terminal_size().columns):
             print(line)
         if bad := [f"{name} {fault}" for name, fault in wrong.items() if fault is not None]:
             named = ", ".join(bad)

@@ -12,6 +12,7 @@ from scipy.spatial import KDTree
 
 from gswm.data.pictures import Frames, Picture
 from gswm.errors import UserError
+from gswm.files import check_place, room
 
 Palette = UInt8[np.ndarray, "_color 3"]
 Codes = Int[np.ndarray, "..."]
@@ -46,26 +47,22 @@ def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder, and those that it is in, if it is not there."""
-    try:
+    check_place(path, folder=True)
+    with room(path):
         path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise UserError(f"cannot write to '{path}': it is a file; name a folder") from error
-    except OSError as error:
-        raise UserError(f"cannot make the folder '{path}': {error.strerror or error}") from error
 
 
 def write(path: Path, to: Callable[[Path], None]) -> None:
     """Make the file whole under another name, then give it its own."""
     make_folder(path.parent)
     part = path.with_name(f".{path.name}.tmp")
-    try:
-        to(part)
-        os.replace(part, path)
-    except OSError as error:
-        raise UserError(f"cannot write '{path}': {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
+    with room(path):
+        try:
+            to(part)
+            os.replace(part, path)
+        finally:
+            with suppress(OSError):
+                part.unlink()
 
 
 def save_gif(path: Path, frames: Frames, fps: int) -> None:

@@ -284,7 +284,6 @@ def begin(model: Model, recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
     if recipe.train.start is None or checkpoints.numbered(folder.checkpoints):
         return {}
     path = weights.find(recipe.train.start)
-    weights.check_shipped(path)
     about = weights.read_header(path)["about"]
     weights.fill(model, path)
     return {name: about[name] for name in ("step", "minutes", "curve") if name in about}

@@ -54,13 +54,16 @@ def test_gaps_are_relative_to_the_papers_errors(tmp_path: Path) -> None:
 
 def test_a_training_says_of_how_many_runs_it_is(tmp_path: Path) -> None:
     began = {"step": 12_000, "minutes": 3.0}
-    abouts = [{}, {"began": began}, {"began": began, "runs": "three, by hand"}]
+    known = began | {"runs": [{"command": "gswm train x", "step": 12_000}]}
+    abouts = [{}, {"began": began}, {"began": known}, {"began": known, "runs": "three, by hand"}]
+    want = ["one", "12,000 steps, then this one"]
+    want += ["`gswm train x` to step 12,000, then this one", "three, by hand"]
     for i, about in enumerate(abouts):
         made = result("two-layer")
         made["model"]["about"] |= about
         files = saved(tmp_path / str(i), made)
         said = row(tables(read([files]))["trainings"], "G-SWM")["runs"]
-        assert said == ["one", "12,000 steps, then this one", "three, by hand"][i]
+        assert said == want[i]
 
 
 @pytest.mark.parametrize("score", [0.25, None])

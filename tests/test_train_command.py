@@ -30,7 +30,7 @@ from gswm.settings import to_dict
 from gswm.train import folder
 from gswm.train.checkpoint import numbered
 from gswm.train.loop import LoopConfig
-from gswm.weights import read_header
+from gswm.weights import read_header, trained_before, trained_by
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 Capture = pytest.CaptureFixture[str]
@@ -140,6 +140,8 @@ def test_a_run_can_begin_with_the_weights_of_another(finished: Path, tmp_path: P
     about = read_header(tmp_path / "run" / "last.safetensors")["about"]
     assert about["step"] == 4 + 6
     assert about["began"]["step"] == 6
+    first = read_header(finished / "last.safetensors")
+    assert about["began"]["runs"] == [{"command": trained_by(first), "step": 6}]
     assert [step for step, _, _ in about["curve"]] == [3, 6, 3 + 6, 4 + 6]
     assert [minutes for _, minutes, _ in about["curve"]] == sorted(m for _, m, _ in about["curve"])
 
@@ -153,6 +155,19 @@ def test_a_run_that_goes_on_no_longer_needs_the_weights_it_began_with(
     copy.write_bytes((finished / "best.safetensors").read_bytes()[:-8])
     run = train_here(small(4, start=str(copy)), tmp_path / "run")
     assert run.began["step"] == 6
+
+
+def test_weights_know_all_runs_that_they_come_from(finished: Path, tmp_path: Path) -> None:
+    start = finished / "last.safetensors"
+    for number in (1, 2):
+        train_here(small(number, start=str(start)), tmp_path / str(number))
+        start = tmp_path / str(number) / "last.safetensors"
+    runs = trained_before(read_header(start))
+    assert [run["step"] for run in runs] == [6, 6 + 1, 6 + 1 + 2]
+    settings = [run["command"].split() for run in runs]
+    assert [words[words.index("--train.steps") + 1] for words in settings] == ["6", "1", "2"]
+    assert "--train.start" not in settings[0]
+    assert settings[2][settings[2].index("--train.start") + 1].endswith("1/last.safetensors")
 
 
 def test_weights_that_do_not_fit_are_refused_before_anything_is_written(

@@ -11,8 +11,8 @@ from safetensors import SafetensorError, safe_open
 
 from gswm.errors import UserError
 from gswm.files import write_whole
-from gswm.recipes import Model, Recipe, build
-from gswm.settings import from_dict, to_dict
+from gswm.recipes import RECIPES, Model, Recipe, build
+from gswm.settings import differing, flat, from_dict, to_dict
 
 FORMAT = "gswm-weights-1"
 HERE = Path(__file__).parent
@@ -56,6 +56,32 @@ def read_header(path: str | Path) -> dict[str, Any]:
     except (KeyError, ValueError) as error:
         raise UserError(f"{path} is damaged: its header cannot be read") from error
     return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+
+
+def trained_by(header: dict[str, Any]) -> str:
+    """The command that trains weights of this header, with every setting not the recipe's own.
+
+    `trained_with` is what was otherwise while they were trained than it is now.
+    """
+    recipe: Recipe = header["recipe"]
+    plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
+    changed = {
+        name: " ".join(str(x) for x in flat(ours) if x not in ("[", "]"))
+        for name, (ours, _) in differing(to_dict(recipe), to_dict(plain)).items()
+    } | header["about"].get("trained_with", {})
+    if changed.get("train.start") == recipe.name:  # the weights before these
+        changed["train.start"] = "RUN"
+    return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
+
+
+def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
+    """All runs that weights of this header come from: each one's command, and the step it led to.
+
+    Steps count from the first run on.
+    """
+    about: dict[str, Any] = header["about"]
+    earlier = about.get("began", {}).get("runs", [])
+    return [*earlier, {"command": trained_by(header), "step": about.get("step", 0)}]
 
 
 def load(name: str | Path, device: str | torch.device = "cpu") -> Model:

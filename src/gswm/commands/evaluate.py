@@ -25,11 +25,9 @@ from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import Protocol, protocol, usual
 from gswm.files import check_place, write_whole
 from gswm.parsing import PRINTED
-from gswm.recipes import RECIPES, Recipe
-from gswm.settings import differing, flat, to_dict
 from gswm.train.folder import commit
 from gswm.waiting import explained
-from gswm.weights import find, load, read_header
+from gswm.weights import find, load, read_header, trained_by
 from gswm.world_model import WorldModel
 
 MEMORY = 1 << 28
@@ -126,26 +124,8 @@ def resolve(
     if half:
         model.half().float()
     about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
-    train = trained_by(recipe, header["about"].get("trained_with", {}))
-    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": train}
+    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(header)}
     return model, {**about, "about": header["about"]}
-
-
-def trained_by(recipe: Recipe, trained_with: dict[str, Any]) -> str:
-    """The command that trains this, with every setting that is not the recipe's own.
-
-    Args:
-        recipe: what the weights are used with.
-        trained_with: what was otherwise while they were trained.
-    """
-    plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
-    changed = {
-        name: " ".join(str(x) for x in flat(ours) if x not in ("[", "]"))
-        for name, (ours, _) in differing(to_dict(recipe), to_dict(plain)).items()
-    } | trained_with
-    if changed.get("train.start") == recipe.name:  # the weights before these
-        changed["train.start"] = "RUN"
-    return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
 
 
 def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:

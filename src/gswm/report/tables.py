@@ -246,7 +246,7 @@ def trainings(results: Results) -> Table:
     head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command", "runs")
     text = (
         "Steps and GPU minutes are those until these weights, validations included. `RUN` is the "
-        "run before, whose best weights this one began with: its own steps are counted too."
+        "run before, whose weights this one began with: its own steps are counted too."
     )
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
 
@@ -266,8 +266,13 @@ def steps(about: Mapping[str, Any]) -> str:
 
 def runs(about: Mapping[str, Any]) -> str:
     """In how many runs weights were trained, and whatever else is known of these."""
-    before = about.get("began", {}).get("step", 0)
-    return about.get("runs") or (f"{before:,} steps, then this one" if before else "one")
+    if "runs" in about:
+        return about["runs"]
+    began = about.get("began", {})
+    parts = [f"`{run['command']}` to step {run['step']:,}" for run in began.get("runs", [])]
+    if not parts and (before := began.get("step", 0)):
+        parts = [f"{before:,} steps"]
+    return ", then ".join([*parts, "this one"]) if parts else "one"
 
 
 def evaluations(results: Results) -> Table:

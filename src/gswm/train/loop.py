@@ -266,12 +266,13 @@ class Run:
     def export(self, name: str, scores: dict[str, float]) -> None:
         """Write the weights alone, with all the training that is in them."""
         steps, minutes = self.began.get("step", 0), self.began.get("minutes", 0.0)
+        began = {"step": steps, "minutes": minutes, "runs": self.began.get("runs", [])}
         later = [(s + steps, m + minutes, e) for s, m, e in self.folder.curve(BEST_BY)]
         about = {
             "step": self.trainee.step + steps,
             "minutes": self.minutes + minutes,
             "seed": self.recipe.seed,
-            "began": {"step": steps, "minutes": minutes},
+            "began": began,
             "validation": scores,
             "curve": [*self.began.get("curve", []), *later],
         }
@@ -284,6 +285,7 @@ def begin(model: Model, recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
     if recipe.train.start is None or checkpoints.numbered(folder.checkpoints):
         return {}
     path = weights.find(recipe.train.start)
-    about = weights.read_header(path)["about"]
+    header = weights.read_header(path)
+    about = header["about"] | {"runs": weights.trained_before(header)}
     weights.fill(model, path)
-    return {name: about[name] for name in ("step", "minutes", "curve") if name in about}
+    return {name: about[name] for name in ("step", "minutes", "curve", "runs") if name in about}

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from gswm.cli import COMMANDS, main
+
+BALL = Path(__file__).parents[1] / "weights" / "single-ball.safetensors"
 
 
 def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +61,30 @@ def test_a_bad_place_for_a_report_is_refused_before_the_work(
 
     monkeypatch.setattr(results, "read", lambda _: pytest.fail("it began to read"))
     assert main(["report", *where]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("gswm: cannot write")
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "work"),
+    [
+        (["bench", "data", "--json"], "gswm.bench.data.bench_data"),
+        (["bench", "train", "--json"], "gswm.bench.train.bench_train"),
+        (["bench", "imagine", "--json"], "gswm.bench.imagine.bench_imagine"),
+        (["bench", "studio", "--json"], "gswm.bench.studio.bench_studio"),
+        (["export", str(BALL), "--out"], "gswm.weights.load"),
+        (["data", "compare", "--scenes", "x.h5", "--out"], "gswm.data.obj3d.world.Obj3D.of_files"),
+    ],
+)
+def test_a_bad_place_is_refused_before_the_work(
+    args: list[str],
+    work: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it began to work"))
+    assert main([*args, "/dev/null/figures.png"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("gswm: cannot write")
     assert len(said.splitlines()) == 1

@@ -10,6 +10,7 @@ from typing import Any
 import tyro
 
 from gswm.errors import UserError
+from gswm.files import check_place
 
 PRINTED = Path("-")
 """In place of a file: what would be written is printed."""
@@ -29,6 +30,12 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
         if stop.code:
             raise UserError(one_line(caught.getvalue())) from stop
         raise
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse at once a --json that could not be written after the work."""
+    if path is not None and path != PRINTED:
+        check_place(path)
 
 
 def one_line(box: str) -> str:

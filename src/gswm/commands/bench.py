@@ -12,7 +12,7 @@ from tyro.conf import arg
 
 from gswm.errors import UserError
 from gswm.files import write_whole
-from gswm.parsing import PRINTED
+from gswm.parsing import PRINTED, check_json
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Data:
 
         from gswm.bench.data import bench_data
 
+        check_json(self.json)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("there is no CUDA device here; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
@@ -75,6 +76,7 @@ class Train:
         from gswm.bench.train import bench_train
         from gswm.devices import find_device
 
+        check_json(self.json)
         figures = bench_train(
             self.recipe,
             find_device(self.device),
@@ -137,6 +139,7 @@ class Imagine:
         from gswm.bench.imagine import bench_imagine
         from gswm.devices import find_device
 
+        check_json(self.json)
         found = bench_imagine(
             self.recipe,
             find_device(self.device),
@@ -176,6 +179,7 @@ class Studio:
         from gswm.bench.studio import bench_studio
         from gswm.devices import find_device
 
+        check_json(self.json)
         if min([self.steps, self.repeats, *self.futures]) < 1 or max(self.futures) > 64:
             raise UserError("--steps, --repeats and --futures must be at least 1, --futures 64")
         device = find_device(self.device)

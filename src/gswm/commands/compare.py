@@ -10,6 +10,7 @@ from gswm.data.obj3d import blender
 from gswm.data.obj3d.renderer import render
 from gswm.data.obj3d.world import Obj3D, solids_of
 from gswm.errors import UserError
+from gswm.files import check_place
 from gswm.records import map_tensors
 
 
@@ -35,6 +36,7 @@ class Compare:
             raise UserError("--frames and --size must be above 0, --samples not below")
         if self.out is not None:
             picture_files.check_suffix(self.out, picture_files.STILL)
+            check_place(self.out)
         world = Obj3D.of_files([self.scenes])
         solids = solids_of(world.files[0].scenes)
         generator = torch.Generator().manual_seed(self.seed)

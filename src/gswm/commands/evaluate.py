@@ -23,8 +23,8 @@ from gswm.eval import lpips
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.protocols import Protocol, protocol, usual
-from gswm.files import check_place, write_whole
-from gswm.parsing import PRINTED
+from gswm.files import write_whole
+from gswm.parsing import PRINTED, check_json
 from gswm.train.folder import commit
 from gswm.waiting import explained
 from gswm.weights import find, load, read_header, trained_by
@@ -72,8 +72,7 @@ class Evaluate:
             raise UserError("name a model, or --baseline, to measure: one of the two")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
-        if self.json is not None and self.json != PRINTED:
-            check_place(self.json)
+        check_json(self.json)
         device = find_device(self.device)
         if self.model is not None:
             model, about = resolve(self.model, device, self.half)

@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 from gswm import weights
 from gswm.data.worlds import base_name
 from gswm.errors import UserError
+from gswm.files import check_place
 from gswm.recipes import Recipe
 from gswm.train.folder import read_json
 
@@ -43,6 +44,7 @@ class Export:
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"
         if out.resolve() == source.resolve():
             raise UserError(f"{out} is what is to be exported: name another --out")
+        check_place(out)
         about = header["about"] | self.more()
         weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")

@@ -1,5 +1,6 @@
 """Agents in corridors, followed by identity."""
 
+import math
 from dataclasses import replace
 from itertools import islice
 
@@ -74,8 +75,22 @@ def test_an_agent_is_intact_as_long_as_its_box_is_about_as_large() -> None:
     assert measured.scores()["intact"] == pytest.approx(4 / 8)
     assert measured.curves()["intact"] == [1, 0, 0.5, 0.5]
     assert measured.inside.tolist() == [[2, 2, 2, 2]]
+    assert measured.scores()["intact_inside"] == pytest.approx(4 / 8)
     gone = replace(true, there=torch.zeros_like(true.there).index_fill(1, torch.tensor(0), True))
     assert corridor(gone, true, GRID, given=1).intact.tolist() == [[0, 0, 0, 0]]
+
+
+def test_who_left_is_not_asked_for_its_size_inside() -> None:
+    true = at([[(0, 0), (0, 2)]] * 3)
+    walk = at([[(0, 0), (0, 2)], [(0, 1), (1, 2)], [(0, 2), (1, 2)]])
+    hw = walk.hw.clone()
+    hw[0, 2, 0] *= 3  # of the one that stays, in the end
+    hw[0, 1:, 1] *= 3
+    scores = corridor(replace(walk, hw=hw), true, GRID, given=1).scores()
+    assert scores["intact"] == pytest.approx(1 / 4)
+    assert scores["intact_inside"] == pytest.approx(1 / 2)
+    nobody = corridor(at([[(1, 1), (1, 1)]] * 3), true, GRID, given=1).scores()
+    assert math.isnan(nobody["intact_inside"])
 
 
 def test_true_agents_stay_in_the_corridor_and_keep_their_pace() -> None:
@@ -85,5 +100,5 @@ def test_true_agents_stay_in_the_corridor_and_keep_their_pace() -> None:
     true = Boxes.of_truth(episodes.truth, 64)
     scores = corridor(true, true, episodes.corridors.grid, given=5).scores()
     assert scores["in_corridor"] == scores["in_corridor_94"] == scores["pace"] == 1
-    assert scores["intact"] == scores["intact_94"] == 1
+    assert scores["intact"] == scores["intact_94"] == scores["intact_inside"] == 1
     assert scores["release_count"] == scores["agents"]

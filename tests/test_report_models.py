@@ -221,7 +221,7 @@ def test_two_rules_are_told_apart_by_dashes(tmp_path: Path) -> None:
 def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Path) -> None:
     sheet = frames.solids(read([saved(tmp_path, solid_result())]))
     assert sheet is not None
-    side, gap = 64 * frames.LARGE, frames.GAP
+    side, gap = 64 * frames.SCALE, frames.GAP
     right, low = sheet.shape[1] - gap, sheet.shape[0] - gap
     corner = side // 4  # of a frame, where there is no box
     for column in range(3):

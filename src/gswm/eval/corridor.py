@@ -5,7 +5,8 @@ within one cell of it, and that object is followed. An agent is in the corridor 
 center has been in a corridor cell in every generated frame so far. An agent that was not found
 is not in the corridor. `pace` says how far the followed agents move in a step, that of the true
 ones being 1: to stand still is to stay in the corridor, too. `intact` says how many of the agents
-still have a box about as large as the true one, wherever it is.
+still have a box about as large as the true one, wherever it is, and `intact_inside` how many of
+those in the corridor.
 
 The release's count stands beside it: whatever is there in the first frame, followed by slot, the
 given frames included, without regard to how many agents there are.
@@ -33,6 +34,8 @@ class Corridor:
     """True agents whose object is still in the corridor."""
     intact: Int[Tensor, "row step"]
     """True agents whose object is about as large as they are."""
+    intact_inside: Int[Tensor, "row step"]
+    """Both."""
     agents: Int[Tensor, " row"]
     pace: Float64[Tensor, " row"]
     """Mean step of the followed objects, over that of the true agents; NaN if there are none."""
@@ -48,6 +51,7 @@ class Corridor:
             **{f"in_corridor_{n}": share[n - 1].item() for n in steps},
             "intact": intact.mean().item(),
             f"intact_{steps[-1]}": intact[-1].item(),
+            "intact_inside": (self.intact_inside.sum() / self.inside.sum()).item(),
             "pace": self.pace.nanmean().item(),
             "agents": self.agents.double().mean().item(),
             "release_count": self.release.double().mean().item(),
@@ -82,6 +86,7 @@ def corridor(
     return Corridor(
         inside=kept.sum(dim=-1),
         intact=alike.sum(dim=-1),
+        intact_inside=(kept & alike).sum(dim=-1),
         agents=true.there[:, last].sum(dim=-1),
         pace=mean_step(followed) / mean_step(true.frames(last)),
         release=release_count(predicted, grid),

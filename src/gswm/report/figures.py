@@ -32,8 +32,8 @@ SINGLE_BALL = {
 }
 PANELS, WIDE, GAP = 6, 990, 18
 """Ways of balls in a row, at most; how wide a row of panels is, and how far they are apart."""
-SHOWN = 20
-"""Generated frames of the ways of balls (Fig. 2)."""
+SHOWN, FEWER, MANY = 20, 8, 10
+"""Generated frames of the ways of balls (Fig. 2); fewer where there are many balls."""
 UNTRAINED = 4.0
 """Strict errors above this are those of models that know nothing yet."""
 SAMPLES = 4
@@ -45,8 +45,9 @@ CAPTIONS = {
     "Thin: the strict error, which charges missed and surplus objects. Gray: rules to read it by: "
     "everything stays; dashed, a simulator without collisions. "
     f"What is above {LIMIT:g}, or a strict error above all others, is not drawn.",
-    "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined. "
-    "A dot is a frame; a circle is where the ball is at the end.",
+    "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined; "
+    f"of {MANY} balls and more the first {FEWER}. A dot is a frame; a circle is where the ball is "
+    "at the end.",
     "futures": "All sampled futures of one episode of the single ball. It may turn left or right.",
     "maze": f"Maze: the given frames, all futures over each other, and {SAMPLES} of them, "
     f"{AHEAD} imagined frames long.",
@@ -138,10 +139,11 @@ def ball_ways(results: Results) -> Drawing | None:
             for i, (model, example) in enumerate(shown.items()):
                 given, title = example["given"], f"{world} {example['episode']}"
                 side = side_of(episodes * columns)
+                steps = SHOWN if len(example["colors"]) < MANY else FEWER
                 if i == 0:
-                    true = example["true"][given : given + SHOWN]
+                    true = example["true"][given : given + steps]
                     panels.append(scenes.ways(example, true, f"{title}: true", side))
-                imagined = example["futures"][0][:SHOWN]
+                imagined = example["futures"][0][:steps]
                 panels.append(scenes.ways(example, imagined, f"{title}: {model}", side))
         lines += [rows(panels, columns=PANELS, gap=GAP)] if panels else []
     return rows(lines, columns=1) if lines else None

@@ -14,8 +14,8 @@ from gswm.report.paper import BALLS
 from gswm.report.results import Measured, Results
 from gswm.track_pictures import GENERATED
 
-SCALE, LARGE, LETTERS = 2, 3, 20
-"""How much frames are enlarged; solids are small, and with them the words beside them."""
+SCALE, LETTERS = 3, 20
+"""How much frames are enlarged, and with them the words beside them."""
 FRAMES = 8
 """Of a strip."""
 GAP = 6
@@ -30,7 +30,7 @@ def tracking(results: Results) -> Picture | None:
         return None
     labels = [f"{m.world}, {m.model}" for m in shown]
     times = [f"t = {part['frame']}" for part in some(shown[0].examples[0]["tracked"])]
-    return pictures.sheet([strip(m) for m in shown], labels, times, gap=GAP)
+    return pictures.sheet([strip(m) for m in shown], labels, times, gap=GAP, font_size=LETTERS)
 
 
 def solids(results: Results) -> Picture | None:
@@ -43,8 +43,8 @@ def solids(results: Results) -> Picture | None:
         held = example["stills"]
         for name, boxes in (("true", "true_boxes"), ("imagined", "boxes")):
             labels.append(f"episode {example['episode']}, {name}")
-            frames = boxed(from_text(held[name]), held[boxes], LARGE)
-            rows.append(frames if name == "true" else pictures.border(frames, GENERATED, LARGE))
+            frames = boxed(from_text(held[name]), held[boxes], SCALE)
+            rows.append(frames if name == "true" else pictures.border(frames, GENERATED, SCALE))
     steps = [f"step {step}" for step in examples[0]["stills"]["steps"]]
     return pictures.sheet(rows, labels, steps, gap=GAP, font_size=LETTERS)
 

@@ -161,7 +161,8 @@ def maze(results: Results) -> Table:
     """Agents in the corridor."""
     columns = {
         **{f"after {n}": (f"in_corridor_{n}", "%") for n in STEPS},
-        **{"mean": ("in_corridor", "%"), "intact": ("intact", "%"), "pace": ("pace", 2)},
+        **{"mean": ("in_corridor", "%"), "intact, of these": ("intact_inside", "%")},
+        **{"intact": ("intact", "%"), "pace": ("pace", 2)},
         **{"agents found": ("objects", 2), "true agents": ("agents", 2)},
         **{"release's count": ("release_count", 2)},
     }
@@ -173,8 +174,8 @@ def maze(results: Results) -> Table:
         "Share of the true agents still in the corridor after so many imagined frames, mean of 10 "
         "samples. Episodes have 99 frames: 5 are given, so that 94 are imagined. The paper has a "
         "curve of the count of its authors' release, which stays near 3.5 after 500,000 steps. "
-        "*Intact* are those whose box is about as large as the true one, in the corridor or not, "
-        "as a mean over all frames. *Pace* is 1 if agents are as fast as the true ones."
+        "*Intact* are those whose box is about as large as the true one: of those still in the "
+        "corridor, and of all, over all frames. *Pace* is 1 if agents are as fast as the true ones."
     )
     head = ("", *columns, "steps trained")
     return Table("Maze, and what the parts of the model do there", text, head, tuple(rows))

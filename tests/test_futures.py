@@ -65,7 +65,16 @@ def test_a_ball_that_was_not_found_goes_nowhere() -> None:
     seen = samples([0, 1] * 2)
     measured = scores(Boxes(seen.xy, seen.hw, seen.id, torch.zeros_like(seen.there)), 2)
     assert measured["share_0"] == measured["share_1"] == measured["on_mode"] == 0
-    assert measured["end_error"] == pytest.approx(0.5)
+    assert measured["end_error"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shift", [0.3, 0.99, 3.0])
+def test_no_place_is_worse_than_none(shift: float) -> None:
+    seen = samples([0, 1] * 2)
+    lost = scores(Boxes(seen.xy, seen.hw, seen.id, torch.zeros_like(seen.there)), 2)
+    astray = scores(samples([0, 1] * 2, shift), 2)
+    for score in ("end_error", "min_ade_1"):
+        assert astray[score] <= lost[score] == 1
 
 
 def test_episodes_that_begin_apart_have_one_known_future_each() -> None:

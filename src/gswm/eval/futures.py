@@ -11,7 +11,8 @@ and of these scores there is min_ade_k alone.
     end_error    mean distance of an end to the nearest mode's end
     min_ade_k    mean distance over time of the best of k samples to a mode, mean over modes
 
-A sample in which the object was not found is near no mode and counts as half a frame away.
+A sample in which the object was not found is near no mode and counts as a frame's side away, as in
+the strict error; no distance counts more, so that none is worse than to lose the object.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ from gswm.eval.matching import nearest_ids
 
 NEAR = 3 / 64
 FAR = 0.5
-"""What is further from an object does not stand for it; and so far away is one not found."""
+"""What is further from an object does not stand for it."""
+LOST = 1.0
+"""The largest distance that counts, and that of an object that was not found."""
 BEST_OF = (1, 5, 10, 20, 50, 100)
 MOST_MODES = 16
 
@@ -52,7 +55,7 @@ class Futures:
         """Means over rows."""
         apart = torch.linalg.vector_norm(self.samples[:, :, None] - self.modes()[:, None], dim=-1)
         found = ~apart.isnan().any(dim=-1)
-        apart = apart.nan_to_num(FAR)
+        apart = apart.nan_to_num(LOST).clamp_max(LOST)
         ends, ade = apart[..., -1], apart.mean(dim=-1)
         nearest, which = ends.min(dim=-1)
         near = (ends <= NEAR) & found

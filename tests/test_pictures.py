@@ -1,10 +1,12 @@
 """Pictures: boxes where objects are, colors that files keep, and nothing half-written."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -124,6 +126,15 @@ def test_true_boxes_lie_around_the_agents() -> None:
     x, y = true.xy[t, last].astype(int)
     assert episodes.truth is not None
     assert (frames[t, y, x] == 255 * episodes.truth.colors[1, t, last].numpy()).all()
+
+
+def test_true_boxes_of_solids_are_as_high_and_wide_as_they() -> None:
+    episodes = next(Maze().episodes(1, 1))
+    assert episodes.truth is not None
+    hw = torch.tensor([8.0, 5.0], dtype=torch.float64).expand(*episodes.truth.sizes.shape, 2)
+    true = pictures.true_boxes(replace(episodes, truth=replace(episodes.truth, hw=hw)), 0)
+    assert true is not None
+    assert (true.wh == [5.0, 8.0]).all()
 
 
 def test_a_sheet_holds_every_frame_in_its_row_and_column() -> None:

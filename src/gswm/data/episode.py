@@ -37,6 +37,12 @@ class Truth:
     hw: Float64[Tensor, "episode time object 2"] | None = None
     """Heights and widths of boxes, in pixels, where they are not squares of twice the size."""
 
+    def boxes_hw(self) -> Float64[Tensor, "episode time object 2"]:
+        """Heights and widths of all boxes, in pixels."""
+        return (
+            2 * self.sizes[..., None].expand(*self.sizes.shape, 2) if self.hw is None else self.hw
+        )
+
 
 @dataclass(frozen=True)
 class Corridors:

@@ -53,10 +53,9 @@ def true_boxes(episodes: Episodes, index: int) -> Boxes | None:
     """One episode's true boxes, where they are known."""
     if (truth := episodes.truth) is None:
         return None
-    sizes = 2 * truth.sizes[index].cpu().numpy()
     return Boxes(
         truth.positions[index].cpu().numpy(),
-        np.stack([sizes, sizes], axis=-1),
+        truth.boxes_hw()[index].flip(-1).cpu().numpy(),
         truth.ids[index].cpu().numpy(),
         truth.present[index].cpu().numpy(),
     )

@@ -78,10 +78,9 @@ def known(episodes: Episodes) -> Truth:
 
 def track_of(truth: Truth, positions: Tensor, side: int) -> Track:
     """The objects of `truth`, at `positions`, as a model would give them."""
-    size = (2 * truth.sizes / side).float()
     return Track(
         xy=(2 * positions / side - 1).float(),
-        hw=torch.stack([size, size], dim=-1),
+        hw=(truth.boxes_hw() / side).float(),
         depth=truth.order.float(),
         pres=truth.present.float(),
         id=torch.where(truth.present, truth.ids, NOBODY),

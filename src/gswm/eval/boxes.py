@@ -39,9 +39,8 @@ class Boxes:
     @staticmethod
     def of_truth(truth: Truth, image_size: int) -> "Boxes":
         """What is true."""
-        square = 2 * truth.sizes[..., None].expand(*truth.sizes.shape, 2)
-        hw = square if truth.hw is None else truth.hw
-        parts = truth.positions / image_size, hw / image_size, truth.ids, truth.present
+        hw = truth.boxes_hw() / image_size
+        parts = truth.positions / image_size, hw, truth.ids, truth.present
         return Boxes(*(part.cpu() for part in parts))
 
     def frames(self, start: int, stop: int | None = None) -> "Boxes":

@@ -78,10 +78,11 @@ class NoiseShape:
 def frames_kept(batch: int, time: int, dropout: float) -> tuple[int, ...]:
     """In how many frames of each video there is discovery: the first, and a share of the others.
 
-    The number is fixed, rounded down and up in turn, so that the work of a step does not depend
-    on the draw.
+    The number is fixed, so that the work of a step does not depend on the draw: rounded down for
+    some rows and up for others, by van der Corput's sequence 0, 1/2, 1/4, 3/4, 1/8, ...
     """
-    return tuple(1 + int((time - 1) * (1 - dropout) + (row % 2) / 2) for row in range(batch))
+    turns = (int(bin(row)[:1:-1], 2) / (1 << row.bit_length()) for row in range(batch))
+    return tuple(1 + int(round((time - 1) * (1 - dropout) + turn, 9)) for turn in turns)
 
 
 def frames_to_discover_in(

@@ -1,5 +1,7 @@
 """Every recipe against the table of the paper's experiments, and as a model."""
 
+from typing import Any
+
 import pytest
 import torch
 from tiny import build as build_tiny
@@ -9,6 +11,7 @@ import gswm
 from gswm.errors import UserError
 from gswm.model.gswm import GSWM
 from gswm.recipes import RECIPES, recipe
+from gswm.schedule import Anneal
 
 BALLS = {
     "grid": 4, "slots": 10, "what": 64, "hw_mean": -1.5, "proposal": (0.0, 0.2), "hw": 0.1,
@@ -68,6 +71,54 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
     assert (r.train.batch, r.train.clip) == (16, 1.0)
+
+
+STEPS = {
+    "interaction": 28_000, "occlusion": 20_000, "two-layer": 40_000, "two-layer-dense": 24_000,
+    "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000,
+    "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
+    "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
+    "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
+    "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
+}  # fmt: skip
+RATES = {"obj3d": 1e-4, "stove": 2e-3}
+CURRICULA = {
+    "single-ball": ((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9)),
+    "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
+    "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
+    "scalor-single-ball": ((0, 4), (1_000, 9)),
+    "stove": ((0, 8), (20_000, 20)),
+    "stove-single-ball": ((0, 9),),
+}
+
+
+def longest_match(table: dict[str, Any], name: str, other: Any) -> Any:
+    """What a table says of the longest beginning of a name that it knows."""
+    found = [known for known in table if name.startswith(known)]
+    return table[max(found, key=len)] if found else other
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
+    r = recipe(name)
+    assert r.train.steps == STEPS[name]
+    assert r.train.lr == longest_match(RATES, name, 3e-4)
+    assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
+    assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
+    assert r.train.batch == (128 if name.startswith("stove") else 16)
+    assert (r.data.episodes, r.data.first_frames) == (
+        (2_920, 30) if name == "obj3d" else (10_000, None)
+    )
+    schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
+    assert schedule.lengths == longest_match(CURRICULA, name, balls)
+    assert schedule.background_only == (500 if name.startswith("maze") else 0)
+
+
+def test_what_is_annealed() -> None:
+    maze, solids = (recipe(name).model.schedule for name in ("maze", "obj3d"))
+    assert maze.likelihood_std == Anneal(0.1, 1.0, 10_000, 12_000)
+    assert solids.hw_prior_mean == Anneal(-1.5, -1.75, 0, 10_000)
 
 
 @pytest.mark.parametrize("name", TABLE)

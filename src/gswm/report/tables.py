@@ -84,7 +84,10 @@ def gaps(results: Results) -> Table:
         return f"{100 * (found[0] / theirs.mean - 1):+.0f} %"
 
     rows = tuple((world, *(gap(world, model) for model in MODELS)) for world in BALLS)
-    text = "Center errors, relative to the paper's means; below 0 is better."
+    text = (
+        "Center errors, relative to the paper's means; below 0 is better. What is within its "
+        "deviations, in the table above, is no difference."
+    )
     return Table("Center error, against the paper", text, ("", *MODELS), rows)
 
 

@@ -17,7 +17,7 @@ from gswm.files import DiskFullError
 from gswm.model.gswm import GSWM
 from gswm.recipes import Recipe, recipe
 from gswm.settings import to_dict
-from gswm.weights import FORMAT, load, read_header, save
+from gswm.weights import FORMAT, find, load, read_header, save, shipped
 
 
 def small() -> tuple[Recipe, GSWM]:
@@ -97,6 +97,24 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "other")
     with pytest.raises(UserError, match="holds no weights of gswm"):
         load(tmp_path / "other")
+
+
+def test_a_folder_that_is_no_run_hides_no_weights_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "two-layer"
+    run.mkdir()
+    (run / "future.gif").write_text("what `gswm imagine two-layer --out two-layer` leaves")
+    assert find("two-layer") == shipped()["two-layer"]
+    for other in (run, "./two-layer"):
+        with pytest.raises(UserError, match="two-layer has no weights yet"):
+            find(other)
+    (run / "recipe.json").write_text("{}")
+    with pytest.raises(UserError, match="two-layer has no weights yet"):
+        find("two-layer")
+    (run / "last.safetensors").touch()
+    assert find("two-layer").resolve() == run / "last.safetensors"
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

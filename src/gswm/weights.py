@@ -118,15 +118,16 @@ def digest(tensors: dict[str, torch.Tensor]) -> str:
 
 def find(name: str | Path) -> Path:
     """The file of weights that a user means: a file, a run's folder, or a name that ships."""
-    path = Path(name)
+    path, ours = Path(name), shipped()
     if path.is_dir():
         kept = [path / f"{which}.safetensors" for which in ("best", "last")]
         if found := [file for file in kept if file.is_file()]:
             return found[0]
-        raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
-    if path.suffix == ".safetensors" or path.is_file():
+        if str(name) not in ours or (path / "recipe.json").is_file():
+            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
+    elif path.suffix == ".safetensors" or path.is_file():
         return path
-    if str(name) in (ours := shipped()):
+    if str(name) in ours:
         return ours[str(name)]
     names = ", ".join(ours) or "none"
     raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")

@@ -261,7 +261,33 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--checkpoint-parts", "1K"], "parts of 1K are too small: take 1M or more"),
         (["two-layer", "--save-every", "0"], "--save-every is 0: it must be at least 1"),
         (["two-layer", "--train.batch", "0"], "--train.batch is 0: it must be at least 1"),
+        (["two-layer", "--train.lr", "-0.1"], "--train.lr is -0.1: it must be at least 0"),
+        (["two-layer", "--train.lr", "nan"], "--train.lr is nan: it must be at least 0"),
+        (["two-layer", "--train.last-lr", "-1"], "--train.last-lr is -1.0: it must be at least 0"),
+        (["two-layer", "--train.warmup", "-1"], "--train.warmup is -1: it must be at least 0"),
+        (["two-layer", "--train.clip", "0"], "--train.clip is 0.0: it must be above 0"),
+        (["two-layer", "--train.clip", "-1"], "--train.clip is -1.0: it must be above 0"),
         (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
+        (
+            ["two-layer", "--model.schedule.background-only", "3"],
+            "--model.schedule.background-only is 3, and this model has no background: set it to 0",
+        ),
+        (
+            ["maze", "--model.no-background"],
+            "--model.schedule.background-only is 500, and this model has no background",
+        ),
+        (
+            ["maze", "--model.schedule.likelihood-std.to-step", "9000"],
+            "--model.schedule.likelihood-std.to-step is 9000: it must not be before ",
+        ),
+        (
+            ["scalor-interaction", "--model.schedule.likelihood-std.end", "0"],
+            "--model.schedule.likelihood-std goes from 0.2 to 0.0: ",
+        ),
+        (
+            ["two-layer", "--model.schedule.likelihood-std.start", "-0.2"],
+            "--model.schedule.likelihood-std.end must be above 0",
+        ),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
         (["two-layer", "--data", "moon"], "moon is no folder of videos and no HDF5 file"),

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
-from gswm.recipes import Recipe
+from gswm.recipes import ModelConfig, Recipe
 from gswm.records import concatenate
+from gswm.schedule import Anneal
 from gswm.train import distributed, pictures
 from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
@@ -30,6 +32,8 @@ from gswm.waiting import explained
 
 HORIZON = 10
 """Frames imagined when validating."""
+LEAST = {"steps": 1, "batch": 1, "validate_every": 1, "lr": 0, "warmup": 0, "last_lr": 0}
+"""The least that settings of a training can be."""
 
 
 def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
@@ -70,21 +74,49 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
 
 def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
     """Refuse at once what would fail later."""
-    train, lengths = recipe.train, recipe.model.schedule.lengths
-    for name in ("steps", "batch", "validate_every"):
-        if getattr(train, name) < 1:
+    train = recipe.train
+    for name, least in LEAST.items():
+        if not (value := getattr(train, name)) >= least:
             flag = name.replace("_", "-")
-            raise UserError(f"--train.{flag} is {getattr(train, name)}: it must be at least 1")
+            raise UserError(f"--train.{flag} is {value}: it must be at least {least}")
+    if not train.clip > 0:
+        raise UserError(f"--train.clip is {train.clip}: it must be above 0")
+    check_schedule(recipe.model)
     processes.rows(train.batch)
     begins = processes.is_first and not numbered(folder.checkpoints)
     if train.start is not None and begins:
         weights.read_header(weights.find(train.start))
+
+
+def check_schedule(model: ModelConfig) -> None:
+    """Refuse a schedule that cannot be kept to."""
+    schedule, of = model.schedule, "--model.schedule"
+    lengths, alone = schedule.lengths, schedule.background_only
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
         raise UserError(
-            f"--model.schedule.lengths is {lengths}: it must be of pairs, a step and the frames "
+            f"{of}.lengths is {lengths}: it must be of pairs, a step and the frames "
             "from there on, the first from step 0"
         )
+    if alone > 0 and not getattr(model, "background", True):
+        raise UserError(
+            f"{of}.background-only is {alone}, and this model has no background: set it to 0, or "
+            "give the model one by --model.background"
+        )
+    for name in (field.name for field in fields(schedule)):
+        if not isinstance(line := getattr(schedule, name), Anneal):
+            continue
+        flag = f"{of}.{name.replace('_', '-')}"
+        if line.to_step < line.from_step:
+            raise UserError(
+                f"{flag}.to-step is {line.to_step}: it must not be before {flag}.from-step, "
+                f"which is {line.from_step}"
+            )
+        if name == "likelihood_std" and not (line.start > 0 and line.end > 0):
+            raise UserError(
+                f"{flag} goes from {line.start} to {line.end}: {flag}.start and {flag}.end must "
+                "be above 0"
+            )
 
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:

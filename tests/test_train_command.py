@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from gswm.settings import to_dict
 from gswm.train import folder
 from gswm.train.checkpoint import numbered
 from gswm.train.loop import LoopConfig
+from gswm.train.signals import Signals, Stopped
 from gswm.weights import read_header, trained_before, trained_by
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -565,6 +567,37 @@ def test_a_signal_while_importing_leaves_nothing(
     assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 0
     assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
     assert os.listdir(tmp_path) == ["OBJ3D"]
+
+
+def test_importing_is_a_part_of_the_time(
+    obj3d: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[float] = []
+
+    def look(*_: Any) -> None:
+        left.append(signal.getitimer(signal.ITIMER_REAL)[0])
+        time.sleep(0.3)
+
+    def look_and_stop(*_: Any) -> None:
+        look()
+        raise Stopped
+
+    monkeypatch.setattr("gswm.commands.train.import_once", look)
+    monkeypatch.setattr("gswm.train.launch.training_loader", look_and_stop)
+    args = on_folder(obj3d, tmp_path / "run")
+    assert main(["train", *args, "--max-minutes", "1"]) == 0
+    importing, training = left
+    assert importing <= 60
+    assert 0 < training <= importing - 0.3
+
+
+def test_time_that_was_up_before_it_could_be_heard_stops_at_once() -> None:
+    signals = Signals()
+    signals.since -= 90
+    with pytest.raises(Stopped), signals.heard(1.0):
+        time.sleep(5)
+    assert signals.asked
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_a_commit_is_that_of_the_source_and_says_if_there_is_more(

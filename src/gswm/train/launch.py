@@ -36,10 +36,15 @@ LEAST = {"steps": 1, "batch": 1, "validate_every": 1, "lr": 0, "warmup": 0, "las
 """The least that settings of a training can be."""
 
 
-def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
-    """Train a recipe in the folder `out`, from where it is; the run, when it has ended."""
+def train(
+    recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig, signals: Signals | None = None
+) -> Run:
+    """Train a recipe in the folder `out`, from where it is; the run, when it has ended.
+
+    The time of `cfg` counts from when `signals` were made.
+    """
+    signals, folder = signals or Signals(), RunFolder(out)
     device = find_device(device_name)
-    signals, folder = Signals(), RunFolder(out)
     processes = distributed.start(device)
     if device.type == "cuda":
         if processes.ranks > 1 or device.index is None:

@@ -5,7 +5,9 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from test_importing import pictures
-from training import arguments, metrics_of, small, train_here
+from training import arguments, metrics_of, small, stop_after, train_here
 
 import gswm
 from gswm.cli import main
@@ -23,12 +25,13 @@ from gswm.data.hdf5 import Writer
 from gswm.data.layouts import Layout
 from gswm.data.world import SplitName
 from gswm.data.worlds import world
+from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.objects import Sizes
 from gswm.recipes import RECIPES, Recipe
 from gswm.settings import to_dict
-from gswm.train import folder
+from gswm.train import folder, launch
 from gswm.train.checkpoint import numbered
 from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
@@ -496,6 +499,53 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     write(file, {"train": balls(seed=9)}, "single-ball")
     with pytest.raises(gswm.UserError, match="of other data: its checksum is"):
         train_here(on_file(file, steps=4), tmp_path / "run")
+
+
+def reading() -> int:
+    """Threads that read ahead."""
+    return sum(thread.name.startswith("gswm-read") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_a_training_closes_the_file_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_well: bool
+) -> None:
+    monkeypatch.setattr("gswm.data.loader.SHARE", 0.0)
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(reading())
+        if not ends_well:
+            raise UserError("no more")
+
+    stop_after(monkeypatch, 2, look)
+    file = write(tmp_path / "mine.hdf5", {"train": balls()}, "single-ball")
+    with nullcontext() if ends_well else pytest.raises(UserError, match="no more"):
+        train_here(on_file(file), tmp_path / "run")
+    assert found[0] > 0
+    assert reading() == 0
+    held = [os.readlink(handle) for handle in Path("/proc/self/fd").iterdir() if handle.exists()]
+    assert str(file) not in held
+
+
+def test_a_training_leaves_the_products_of_a_gpu_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+
+    def look_and_stop(*_: Any) -> None:
+        found.extend(backend.allow_tf32 for backend in backends)
+        raise Stopped
+
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    monkeypatch.setattr(launch, "find_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr(launch, "check", look_and_stop)
+    with tf32(False):
+        with pytest.raises(Stopped):
+            launch.train(small(1), tmp_path / "run", "cuda", LoopConfig())
+        found.extend(backend.allow_tf32 for backend in backends)
+    assert found == [True, True, False, False]
 
 
 # -- OBJ3D, or any folder of videos

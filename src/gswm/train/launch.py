@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from gswm.data.hdf5 import is_name_of_file, open_file
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
 from gswm.data.worlds import world
-from gswm.devices import find_device
+from gswm.devices import find_device, tf32
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
@@ -50,16 +51,17 @@ def train(
         if processes.ranks > 1 or device.index is None:
             device = torch.device("cuda", processes.local_rank)
         torch.cuda.set_device(device)
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.backends.cudnn.allow_tf32 = True
     try:
-        with signals.heard(cfg.max_minutes):
+        with ExitStack() as at_the_end, signals.heard(cfg.max_minutes):
+            if device.type == "cuda":
+                at_the_end.enter_context(tf32(True))
             check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe, any_code=cfg.any_code)
             making = f"making videos of {recipe.data.world} to train and validate on"
             with explained(making, silent=not processes.is_first):
                 loader = training_loader(recipe, device, processes)
+                at_the_end.callback(loader.close)
                 scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
             run = Run(folder, recipe, loader, scores, cfg, **common)

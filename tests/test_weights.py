@@ -40,6 +40,29 @@ def test_a_loaded_model_infers_and_imagines_the_same(tmp_path: Path) -> None:
     assert header == {"recipe": maze, "about": {"steps": 3}}
 
 
+def test_a_loaded_model_is_saved_again_with_its_recipe(tmp_path: Path) -> None:
+    maze, model = small()
+    save(tmp_path / "first", model)
+    again = load(tmp_path / "first")
+    assert again.recipe == model.recipe == maze
+    with torch.no_grad():
+        next(again.parameters()).add_(1)
+    save(tmp_path / "second", again, about={"step": 1})
+    assert read_header(tmp_path / "second") == {"recipe": maze, "about": {"step": 1}}
+    want = again.state_dict()
+    for name, tensor in load(tmp_path / "second").state_dict().items():
+        assert torch.equal(tensor, want[name])
+    save(tmp_path / "third", again, replace(maze, seed=7))
+    assert read_header(tmp_path / "third")["recipe"].seed == 7
+
+
+def test_a_model_without_a_recipe_is_not_saved(tmp_path: Path) -> None:
+    maze, _ = small()
+    with pytest.raises(UserError, match=r"not built by a recipe: name one, gswm\.save"):
+        save(tmp_path / "w", GSWM(maze.model))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_state_made_before_saving_goes_on_after_loading(tmp_path: Path) -> None:
     maze, model = small()
     state = model.infer(video(1, 2)).state_at(-1)

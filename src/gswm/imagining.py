@@ -22,6 +22,9 @@ class Imagines:
     nothing is sampled.
     """
 
+    recipe: Any = None
+    """The `Recipe` it was built by, or loaded with; None where it was built by its settings."""
+
     @property
     def image_size(self: Any) -> int:
         """Pixels of a frame, high and wide."""

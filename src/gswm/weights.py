@@ -25,12 +25,20 @@ MEND = "install gswm again, or `git checkout weights` where it is a clone"
 def save(
     path: str | Path,
     model: Model,
-    recipe: Recipe,
+    recipe: Recipe | None = None,
     *,
     half: bool = False,
     about: dict[str, Any] | None = None,
 ) -> None:
-    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it."""
+    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
+
+    The recipe is the one that the model was built by, or loaded with, unless another is given.
+    """
+    recipe = recipe or model.recipe
+    if recipe is None:
+        raise UserError(
+            "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
+        )
     tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
     if half:
         tensors = {k: v.half() for k, v in tensors.items()}

@@ -1,7 +1,10 @@
 """The package is read in one order: a module imports only what stands above it."""
 
 import ast
+import re
 from pathlib import Path
+
+import pytest
 
 import gswm
 
@@ -127,6 +130,14 @@ def test_no_file_holds_two_ideas() -> None:
     assert {
         n: k for n, f in FILES.items() if (k := len(f.read_text().splitlines())) > LONGEST
     } == {}
+
+
+@pytest.mark.parametrize("package", ["model", "baselines/scalor", "baselines/stove"])
+def test_a_table_of_contents_has_every_file(package: str) -> None:
+    text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    named = re.findall(r"^(\w+)  ", text, re.MULTILINE)
+    there = [file.stem for file in (ROOT / package).glob("*.py") if file.stem != "__init__"]
+    assert sorted(named) == sorted(there)
 
 
 def test_the_model_is_read_in_one_sitting() -> None:

@@ -13,7 +13,15 @@ from gswm.cli import main
 from gswm.data.obj3d import scene_file
 from gswm.data.obj3d.camera import Camera
 from gswm.data.obj3d.scene_file import SceneFile
-from gswm.data.obj3d.scenes import Scenes, first_touch, join, make_scenes, on_plane, one_scene
+from gswm.data.obj3d.scenes import (
+    Scenes,
+    first_touch,
+    join,
+    make_scenes,
+    on_plane,
+    one_scene,
+    record,
+)
 from gswm.data.obj3d.settings import COLORS, CUBE, CYLINDER, HARD, SPHERE, Settings
 from gswm.data.obj3d.simulation import (
     SUBSTEPS,
@@ -194,11 +202,22 @@ def test_impulses_are_contacts_by_frame(scenes: Scenes) -> None:
     expected = np.zeros((EPISODES, 100, 6, 6))
     c = scenes.contacts
     for i, episode in enumerate(c.episode):
-        frame = min(math.ceil(c.time[i]), 99)
+        frame = min(math.floor(c.time[i]) + 1, 99)
         one, other = c.pair[i]
         expected[episode, frame, one, other] += math.hypot(*c.impulse[i])
         expected[episode, frame, other, one] += math.hypot(*c.impulse[i])
     np.testing.assert_allclose(scenes.impulses(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("substep", [0, 1, 63])
+def test_an_impulse_is_in_the_frame_that_shows_what_it_did(substep: int) -> None:
+    start, settings = two(), Settings()
+    start.poses[0, 1] -= 0.2 * (substep - 0.5) / SUBSTEPS
+    scene = record(start, simulate(start, settings), settings)
+    assert scene.contacts.time.tolist() == [8 + substep / SUBSTEPS]
+    moved = scene.motions[0, :, 1].any(axis=-1)
+    pushed = scene.impulses()[0, :, 0, 1] > 0
+    assert pushed.argmax() == moved.argmax() == 9
 
 
 def test_the_first_touch_of_disks_is_found() -> None:

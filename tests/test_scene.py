@@ -100,6 +100,11 @@ def test_size_depth_and_look_change_alone() -> None:
     assert torch.equal(all_at_once.objects.flat()[1], s.objects.flat()[1])
 
 
+def test_a_look_is_taken_where_both_objects_are() -> None:
+    s = scene().remove(0, of=0)
+    same_but(s, s.change(1, look_of=0), [(1, 2)], slice(6, 11))
+
+
 EDITS: list[Callable[[Scene], Scene]] = [
     lambda s: s.move(0, (0.1, 0.2)),
     lambda s: s.remove(0),
@@ -126,6 +131,12 @@ def test_an_edit_leaves_the_scene_before_it_as_it_was(edit: Callable[[Scene], Sc
         (lambda s: s.move(0, (0.0, 0.0), of=5), "there is no video 5: this state has 2"),
         (lambda s: s.move(0, (float("nan"), 0.0)), "xy must be finite numbers"),
         (lambda s: s.change(0, hw=(float("inf"), 0.1)), "hw must be finite numbers"),
+        (lambda s: s.change(0, hw=(-1.0, 0.1)), "hw must be above 0, in fractions of the image"),
+        (lambda s: s.change(0, hw=(0.1, 0.0)), "hw must be above 0"),
+        (
+            lambda s: s.remove(0, of=0).remove(1, of=1).change(0, look_of=1),
+            "no video has both object 0 and object 1: name two of one video",
+        ),
         (lambda s: s.change(0, velocity=(1.0, 0.0)), "keeps velocity in its hidden state"),
         (lambda s: s.change(0, look_of=9), "there is no object 9"),
     ],

@@ -22,6 +22,12 @@ def test_annealing_is_a_straight_line_between_two_flat_ones(step: int) -> None:
     assert float(got) == pytest.approx(want, abs=1e-6)
 
 
+@given(st.integers(0, 20))
+def test_annealing_of_no_steps_is_a_jump(step: int) -> None:
+    got = Anneal(2.0, -1.0, 10, 10).at(torch.tensor(step))
+    assert float(got) == (2.0 if step < 10 else -1.0)
+
+
 @given(st.integers(0, 10**6))
 def test_what_does_not_change_stays(step: int) -> None:
     assert float(Anneal(0.2, 0.2).at(torch.tensor(step))) == pytest.approx(0.2)

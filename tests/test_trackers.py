@@ -20,6 +20,7 @@ from gswm.recipes import Recipe, build, recipe
 from gswm.train import pictures
 from gswm.train.launch import train, validator
 from gswm.train.loop import LoopConfig
+from gswm.train.trackers import Wandb
 
 
 def small(steps: int = 4) -> Recipe:
@@ -119,6 +120,26 @@ def test_metrics_go_to_a_project_of_weights_and_biases(
     assert fake.settings["config"]["train"]["batch"] == 2
     assert [step for step, values in fake.lines if "loss" in values] == [1, 2]
     assert fake.finished == 1
+
+
+def test_a_run_of_weights_and_biases_belongs_to_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+
+    def started(folder: Path) -> str:
+        folder.mkdir(parents=True, exist_ok=True)
+        Wandb(folder, "balls", {})
+        assert fake.settings["name"] == "run"
+        assert fake.settings["resume"] == "allow"
+        return fake.settings["id"]
+
+    one, other = (started(tmp_path / parent / "run") for parent in "ab")
+    assert one != other
+    assert started(tmp_path / "a" / "run") == one
+    shutil.rmtree(tmp_path / "a")
+    assert started(tmp_path / "a" / "run") not in (one, other)
 
 
 def test_a_tracker_that_fails_is_named_once_and_training_goes_on(

@@ -5,6 +5,9 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
+import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from test_importing import pictures
-from training import arguments, metrics_of, small, train_here
+from training import arguments, metrics_of, small, stop_after, train_here
 
 import gswm
 from gswm.cli import main
@@ -22,14 +25,16 @@ from gswm.data.hdf5 import Writer
 from gswm.data.layouts import Layout
 from gswm.data.world import SplitName
 from gswm.data.worlds import world
+from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.objects import Sizes
 from gswm.recipes import RECIPES, Recipe
 from gswm.settings import to_dict
-from gswm.train import folder
+from gswm.train import folder, launch
 from gswm.train.checkpoint import numbered
 from gswm.train.loop import LoopConfig
+from gswm.train.signals import Signals, Stopped
 from gswm.weights import read_header, trained_before, trained_by
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -261,7 +266,33 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--checkpoint-parts", "1K"], "parts of 1K are too small: take 1M or more"),
         (["two-layer", "--save-every", "0"], "--save-every is 0: it must be at least 1"),
         (["two-layer", "--train.batch", "0"], "--train.batch is 0: it must be at least 1"),
+        (["two-layer", "--train.lr", "-0.1"], "--train.lr is -0.1: it must be at least 0"),
+        (["two-layer", "--train.lr", "nan"], "--train.lr is nan: it must be at least 0"),
+        (["two-layer", "--train.last-lr", "-1"], "--train.last-lr is -1.0: it must be at least 0"),
+        (["two-layer", "--train.warmup", "-1"], "--train.warmup is -1: it must be at least 0"),
+        (["two-layer", "--train.clip", "0"], "--train.clip is 0.0: it must be above 0"),
+        (["two-layer", "--train.clip", "-1"], "--train.clip is -1.0: it must be above 0"),
         (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
+        (
+            ["two-layer", "--model.schedule.background-only", "3"],
+            "--model.schedule.background-only is 3, and this model has no background: set it to 0",
+        ),
+        (
+            ["maze", "--model.no-background"],
+            "--model.schedule.background-only is 500, and this model has no background",
+        ),
+        (
+            ["maze", "--model.schedule.likelihood-std.to-step", "9000"],
+            "--model.schedule.likelihood-std.to-step is 9000: it must not be before ",
+        ),
+        (
+            ["scalor-interaction", "--model.schedule.likelihood-std.end", "0"],
+            "--model.schedule.likelihood-std goes from 0.2 to 0.0: ",
+        ),
+        (
+            ["two-layer", "--model.schedule.likelihood-std.start", "-0.2"],
+            "--model.schedule.likelihood-std.end must be above 0",
+        ),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
         (["two-layer", "--data", "moon"], "moon is no folder of videos and no HDF5 file"),
@@ -470,6 +501,53 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
         train_here(on_file(file, steps=4), tmp_path / "run")
 
 
+def reading() -> int:
+    """Threads that read ahead."""
+    return sum(thread.name.startswith("gswm-read") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_a_training_closes_the_file_it_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_well: bool
+) -> None:
+    monkeypatch.setattr("gswm.data.loader.SHARE", 0.0)
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(reading())
+        if not ends_well:
+            raise UserError("no more")
+
+    stop_after(monkeypatch, 2, look)
+    file = write(tmp_path / "mine.hdf5", {"train": balls()}, "single-ball")
+    with nullcontext() if ends_well else pytest.raises(UserError, match="no more"):
+        train_here(on_file(file), tmp_path / "run")
+    assert found[0] > 0
+    assert reading() == 0
+    held = [os.readlink(handle) for handle in Path("/proc/self/fd").iterdir() if handle.exists()]
+    assert str(file) not in held
+
+
+def test_a_training_leaves_the_products_of_a_gpu_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+
+    def look_and_stop(*_: Any) -> None:
+        found.extend(backend.allow_tf32 for backend in backends)
+        raise Stopped
+
+    backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    monkeypatch.setattr(launch, "find_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr(launch, "check", look_and_stop)
+    with tf32(False):
+        with pytest.raises(Stopped):
+            launch.train(small(1), tmp_path / "run", "cuda", LoopConfig())
+        found.extend(backend.allow_tf32 for backend in backends)
+    assert found == [True, True, False, False]
+
+
 # -- OBJ3D, or any folder of videos
 
 
@@ -539,6 +617,37 @@ def test_a_signal_while_importing_leaves_nothing(
     assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 0
     assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
     assert os.listdir(tmp_path) == ["OBJ3D"]
+
+
+def test_importing_is_a_part_of_the_time(
+    obj3d: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[float] = []
+
+    def look(*_: Any) -> None:
+        left.append(signal.getitimer(signal.ITIMER_REAL)[0])
+        time.sleep(0.3)
+
+    def look_and_stop(*_: Any) -> None:
+        look()
+        raise Stopped
+
+    monkeypatch.setattr("gswm.commands.train.import_once", look)
+    monkeypatch.setattr("gswm.train.launch.training_loader", look_and_stop)
+    args = on_folder(obj3d, tmp_path / "run")
+    assert main(["train", *args, "--max-minutes", "1"]) == 0
+    importing, training = left
+    assert importing <= 60
+    assert 0 < training <= importing - 0.3
+
+
+def test_time_that_was_up_before_it_could_be_heard_stops_at_once() -> None:
+    signals = Signals()
+    signals.since -= 90
+    with pytest.raises(Stopped), signals.heard(1.0):
+        time.sleep(5)
+    assert signals.asked
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_a_commit_is_that_of_the_source_and_says_if_there_is_more(

@@ -17,7 +17,7 @@ from gswm.files import DiskFullError
 from gswm.model.gswm import GSWM
 from gswm.recipes import Recipe, recipe
 from gswm.settings import to_dict
-from gswm.weights import FORMAT, load, read_header, save
+from gswm.weights import FORMAT, find, load, read_header, save, shipped
 
 
 def small() -> tuple[Recipe, GSWM]:
@@ -38,6 +38,29 @@ def test_a_loaded_model_infers_and_imagines_the_same(tmp_path: Path) -> None:
     assert torch.equal(a.reconstruction, b.reconstruction)
     header = read_header(tmp_path / "w.safetensors")
     assert header == {"recipe": maze, "about": {"steps": 3}}
+
+
+def test_a_loaded_model_is_saved_again_with_its_recipe(tmp_path: Path) -> None:
+    maze, model = small()
+    save(tmp_path / "first", model)
+    again = load(tmp_path / "first")
+    assert again.recipe == model.recipe == maze
+    with torch.no_grad():
+        next(again.parameters()).add_(1)
+    save(tmp_path / "second", again, about={"step": 1})
+    assert read_header(tmp_path / "second") == {"recipe": maze, "about": {"step": 1}}
+    want = again.state_dict()
+    for name, tensor in load(tmp_path / "second").state_dict().items():
+        assert torch.equal(tensor, want[name])
+    save(tmp_path / "third", again, replace(maze, seed=7))
+    assert read_header(tmp_path / "third")["recipe"].seed == 7
+
+
+def test_a_model_without_a_recipe_is_not_saved(tmp_path: Path) -> None:
+    maze, _ = small()
+    with pytest.raises(UserError, match=r"not built by a recipe: name one, gswm\.save"):
+        save(tmp_path / "w", GSWM(maze.model))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_state_made_before_saving_goes_on_after_loading(tmp_path: Path) -> None:
@@ -97,6 +120,24 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, tmp_path / "other")
     with pytest.raises(UserError, match="holds no weights of gswm"):
         load(tmp_path / "other")
+
+
+def test_a_folder_that_is_no_run_hides_no_weights_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "two-layer"
+    run.mkdir()
+    (run / "future.gif").write_text("what `gswm imagine two-layer --out two-layer` leaves")
+    assert find("two-layer") == shipped()["two-layer"]
+    for other in (run, "./two-layer"):
+        with pytest.raises(UserError, match="two-layer has no weights yet"):
+            find(other)
+    (run / "recipe.json").write_text("{}")
+    with pytest.raises(UserError, match="two-layer has no weights yet"):
+        find("two-layer")
+    (run / "last.safetensors").touch()
+    assert find("two-layer").resolve() == run / "last.safetensors"
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -237,3 +237,15 @@ def test_what_cannot_be_imagined_is_refused_in_a_sentence(name: str) -> None:
         model.infer(video).state_at(7)
     with pytest.raises(UserError, match=r"takes videos of shape \(batch, time, 3, "):
         model.infer(video[..., :8])
+
+
+@EACH
+def test_actions_are_refused_by_a_model_that_takes_none(name: str) -> None:
+    model, video = setting(name, 1, 3)
+    actions = torch.zeros(1, 4, 2)
+    with pytest.raises(UserError, match="this model takes no actions"):
+        model.imagine(video, 2, 2, actions=actions)
+    state = model.infer(video).state_at(-1)
+    for plans in (actions, actions[:, None]):
+        with pytest.raises(UserError, match="this model takes no actions"):
+            model.imagine_from(state, 2, actions=plans)

@@ -4,6 +4,7 @@ model = gswm.build("two-layer")          a recipe's model, untrained
 model = gswm.load("weights.safetensors") a trained one
 track = model.infer(video)               its objects, frame by frame
 future = model.imagine(video, given=10, steps=90, futures=16)
+gswm.save("mine.safetensors", model)     with its recipe, model.recipe
 """
 
 from importlib import import_module

@@ -22,6 +22,9 @@ class Imagines:
     nothing is sampled.
     """
 
+    recipe: Any = None
+    """The `Recipe` it was built by, or loaded with; None where it was built by its settings."""
+
     @property
     def image_size(self: Any) -> int:
         """Pixels of a frame, high and wide."""
@@ -54,6 +57,7 @@ class Imagines:
         video = check_video(video, self.image_size)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
+        self.check_actions(actions, given - 1)
         how: dict[str, Any] = {"render": render}
         how |= {} if actions is None else {"actions": actions}
         past = self.infer(video[:, :given], discover="first", **how)
@@ -79,6 +83,7 @@ class Imagines:
         """
         if steps < 1 or futures < 1:
             raise UserError("steps and futures must be at least 1")
+        self.check_actions(actions, steps)
         generator = generator or torch.Generator(self.device).manual_seed(0)
         how: dict[str, Any] = {"render": render}
         if actions is not None:
@@ -89,3 +94,11 @@ class Imagines:
         track = self.go_on(many, steps, generator if sample else None, **how)
         spread = map_tensors(lambda x: x.unflatten(0, (-1, futures)), replace(track, states=()))
         return replace(spread, states=track.states)
+
+    def check_actions(self: Any, actions: Tensor | None, least: int) -> None:
+        """Refuse actions; a model that takes them refuses fewer than `least`, or other ones."""
+        if actions is not None:
+            raise UserError(
+                "this model takes no actions: leave them off, or take a STOVE built with "
+                "model.dynamics.actions"
+            )

@@ -273,6 +273,8 @@ def recipe(name: str) -> Recipe:
 
 
 def build(what: str | Recipe) -> Model:
-    """A recipe's model, untrained."""
-    cfg = (recipe(what) if isinstance(what, str) else what).model
-    return MODELS[type(cfg)](cfg)
+    """A recipe's model, untrained; it keeps the recipe."""
+    chosen = recipe(what) if isinstance(what, str) else what
+    model = MODELS[type(chosen.model)](chosen.model)
+    model.recipe = chosen
+    return model

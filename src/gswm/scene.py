@@ -69,7 +69,7 @@ class Scene:
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
     ) -> "Scene":
-        """The object with another size, depth or look."""
+        """The object with another size, depth or look; the look where both objects are."""
         if velocity is not None:
             raise UserError(
                 "this model keeps velocity in its hidden state: edit the frames before, and infer"
@@ -82,6 +82,10 @@ class Scene:
         if look_of is not None:
             other = self.where(look_of, of)
             both = where.any(dim=1, keepdim=True) & other.any(dim=1, keepdim=True)
+            if not both.any():
+                raise UserError(
+                    f"no video has both object {id} and object {look_of}: name two of one video"
+                )
             index = other.to(torch.uint8).argmax(dim=1, keepdim=True)[..., None]
             o = scene.objects.o
             look = torch.where((where & both)[..., None], o.what.take_along_dim(index, 1), o.what)
@@ -107,6 +111,8 @@ class Scene:
             new = torch.tensor(value, device=o.xy.device, dtype=o.xy.dtype)
             if not torch.isfinite(new).all():
                 raise UserError(f"{name} must be finite numbers, not {value}")
+            if name == "hw" and not (new > 0).all():
+                raise UserError(f"hw must be above 0, in fractions of the image, not {value}")
             o = replace(o, **{name: torch.where(where[..., None], new, getattr(o, name))})
         return replace(self, objects=replace(self.objects, o=o))
 

@@ -9,7 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Anneal:
-    """A number that goes in a straight line from `start` to `end`, or stays if they are equal."""
+    """A number that goes in a straight line from `start` to `end`, or stays if they are equal.
+
+    Where `from_step` is `to_step`, it jumps there.
+    """
 
     start: float
     end: float
@@ -18,7 +21,10 @@ class Anneal:
 
     def at(self, step: Tensor) -> Float[Tensor, ""]:
         """Its value; `step` may be on any device, and is not brought to the host."""
-        share = ((step - self.from_step) / (self.to_step - self.from_step)).clamp(0, 1)
+        if self.from_step == self.to_step:
+            share = (step >= self.to_step).float()
+        else:
+            share = ((step - self.from_step) / (self.to_step - self.from_step)).clamp(0, 1)
         return self.start + (self.end - self.start) * share
 
 

@@ -25,12 +25,20 @@ MEND = "install gswm again, or `git checkout weights` where it is a clone"
 def save(
     path: str | Path,
     model: Model,
-    recipe: Recipe,
+    recipe: Recipe | None = None,
     *,
     half: bool = False,
     about: dict[str, Any] | None = None,
 ) -> None:
-    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it."""
+    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
+
+    The recipe is the one that the model was built by, or loaded with, unless another is given.
+    """
+    recipe = recipe or model.recipe
+    if recipe is None:
+        raise UserError(
+            "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
+        )
     tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
     if half:
         tensors = {k: v.half() for k, v in tensors.items()}
@@ -118,15 +126,16 @@ def digest(tensors: dict[str, torch.Tensor]) -> str:
 
 def find(name: str | Path) -> Path:
     """The file of weights that a user means: a file, a run's folder, or a name that ships."""
-    path = Path(name)
+    path, ours = Path(name), shipped()
     if path.is_dir():
         kept = [path / f"{which}.safetensors" for which in ("best", "last")]
         if found := [file for file in kept if file.is_file()]:
             return found[0]
-        raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
-    if path.suffix == ".safetensors" or path.is_file():
+        if str(name) not in ours or (path / "recipe.json").is_file():
+            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
+    elif path.suffix == ".safetensors" or path.is_file():
         return path
-    if str(name) in (ours := shipped()):
+    if str(name) in ours:
         return ours[str(name)]
     names = ", ".join(ours) or "none"
     raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")

@@ -71,11 +71,12 @@ class Train:
     def run(self) -> None:
         """Train."""
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
+        signals = Signals()  # importing is a part of the time
         try:
             if self.videos is not None and str(self.videos) != self.recipe.data.world:
-                with Signals().heard(self.loop.max_minutes):
+                with signals.heard(self.loop.max_minutes):
                     import_once(self.videos, self.recipe.model.image_size)
-            run = train(self.recipe, out, self.device, self.loop)
+            run = train(self.recipe, out, self.device, self.loop, signals)
         except Stopped:
             print("stopped; nothing is lost", file=sys.stderr)
             return

@@ -37,6 +37,9 @@ class Loader(ABC):
     def prepare(self, step: int) -> None:  # noqa: B027
         """Have ready what `step` needs; to be called before a captured `batch` is replayed."""
 
+    def close(self) -> None:  # noqa: B027
+        """Give back what is not memory; the loader is of no more use."""
+
     @abstractmethod
     def _gather(self, step: int | Int64[Tensor, ""], length: int) -> Pictures:
         """The windows of `step`."""

@@ -8,6 +8,7 @@ best.safetensors    the weights with the lowest validation error
 last.safetensors    the weights at the end
 pictures/           what the model sees and imagines, at each validation
 events.out...       the metrics again, for TensorBoard
+wandb_id.txt        which run of Weights & Biases it is
 .lock               held while a process trains here
 """
 

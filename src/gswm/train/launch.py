@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ from gswm.data.hdf5 import is_name_of_file, open_file
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
 from gswm.data.worlds import world
-from gswm.devices import find_device
+from gswm.devices import find_device, tf32
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
-from gswm.recipes import Recipe
+from gswm.recipes import ModelConfig, Recipe
 from gswm.records import concatenate
+from gswm.schedule import Anneal
 from gswm.train import distributed, pictures
 from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
@@ -30,27 +33,35 @@ from gswm.waiting import explained
 
 HORIZON = 10
 """Frames imagined when validating."""
+LEAST = {"steps": 1, "batch": 1, "validate_every": 1, "lr": 0, "warmup": 0, "last_lr": 0}
+"""The least that settings of a training can be."""
 
 
-def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
-    """Train a recipe in the folder `out`, from where it is; the run, when it has ended."""
+def train(
+    recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig, signals: Signals | None = None
+) -> Run:
+    """Train a recipe in the folder `out`, from where it is; the run, when it has ended.
+
+    The time of `cfg` counts from when `signals` were made.
+    """
+    signals, folder = signals or Signals(), RunFolder(out)
     device = find_device(device_name)
-    signals, folder = Signals(), RunFolder(out)
     processes = distributed.start(device)
     if device.type == "cuda":
         if processes.ranks > 1 or device.index is None:
             device = torch.device("cuda", processes.local_rank)
         torch.cuda.set_device(device)
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.backends.cudnn.allow_tf32 = True
     try:
-        with signals.heard(cfg.max_minutes):
+        with ExitStack() as at_the_end, signals.heard(cfg.max_minutes):
+            if device.type == "cuda":
+                at_the_end.enter_context(tf32(True))
             check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe, any_code=cfg.any_code)
             making = f"making videos of {recipe.data.world} to train and validate on"
             with explained(making, silent=not processes.is_first):
                 loader = training_loader(recipe, device, processes)
+                at_the_end.callback(loader.close)
                 scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
             run = Run(folder, recipe, loader, scores, cfg, **common)
@@ -70,21 +81,49 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
 
 def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
     """Refuse at once what would fail later."""
-    train, lengths = recipe.train, recipe.model.schedule.lengths
-    for name in ("steps", "batch", "validate_every"):
-        if getattr(train, name) < 1:
+    train = recipe.train
+    for name, least in LEAST.items():
+        if not (value := getattr(train, name)) >= least:
             flag = name.replace("_", "-")
-            raise UserError(f"--train.{flag} is {getattr(train, name)}: it must be at least 1")
+            raise UserError(f"--train.{flag} is {value}: it must be at least {least}")
+    if not train.clip > 0:
+        raise UserError(f"--train.clip is {train.clip}: it must be above 0")
+    check_schedule(recipe.model)
     processes.rows(train.batch)
     begins = processes.is_first and not numbered(folder.checkpoints)
     if train.start is not None and begins:
         weights.read_header(weights.find(train.start))
+
+
+def check_schedule(model: ModelConfig) -> None:
+    """Refuse a schedule that cannot be kept to."""
+    schedule, of = model.schedule, "--model.schedule"
+    lengths, alone = schedule.lengths, schedule.background_only
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
         raise UserError(
-            f"--model.schedule.lengths is {lengths}: it must be of pairs, a step and the frames "
+            f"{of}.lengths is {lengths}: it must be of pairs, a step and the frames "
             "from there on, the first from step 0"
         )
+    if alone > 0 and not getattr(model, "background", True):
+        raise UserError(
+            f"{of}.background-only is {alone}, and this model has no background: set it to 0, or "
+            "give the model one by --model.background"
+        )
+    for name in (field.name for field in fields(schedule)):
+        if not isinstance(line := getattr(schedule, name), Anneal):
+            continue
+        flag = f"{of}.{name.replace('_', '-')}"
+        if line.to_step < line.from_step:
+            raise UserError(
+                f"{flag}.to-step is {line.to_step}: it must not be before {flag}.from-step, "
+                f"which is {line.from_step}"
+            )
+        if name == "likelihood_std" and not (line.start > 0 and line.end > 0):
+            raise UserError(
+                f"{flag} goes from {line.start} to {line.end}: {flag}.start and {flag}.end must "
+                "be above 0"
+            )
 
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:

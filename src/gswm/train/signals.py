@@ -20,17 +20,20 @@ class Signals:
         self.asked = False
         self.at_once = True
         self.since = time.perf_counter()
+        """When the time began to count."""
 
     @contextmanager
     def heard(self, max_minutes: float | None = None) -> Iterator[None]:
-        """Take the signals for a wish to stop, the last of which comes after `max_minutes`."""
+        """Take the signals for a wish to stop; the last comes `max_minutes` after `since`."""
         try:
             before = [signal.signal(one, self.hear) for one in WHICH]
         except ValueError:  # not the main thread, which has no signals to hear
             yield
             return
         try:
-            signal.setitimer(signal.ITIMER_REAL, 60 * (max_minutes or 0))
+            if max_minutes:
+                left = self.since + 60 * max_minutes - time.perf_counter()
+                signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))  # 0 would be never
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -6,9 +6,11 @@ metrics.jsonl is what counts. Whatever goes wrong here is said in one line, and 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Protocol, runtime_checkable
 
 from gswm.errors import UserError
+from gswm.files import write_whole
 from gswm.settings import to_dict
 from gswm.train.loop import Run
 
@@ -53,9 +55,13 @@ class Wandb:
             import wandb  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise UserError("--wandb needs wandb: pip install 'gswm[wandb]'") from error
-        name = folder.resolve().name
         self.run = wandb.init(
-            project=project, id=name, name=name, dir=folder, config=config, resume="allow"
+            project=project,
+            id=id_in(folder),
+            name=folder.resolve().name,
+            dir=folder,
+            config=config,
+            resume="allow",
         )
 
     def write(self, step: int, values: dict[str, float]) -> None:
@@ -65,6 +71,14 @@ class Wandb:
     def close(self) -> None:
         """Upload the rest."""
         self.run.finish()
+
+
+def id_in(folder: Path) -> str:
+    """The id of a folder's run: the same at each start, and no other folder's."""
+    file = folder / "wandb_id.txt"
+    if not file.is_file():
+        write_whole(file, f"{token_hex(8)}\n".encode())
+    return file.read_text().strip()
 
 
 class Trackers:

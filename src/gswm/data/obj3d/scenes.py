@@ -82,7 +82,7 @@ class Scenes:
         episodes, time, objects, _ = self.poses.shape
         out = np.zeros((episodes, time, objects, objects), np.float32)
         c = self.contacts
-        frame = np.minimum(np.ceil(c.time).astype(int), time - 1)
+        frame = np.minimum(np.floor(c.time).astype(int) + 1, time - 1)  # a frame, then its pushes
         size = np.linalg.norm(c.impulse, axis=1)
         one, other = c.pair.T.astype(int)
         np.add.at(out, (c.episode, frame, one, other), size)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -25,10 +25,11 @@ from gswm.data.worlds import world
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.objects import Sizes
-from gswm.recipes import RECIPES, Recipe
+from gswm.recipes import RECIPES, Recipe, build
 from gswm.settings import to_dict
 from gswm.train import folder
 from gswm.train.checkpoint import numbered
+from gswm.train.launch import validator
 from gswm.train.loop import LoopConfig
 from gswm.weights import read_header, trained_before, trained_by
 
@@ -406,6 +407,27 @@ def test_a_file_with_splits_and_truth_trains_and_validates(tmp_path: Path) -> No
     lines = metrics_of(tmp_path / "run")
     assert any("validation_strict_error" in line for line in lines)
     assert (tmp_path / "run" / "best.safetensors").exists()
+
+
+@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize("name", ["single-ball", "maze"])
+def test_a_file_of_a_world_is_validated_as_the_world_is(
+    name: Literal["single-ball", "maze"], says: bool, tmp_path: Path
+) -> None:
+    there, file = world(name), tmp_path / "mine.hdf5"
+    with Writer(file, name, attributes={"world": name} if says else {}) as writer:
+        writer.append(next(iter(there.episodes(there.splits["val"].seed, 2))), split="val")
+    model = build(small()).eval()
+    found = []
+    for source in (name, str(file)):
+        on = replace(small(), data=replace(small().data, world=source))
+        scores, why_not = validator(on, torch.device("cpu"))
+        assert scores is not None
+        assert why_not == ""
+        found.append(scores(model, None))
+    assert f"min_ade_{SAMPLED}" in found[0]
+    assert list(found[0]) == list(found[1])
+    assert found[0] == pytest.approx(found[1])
 
 
 def test_a_file_without_truth_trains_and_says_why_it_does_not_validate(

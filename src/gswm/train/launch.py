@@ -12,7 +12,7 @@ from gswm.data.episode import Episodes
 from gswm.data.hdf5 import is_name_of_file, open_file
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
-from gswm.data.worlds import world
+from gswm.data.worlds import world, world_of
 from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
@@ -156,7 +156,7 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
             f"{frames}: set --data.given to 1 to {frames - 1}"
         )
     steps = min(HORIZON, frames - data.given)
-    futures = SAMPLED if usual(data.world).sample else 1
+    futures = SAMPLED if usual(world_of(data.world)).sample else 1
 
     def scores(model: Any, folder: Path | None) -> dict[str, float]:
         if folder is not None:

@@ -421,27 +421,45 @@ def test_a_file_of_a_world_is_validated_as_the_world_is(
     found = []
     for source in (name, str(file)):
         on = replace(small(), data=replace(small().data, world=source))
-        scores, why_not = validator(on, torch.device("cpu"))
+        scores, note = validator(on, torch.device("cpu"))
         assert scores is not None
-        assert why_not == ""
+        assert note == ""
         found.append(scores(model, None))
     assert f"min_ade_{SAMPLED}" in found[0]
     assert list(found[0]) == list(found[1])
     assert found[0] == pytest.approx(found[1])
 
 
-def test_a_file_without_truth_trains_and_says_why_it_does_not_validate(
+def test_a_file_without_truth_trains_and_is_validated_by_pixels(
     tmp_path: Path, capsys: Capture
 ) -> None:
     parts: dict[SplitName | None, Episodes] = {"train": blank(), "val": blank()}
     file = write(tmp_path / "mine.hdf5", parts, "video")
-    train_here(on_file(file), tmp_path / "run")
+    train_here(on_file(file, steps=6), tmp_path / "run")
     said = capsys.readouterr().err
-    assert said.startswith(f"no validation: {file} does not say where its objects are\n")
-    lines = metrics_of(tmp_path / "run")
-    assert [line["step"] for line in lines] == [2, 3]
-    assert not (tmp_path / "run" / "best.safetensors").exists()
-    assert gswm.load(tmp_path / "run").infer(blank().video).pres.isfinite().all()
+    unknown = f"{file} does not say where its objects are"
+    assert said.startswith(f"validation is by pixels: {unknown}\n")
+    scored = [line for line in metrics_of(tmp_path / "run") if "validation_error" in line]
+    assert [line["step"] for line in scored] == [3, 6]
+    about = read_header(tmp_path / "run" / "best.safetensors")["about"]
+    assert about["validation"]["error"] == min(line["validation_error"] for line in scored)
+    assert list(about["validation"]) == ["error", "psnr"]
+    model = gswm.load(tmp_path / "run")
+    assert validate(model, blank()[:2], 5, 1) == pytest.approx(about["validation"])
+    assert about["curve"] == []  # which is of places
+    assert (tmp_path / "run" / "pictures" / "00000003" / "imagined.png").is_file()
+
+
+def test_videos_too_short_to_imagine_train_and_say_how_to_validate(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    parts: dict[SplitName | None, Episodes] = {"train": blank(), "val": blank(frames=6)}
+    file = write(tmp_path / "mine.hdf5", parts, "video")
+    train_here(on_file(file, given=6), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert said.startswith("no validation: validation gives 6 frames and imagines the next, and ")
+    assert "set --data.given to 1 to 5\n" in said
+    assert (tmp_path / "run" / "last.safetensors").exists()
 
 
 @pytest.mark.parametrize("split", ["train", None])
@@ -518,6 +536,8 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
     said = capsys.readouterr().err
     assert said.startswith(f"`gswm data import {obj3d} --out {file} --size 64`, once:\n")
     assert folder.RunFolder(tmp_path / "run").recipe().data.world == str(file)
+    about = read_header(tmp_path / "run" / "best.safetensors")["about"]
+    assert about["validation"]["error"] > 0
     assert main(["train", *on_folder(obj3d, tmp_path / "again")]) == 0
     assert capsys.readouterr().err.startswith(f"{obj3d}: taken from {file}; ")
     for on in ([], ["--world", str(obj3d)]):

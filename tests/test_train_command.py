@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from test_importing import pictures
+from test_importing import pictures, video
 from training import arguments, metrics_of, small, train_here
 
 import gswm
@@ -450,6 +450,22 @@ def test_a_file_without_truth_trains_and_is_validated_by_pixels(
     assert (tmp_path / "run" / "pictures" / "00000003" / "imagined.png").is_file()
 
 
+def test_weights_know_how_their_videos_were_imported(tmp_path: Path) -> None:
+    for name in ("train/0.mkv", "train/1.mkv", "val/0.mkv"):
+        video(tmp_path / "in" / name, frames=16)
+    file, args = tmp_path / "mine.hdf5", ["--size", "64", "--frames", "8", "--crop", "none"]
+    for fps in ([], ["--fps", "5"]):
+        out = ["--out", str(file), "--force"]
+        assert main(["data", "import", str(tmp_path / "in"), *out, *args, *fps]) == 0
+        run = tmp_path / f"run{len(fps)}"
+        train_here(on_file(file), run)
+        known = {"crop": "none"} | ({"fps": 5.0} if fps else {})
+        for which in ("best", "last"):
+            assert read_header(run / f"{which}.safetensors")["about"]["videos"] == known
+    assert main(["export", str(run), "--out", str(tmp_path / "a.safetensors")]) == 0
+    assert read_header(tmp_path / "a.safetensors")["about"]["videos"] == known
+
+
 def test_videos_too_short_to_imagine_train_and_say_how_to_validate(
     tmp_path: Path, capsys: Capture
 ) -> None:
@@ -517,8 +533,8 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
 def obj3d(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree like OBJ3D's, of four videos."""
     root = tmp_path_factory.mktemp("original") / "OBJ3D"
-    for video in ("train/000", "train/001", "val/000", "test/000"):
-        pictures(root / video, frames=100)
+    for name in ("train/000", "train/001", "val/000", "test/000"):
+        pictures(root / name, frames=100)
     return root
 
 

@@ -16,6 +16,7 @@ from gswm.commands.importing import import_once
 from gswm.data import hdf5, worlds
 from gswm.data.balls import Balls
 from gswm.data.episode import Episodes
+from gswm.data.videos import Cut
 from gswm.data.world import SplitName
 from gswm.devices import find_device
 from gswm.errors import UserError
@@ -80,7 +81,8 @@ class Evaluate:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
         if isinstance(model, WorldModel) and world not in worlds.WORLDS and Path(world).is_dir():
-            world = str(import_once(Path(world), model.image_size))
+            cut = Cut.like(about["about"].get("videos", {}), model.image_size)
+            world = str(import_once(Path(world), cut))
         known = worlds.world_of(world)
         rules = protocol(self.protocol) if self.protocol else fitting(world)
         if self.lpips is not None and "pixels" not in rules.metrics:

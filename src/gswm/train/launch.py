@@ -53,7 +53,7 @@ def train(recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig) -> Run:
                 loader = training_loader(recipe, device, processes)
                 scores, note = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
-            run = Run(folder, recipe, loader, scores, cfg, **common)
+            run = Run(folder, recipe, loader, scores, cfg, videos=imported(recipe), **common)
             if processes.is_first:
                 folder.begin(recipe, environment(device, processes.ranks, cfg))
             processes.wait()
@@ -111,6 +111,16 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
         rank=processes.rank,
         ranks=processes.ranks,
     )
+
+
+def imported(recipe: Recipe) -> dict[str, Any]:
+    """How the recipe's videos were cut: `fps`, where not every frame was imported, and `crop`."""
+    if not is_name_of_file(recipe.data.world):
+        return {}
+    with open_file(recipe.data.world) as file:
+        said = file.attributes if "gswm" in file.attributes else {}  # others' may mean others
+        kinds = {"fps": float, "crop": str}
+        return {name: kind(said[name]) for name, kind in kinds.items() if name in said}
 
 
 def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:

@@ -91,6 +91,19 @@ def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None
     )
 
 
+def test_validation_of_videos_without_truth_is_by_pixels() -> None:
+    known = marked(20, 14)
+    videos = replace(known, truth=None)
+    right = validate(Puppet(known, "simulator"), videos, given=10, steps=4)
+    assert right == {"error": 0, "psnr": pytest.approx(100)}
+    wrong = Puppet(replace(known, video=known.video.roll(1, dims=1)), "simulator")
+    scores = validate(wrong, videos, given=10, steps=4)
+    apart = as_float(known.video[:, 10:]) - as_float(known.video[:, 9:13])
+    assert scores["error"] == pytest.approx(apart.square().mean().item())
+    full = evaluate(wrong, [videos], Protocol("x", 10, 4, ("pixels",))).scores
+    assert scores["psnr"] == pytest.approx(full["psnr"])
+
+
 class Chooser(WorldModel):
     """A model of the single ball: its futures are episodes of a list, one after the other."""
 

@@ -3,17 +3,21 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from test_videos import encode
 from tiny import SIZES
 
 from gswm import weights
 from gswm.cli import main
 from gswm.commands import imagine
 from gswm.data import picture_files
+from gswm.data.episode import Episodes
+from gswm.data.videos import Cut, whole
 from gswm.recipes import build, recipe
 
 
@@ -30,6 +34,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("model") / "small.safetensors"
     weights.save(file, untrained, small)
     return str(file)
+
+
+@pytest.fixture(scope="module")
+def timed(model: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same weights, as of a training on videos at 5 frames a second, all of each frame."""
+    file = tmp_path_factory.mktemp("model") / "timed.safetensors"
+    videos = {"fps": 5.0, "crop": "none"}
+    header = weights.read_header(model)
+    weights.save(file, weights.load(model), header["recipe"], about={"videos": videos})
+    return str(file)
+
+
+@pytest.fixture
+def film(tmp_path: Path) -> Path:
+    """A video of 12 frames, 10 a second, wider than high."""
+    pixels = np.zeros((12, 48, 80, 3), np.uint8)
+    for i, frame in enumerate(pixels):
+        frame[10:30, 2 + 4 * i : 22 + 4 * i] = 255
+    return encode(tmp_path / "film.mp4", list(pixels))
 
 
 @pytest.fixture
@@ -108,9 +131,69 @@ def test_objects_of_a_video_are_tracked(
         assert getattr(image, "n_frames", 1) == (3 if picture.endswith("gif") else 1)
 
 
+PER_SECOND = "5 frames per second (--video-fps 0 takes all)"
+WHOLE = "all of each frame, not its middle alone"
+
+
+@pytest.mark.parametrize(
+    ("settings", "cut", "said"),
+    [
+        ([], Cut(64, 5.0, crop="none"), f"as in the training, {PER_SECOND} and {WHOLE}"),
+        (["--video-fps", "0"], Cut(64, crop="none"), f"as in the training, {WHOLE}"),
+        (["--crop", "center"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
+        (["--video-fps", "2.5", "--crop", "none"], Cut(64, 2.5, crop="none"), ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["imagine", "track"])
+def test_a_video_is_taken_as_those_of_the_training_were(
+    command: str,
+    settings: list[str],
+    cut: Cut,
+    said: str,
+    timed: str,
+    film: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    taken, own_video = [], imagine.own_video
+
+    def seen(*args: Any) -> tuple[Episodes, str]:
+        taken.append(own_video(*args))
+        return taken[0]
+
+    monkeypatch.setattr(imagine, "own_video", seen)
+    if command == "track":
+        args = ["track", str(film), "--model", timed, "--out", str(tmp_path / "states.csv")]
+    else:
+        args = ["imagine", timed, "--video", str(film), "--out", str(tmp_path / "out")]
+        args += ["--given", "2", "--futures", "1", "--no-mp4"]
+    assert main([*args, *settings]) == 0
+    wanted = torch.from_numpy(whole(film, cut)).permute(0, 3, 1, 2)[None]
+    assert wanted.shape[1] == {5.0: 6, 2.5: 3, None: 12}[cut.fps]
+    assert torch.equal(taken[0][0].video, wanted)
+    assert capsys.readouterr().err == (f"film.mp4: {said}\n" if said else "")
+
+
+def test_images_have_no_times_and_other_weights_take_every_frame(
+    timed: str, model: str, folder: Path, film: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(film.with_name("states.csv"))]
+    assert main(["track", str(folder), "--model", timed, *out]) == 0
+    said = capsys.readouterr()
+    assert "in 4 frames" in said.out
+    assert said.err == f"{folder.name}: as in the training, {WHOLE}\n"
+    assert main(["track", str(film), "--model", model, *out]) == 0
+    said = capsys.readouterr()
+    assert "in 12 frames" in said.out
+    assert said.err == ""
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
+        (["imagine", "MODEL", "--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give"),
+        (["track", "x.mp4", "--model", "MODEL", "--video-fps", "inf"], "--video-fps is inf; give"),
         (["imagine", "MODEL", "--world", "maze", "--video", "x.mp4"], "one of the two"),
         (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),

@@ -16,6 +16,7 @@ from gswm.cli import main
 from gswm.commands.importing import Import, file_of, import_once
 from gswm.data.hdf5 import open_file, read
 from gswm.data.sources import split_of_name
+from gswm.data.videos import Cut
 from gswm.errors import UserError
 
 
@@ -202,12 +203,14 @@ def test_many_that_are_skipped_are_counted(
     assert lines[-2] == "gswm: skipped 5 more"
 
 
-@pytest.mark.parametrize("setting", ["--fps", "--workers"])
+@pytest.mark.parametrize(
+    ("setting", "value"), [("--fps", "0"), ("--fps", "inf"), ("--workers", "0")]
+)
 def test_a_setting_that_makes_no_sense_is_one_line(
-    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    setting: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(video(tmp_path / "a.mkv"), "--out", tmp_path / "a.hdf5", setting, "0") == 2
-    assert capsys.readouterr().err.startswith(f"gswm: {setting} is 0")
+    assert run(video(tmp_path / "a.mkv"), "--out", tmp_path / "a.hdf5", setting, value) == 2
+    assert capsys.readouterr().err.startswith(f"gswm: {setting} is {value}")
     assert os.listdir(tmp_path) == ["a.mkv"]
 
 
@@ -345,18 +348,29 @@ def test_a_folder_is_imported_once_into_the_file_beside_it(
 ) -> None:
     for split in ("train", "val"):
         pictures(tmp_path / "in" / split / "000", frames=100)
-    out = import_once(tmp_path / "in", 8)
+    out = import_once(tmp_path / "in", Cut(8))
     assert out == tmp_path / "in.hdf5"
     command = f"gswm data import {tmp_path / 'in'} --out {out} --size 8"
     assert capsys.readouterr().err == f"`{command}`, once:\n"
     assert counted(out) == {"train": 1, "val": 1, "test": 0}
     written = out.stat()
-    assert import_once(tmp_path / "in", 8) == out
+    assert import_once(tmp_path / "in", Cut(8)) == out
     again = f"{tmp_path / 'in'}: taken from {out}; remove that file to import the videos anew\n"
     assert capsys.readouterr().err == again
     assert out.stat() == written
     out.unlink()
     assert main(command.split()[1:]) == 0
+
+
+def test_a_folder_is_imported_as_other_videos_were_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video(tmp_path / "in" / "train" / "a.mkv", frames=200)
+    out = import_once(tmp_path / "in", Cut.like({"fps": 5.0, "crop": "none"}, 8))
+    assert "--size 8 --fps 5 --crop none`, once:\n" in capsys.readouterr().err
+    with open_file(out) as file:
+        assert (len(file), file.frames) == (1, 100)
+        assert (file.attributes["fps"], file.attributes["crop"]) == (5, "none")
 
 
 def test_the_file_is_beside_the_folder_whatever_its_name(
@@ -373,10 +387,10 @@ def test_the_file_is_beside_the_folder_whatever_its_name(
 def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None:
     pictures(tmp_path / "in", frames=99)
     with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 is not written"):
-        import_once(tmp_path / "in", 8)
+        import_once(tmp_path / "in", Cut(8))
     assert os.listdir(tmp_path) == ["in"]
     with pytest.raises(UserError, match="is no folder of videos and no HDF5 file"):
-        import_once(tmp_path / "nowhere", 8)
+        import_once(tmp_path / "nowhere", Cut(8))
 
 
 def test_of_several_that_start_at_once_one_imports(
@@ -386,7 +400,7 @@ def test_of_several_that_start_at_once_one_imports(
     imported, run_one = [], Import.run
     monkeypatch.setattr(Import, "run", lambda self: (imported.append(1), run_one(self))[1])
     with ThreadPoolExecutor(3) as pool:
-        files = list(pool.map(lambda _: import_once(tmp_path / "in", 8), range(3)))
+        files = list(pool.map(lambda _: import_once(tmp_path / "in", Cut(8)), range(3)))
     assert files == [tmp_path / "in.hdf5"] * 3
     assert imported == [1]
 
@@ -401,4 +415,4 @@ def test_a_file_that_another_machine_has_made_meanwhile_is_taken(
         raise UserError("exists")
 
     monkeypatch.setattr(Import, "run", slower)
-    assert import_once(tmp_path / "in", 8).read_text() == "theirs"
+    assert import_once(tmp_path / "in", Cut(8)).read_text() == "theirs"

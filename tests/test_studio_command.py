@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny
 import torch
@@ -11,8 +12,12 @@ from starlette.testclient import TestClient
 from studio import model
 
 import gswm
+from gswm import weights
 from gswm.cli import main
+from gswm.commands.studio import Studio
+from gswm.data import picture_files
 from gswm.errors import UserError
+from gswm.studio.catalog import Catalog
 
 
 @pytest.mark.parametrize(
@@ -23,6 +28,7 @@ from gswm.errors import UserError
         (["--world", "nowhere"], "there is no world 'nowhere'"),
         (["--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["--port", "99999"], "--port is 99999"),
+        (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give a number above 0"),
         (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),
     ],
 )
@@ -33,6 +39,22 @@ def test_a_mistake_is_one_line(
     message = capsys.readouterr().err
     assert said in message
     assert len(message.splitlines()) == 1
+
+
+def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film, recipe = tmp_path / "own.mp4", gswm.recipe("interaction")
+    picture_files.save_video(film, np.zeros((6, 64, 64, 3), np.uint8), 10)
+    about = {"videos": {"fps": 5.0, "crop": "center"}}
+    weights.save(tmp_path / "own.safetensors", gswm.build(recipe), recipe, about=about)
+    for video_fps, frames in ((None, 3), (0.0, 6)):
+        shelf = Catalog(video_fps=video_fps)
+        shelf.add_weights("own", str(tmp_path / "own.safetensors"))
+        shown = Studio(video=film, video_fps=video_fps).source(shelf, "own")
+        assert shelf.uploads[shown].shape == (1, frames, 3, 64, 64)
+        said = "own.mp4: as in the training, 5 frames per second (--video-fps 0 takes all)\n"
+        assert capsys.readouterr().err == (said if video_fps is None else "")
 
 
 def test_a_notebook_shows_the_studio_on_a_video() -> None:

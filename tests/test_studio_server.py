@@ -4,7 +4,10 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +16,9 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from studio import catalog
 
+from gswm.data.picture_files import save_video
 from gswm.studio import server, uploads
+from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
 from gswm.studio.safety import Rules
 from gswm.studio.server import PAGE, Server, Start, Studio, rules_for
@@ -144,6 +149,19 @@ def test_a_video_is_uploaded_and_opened(client: TestClient) -> None:
         message = {"type": "open", "model": "small", "world": answer.json()["name"]}
         socket.send_text(json.dumps(message | {"settings": {"steps": 2, "futures": 1}}))
         assert heard(socket, "opened")["settings"]["given"] == 3
+
+
+@pytest.mark.parametrize(("video_fps", "frames"), [(None, 2), (0.0, 4), (10.0, 4)])
+def test_an_upload_is_taken_as_the_videos_of_the_training_were(
+    video_fps: float | None, frames: int, tmp_path: Path
+) -> None:
+    shelf = Catalog(video_fps=video_fps)
+    shelf.models["timed"] = replace(catalog().models["small"], videos={"fps": 5.0})
+    save_video(tmp_path / "own.mp4", np.zeros((4, 64, 64, 3), np.uint8), 10)
+    client = TestClient(Studio(shelf, Start("timed", "noise")).app, base_url=HOME)
+    answer = client.post("/upload?model=timed", content=(tmp_path / "own.mp4").read_bytes())
+    assert answer.json()["frames"] == frames
+    assert answer.json()["fps"] == {None: 5.0, 0.0: None}.get(video_fps, video_fps)
 
 
 def test_an_upload_that_is_no_video_is_one_line(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gswm.data import picture_files
+from gswm.data.videos import Cut, whole
 from gswm.errors import UserError
 from gswm.studio import decoding, uploads
 
@@ -25,12 +26,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     return path
 
 
-def received(data: bytes, size: int = 64):
+def received(data: bytes, cut: Cut = Cut(64)):  # noqa: B008
     async def chunks() -> AsyncIterator[bytes]:
         for at in range(0, len(data), 1000):
             yield data[at : at + 1000]
 
-    return asyncio.run(uploads.receive(chunks(), size))
+    return asyncio.run(uploads.receive(chunks(), cut))
 
 
 def video(kind: str, tmp_path: Path, frames: int = 5) -> bytes:
@@ -48,11 +49,19 @@ def test_a_video_becomes_frames(kind: str, tmp_path: Path, folder: Path) -> None
     assert not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("cut", [Cut(64, 5.0), Cut(32, 20.0, crop="none")])
+def test_a_video_is_taken_at_the_rate_that_is_wanted(cut: Cut, tmp_path: Path) -> None:
+    data = video("mp4", tmp_path)  # 10 frames per second
+    frames = received(data, cut)
+    assert frames.shape[1] == {5: 3, 20: 10}[cut.fps or 0]
+    assert frames[0].movedim(1, -1).numpy().tolist() == whole(tmp_path / "own.mp4", cut).tolist()
+
+
 def test_a_long_video_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = video("gif", tmp_path, 6)
     (tmp_path / "video.gif").write_bytes(data)
     monkeypatch.setattr(decoding, "MOST_FRAMES", 4)
-    assert len(decoding.decoded("gif", 64, tmp_path / "video.gif")) == 4
+    assert len(decoding.decoded("gif", Cut(64), tmp_path / "video.gif")) == 4
 
 
 def test_a_picture_that_is_too_large_is_refused(tmp_path: Path) -> None:
@@ -98,7 +107,7 @@ def test_too_many_bytes_are_refused_before_they_are_there(
             yield bytes(1000)
 
     with pytest.raises(UserError, match="at most"):
-        asyncio.run(uploads.receive(endless(), 64))
+        asyncio.run(uploads.receive(endless(), Cut(64)))
     assert taken == 6000
     assert not list(folder.iterdir())
 

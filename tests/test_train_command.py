@@ -10,11 +10,11 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
-from test_importing import pictures
+from test_importing import pictures, video
 from training import arguments, metrics_of, small, stop_after, train_here
 
 import gswm
@@ -29,10 +29,11 @@ from gswm.devices import tf32
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.objects import Sizes
-from gswm.recipes import RECIPES, Recipe
+from gswm.recipes import RECIPES, Recipe, build
 from gswm.settings import to_dict
 from gswm.train import folder, launch
 from gswm.train.checkpoint import numbered
+from gswm.train.launch import validator
 from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
 from gswm.weights import read_header, trained_before, trained_by
@@ -439,18 +440,73 @@ def test_a_file_with_splits_and_truth_trains_and_validates(tmp_path: Path) -> No
     assert (tmp_path / "run" / "best.safetensors").exists()
 
 
-def test_a_file_without_truth_trains_and_says_why_it_does_not_validate(
+@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize("name", ["single-ball", "maze"])
+def test_a_file_of_a_world_is_validated_as_the_world_is(
+    name: Literal["single-ball", "maze"], says: bool, tmp_path: Path
+) -> None:
+    there, file = world(name), tmp_path / "mine.hdf5"
+    with Writer(file, name, attributes={"world": name} if says else {}) as writer:
+        writer.append(next(iter(there.episodes(there.splits["val"].seed, 2))), split="val")
+    model = build(small()).eval()
+    found = []
+    for source in (name, str(file)):
+        on = replace(small(), data=replace(small().data, world=source))
+        scores, note = validator(on, torch.device("cpu"))
+        assert scores is not None
+        assert note == ""
+        found.append(scores(model, None))
+    assert f"min_ade_{SAMPLED}" in found[0]
+    assert list(found[0]) == list(found[1])
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_a_file_without_truth_trains_and_is_validated_by_pixels(
     tmp_path: Path, capsys: Capture
 ) -> None:
     parts: dict[SplitName | None, Episodes] = {"train": blank(), "val": blank()}
     file = write(tmp_path / "mine.hdf5", parts, "video")
-    train_here(on_file(file), tmp_path / "run")
+    train_here(on_file(file, steps=6), tmp_path / "run")
     said = capsys.readouterr().err
-    assert said.startswith(f"no validation: {file} does not say where its objects are\n")
-    lines = metrics_of(tmp_path / "run")
-    assert [line["step"] for line in lines] == [2, 3]
-    assert not (tmp_path / "run" / "best.safetensors").exists()
-    assert gswm.load(tmp_path / "run").infer(blank().video).pres.isfinite().all()
+    unknown = f"{file} does not say where its objects are"
+    assert said.startswith(f"validation is by pixels: {unknown}\n")
+    scored = [line for line in metrics_of(tmp_path / "run") if "validation_error" in line]
+    assert [line["step"] for line in scored] == [3, 6]
+    about = read_header(tmp_path / "run" / "best.safetensors")["about"]
+    assert about["validation"]["error"] == min(line["validation_error"] for line in scored)
+    assert list(about["validation"]) == ["error", "psnr"]
+    model = gswm.load(tmp_path / "run")
+    assert validate(model, blank()[:2], 5, 1) == pytest.approx(about["validation"])
+    assert about["curve"] == []  # which is of places
+    assert (tmp_path / "run" / "pictures" / "00000003" / "imagined.png").is_file()
+
+
+def test_weights_know_how_their_videos_were_imported(tmp_path: Path) -> None:
+    for name in ("train/0.mkv", "train/1.mkv", "val/0.mkv"):
+        video(tmp_path / "in" / name, frames=16)
+    file, args = tmp_path / "mine.hdf5", ["--size", "64", "--frames", "8", "--crop", "none"]
+    for fps in ([], ["--fps", "5"]):
+        out = ["--out", str(file), "--force"]
+        assert main(["data", "import", str(tmp_path / "in"), *out, *args, *fps]) == 0
+        run = tmp_path / f"run{len(fps)}"
+        train_here(on_file(file), run)
+        known = {"crop": "none"} | ({"fps": 5.0} if fps else {})
+        for which in ("best", "last"):
+            assert read_header(run / f"{which}.safetensors")["about"]["videos"] == known
+    assert main(["export", str(run), "--out", str(tmp_path / "a.safetensors")]) == 0
+    assert read_header(tmp_path / "a.safetensors")["about"]["videos"] == known
+
+
+def test_videos_too_short_to_imagine_train_and_say_how_to_validate(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    parts: dict[SplitName | None, Episodes] = {"train": blank(), "val": blank(frames=6)}
+    file = write(tmp_path / "mine.hdf5", parts, "video")
+    train_here(on_file(file, given=6), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert said.startswith("no validation: validation gives 6 frames and imagines the next, and ")
+    assert "set --data.given to 1 to 5\n" in said
+    assert (tmp_path / "run" / "last.safetensors").exists()
 
 
 @pytest.mark.parametrize("split", ["train", None])
@@ -555,8 +611,8 @@ def test_a_training_leaves_the_products_of_a_gpu_as_they_were(
 def obj3d(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree like OBJ3D's, of four videos."""
     root = tmp_path_factory.mktemp("original") / "OBJ3D"
-    for video in ("train/000", "train/001", "val/000", "test/000"):
-        pictures(root / video, frames=100)
+    for name in ("train/000", "train/001", "val/000", "test/000"):
+        pictures(root / name, frames=100)
     return root
 
 
@@ -574,6 +630,8 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
     said = capsys.readouterr().err
     assert said.startswith(f"`gswm data import {obj3d} --out {file} --size 64`, once:\n")
     assert folder.RunFolder(tmp_path / "run").recipe().data.world == str(file)
+    about = read_header(tmp_path / "run" / "best.safetensors")["about"]
+    assert about["validation"]["error"] > 0
     assert main(["train", *on_folder(obj3d, tmp_path / "again")]) == 0
     assert capsys.readouterr().err.startswith(f"{obj3d}: taken from {file}; ")
     for on in ([], ["--world", str(obj3d)]):

@@ -16,6 +16,7 @@ from gswm.commands.importing import import_once
 from gswm.data import hdf5, worlds
 from gswm.data.balls import Balls
 from gswm.data.episode import Episodes
+from gswm.data.videos import Cut
 from gswm.data.world import SplitName
 from gswm.devices import find_device
 from gswm.errors import UserError
@@ -80,8 +81,9 @@ class Evaluate:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
         if isinstance(model, WorldModel) and world not in worlds.WORLDS and Path(world).is_dir():
-            world = str(import_once(Path(world), model.image_size))
-        known = world_of(world)
+            cut = Cut.like(about["about"].get("videos", {}), model.image_size)
+            world = str(import_once(Path(world), cut))
+        known = worlds.world_of(world)
         rules = protocol(self.protocol) if self.protocol else fitting(world)
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
@@ -131,7 +133,7 @@ def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]
     """A rule as it is in a world."""
     if name is None or world is None:
         raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
-    there = worlds.WORLDS.get(world_of(world))
+    there = worlds.WORLDS.get(worlds.world_of(world))
     if name in ("walls", "simulator") and not isinstance(there, Balls | None):
         raise UserError(f"'{name}' is about bouncing balls; {there.name} has other rules")
     collide = there.collide if isinstance(there, Balls) else True
@@ -151,22 +153,14 @@ def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episode
             yield file.read(which[start : start + CHUNK])
 
 
-def world_of(world: str) -> str:
-    """The name of a world, or of the one that is in a file; its layout where it does not say."""
-    if not hdf5.is_name_of_file(world):
-        return worlds.base_name(world)
-    with hdf5.open_file(world) as file:
-        return str(file.attributes.get("world", file.layout))
-
-
 def fitting(world: str) -> Protocol:
     """The paper's protocol for a world; one of pixels for videos of which no more is known."""
     of_pixels = protocol(PIXELS)
     if not hdf5.is_name_of_file(world):
-        return usual(world_of(world))
+        return usual(worlds.world_of(world))
     with hdf5.open_file(world) as file:
         if file.layout != "video" or file.frames < of_pixels.frames:
-            return usual(world_of(world))
+            return usual(worlds.world_of(world))
     unknown = f"{world} does not say where its objects are"
     print(f"{unknown}: its pixels are measured, by {of_pixels.name}", file=sys.stderr)
     return of_pixels

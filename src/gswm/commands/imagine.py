@@ -1,9 +1,11 @@
 """`gswm imagine` and `gswm track`."""
 
+import math
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from tyro.conf import Positional, arg
@@ -54,8 +56,11 @@ class Imagine:
     """Draw where each object was in the last so many frames."""
     fps: int = 10
     """Frames per second of the moving pictures."""
-    crop: Crop = "center"
-    """The middle of your video's frames, or all of them."""
+    video_fps: float | None = None
+    """Frames per second to take of your video, by its own times, and 0 for every frame; as of the
+    videos that the model was trained on if not given."""
+    crop: Crop | None = None
+    """The middle of your video's frames, or all of them; as in the training if not given."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
     device: str = "auto"
@@ -69,11 +74,13 @@ class Imagine:
         least_one = {"--futures": futures, "--scale": self.scale, "--fps": self.fps}
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
+        check_rate(self.video_fps)
         check_place(self.out, folder=True)
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
-            episodes, name = own_video(self.video, Cut(model.image_size, crop=self.crop))
+            known, size = about["about"].get("videos", {}), model.image_size
+            episodes, name = own_video(self.video, known, size, self.video_fps, self.crop)
         else:
             name = self.world or about["world"]
             episodes = find(name, self.episode, self.split)
@@ -121,8 +128,11 @@ class Track:
     """The first so many; all if not given."""
     discover: bool = True
     """Look for new objects in every frame; in the first alone if not."""
-    crop: Crop = "center"
-    """The middle of a video's frames, or all of them."""
+    video_fps: float | None = None
+    """Frames per second to take of a video, by its own times, and 0 for every frame; as of the
+    videos that the model was trained on if not given."""
+    crop: Crop | None = None
+    """The middle of a video's frames, or all of them; as in the training if not given."""
     scale: int = 4
     """Enlarge the frames so many times."""
     trail: int = 8
@@ -136,17 +146,19 @@ class Track:
         """Find the objects, and write where they are."""
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
+        check_rate(self.video_fps)
         if self.picture is not None:
             picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
             check_place(self.picture)
         check_place(self.out)
         device = find_device(self.device)
-        model, _ = resolve(self.model, device)
+        model, about = resolve(self.model, device)
         if worlds.base_name(self.source) in worlds.WORLDS or hdf5.is_name_of_file(self.source):
             episodes = find(self.source, self.episode, self.split)
         else:
-            cut = Cut(model.image_size, crop=self.crop)
-            episodes, _ = own_video(Path(self.source), cut)
+            known, size = about["about"].get("videos", {}), model.image_size
+            film = Path(self.source)
+            episodes, _ = own_video(film, known, size, self.video_fps, self.crop)
         video = episodes.video[:, : self.frames]
         how = "always" if self.discover else "first"
         track = model.infer(video.to(device), discover=how, render=False)
@@ -177,7 +189,28 @@ def check(settings: Mapping[str, int | None], least: int) -> None:
             raise UserError(f"{name} is {value}; it must be at least {least}")
 
 
-def own_video(path: Path, cut: Cut) -> tuple[Episodes, str]:
-    """A video of the user's as an episode of which nothing is known, and its name."""
+def check_rate(fps: float | None) -> None:
+    """Refuse a rate at which no frames can be taken."""
+    if fps is not None and not 0 <= fps < math.inf:
+        raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
+
+
+def own_video(
+    path: Path, known: Mapping[str, Any], size: int, fps: float | None, crop: Crop | None = None
+) -> tuple[Episodes, str]:
+    """A video of the user's as an episode of which nothing is known, and its name.
+
+    It is cut as the training's videos were, of which `known` is known, but for what is given.
+    """
+    cut, plain = Cut.like(known, size, fps, crop), Cut.like({}, size, fps, crop)
+    if path.is_dir():  # images have no times
+        cut, plain = replace(cut, fps=None), replace(plain, fps=None)
     frames = torch.from_numpy(videos.whole(path, cut))
+    alike = []
+    if cut.fps != plain.fps:
+        alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")
+    if cut.crop != plain.crop:
+        alike.append("all of each frame, not its middle alone")
+    if alike:
+        print(f"{path.name}: as in the training, {' and '.join(alike)}", file=sys.stderr)
     return Episodes(frames.permute(0, 3, 1, 2)[None].contiguous()), path.name

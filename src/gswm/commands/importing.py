@@ -1,6 +1,7 @@
 """`gswm data import` and `gswm data info`."""
 
 import fcntl
+import math
 import os
 import sys
 from collections import Counter
@@ -44,7 +45,7 @@ class Import:
     def run(self) -> int:
         """Import what can be imported; 2 if anything had to be skipped."""
         for name in ("size", "fps", "frames", "workers"):
-            if (value := getattr(self, name)) is not None and not value > 0:
+            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
                 raise UserError(f"--{name} is {value}; give a number above 0")
         if not self.sources:
             raise UserError("nothing to import; name videos or folders of them")
@@ -123,7 +124,7 @@ def file_of(folder: Path) -> Path:
     return Path(f"{named}.hdf5")
 
 
-def import_once(folder: Path, size: int) -> Path:
+def import_once(folder: Path, cut: Cut) -> Path:
     """The file with a folder's videos, imported now unless an earlier command did."""
     out = file_of(folder)
     if not out.exists() and not folder.is_dir():
@@ -132,9 +133,11 @@ def import_once(folder: Path, size: int) -> Path:
         if out.exists():
             tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
             return out
-        tell(f"`gswm data import {folder} --out {out} --size {size}`, once:")
+        how = f"--size {cut.size}" + ("" if cut.fps is None else f" --fps {cut.fps:g}")
+        how += "" if cut.crop == Cut.crop else f" --crop {cut.crop}"
+        tell(f"`gswm data import {folder} --out {out} {how}`, once:")
         try:
-            Import((folder,), out, size=size).run()
+            Import((folder,), out, cut.size, cut.fps, cut.frames, cut.crop).run()
         except UserError:
             if not out.exists():  # another machine was faster
                 raise

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import torch
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
-from gswm.data import hdf5, videos
-from gswm.data.videos import Cut
+from gswm.commands.imagine import check_rate, own_video
+from gswm.data import hdf5
 from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.studio.catalog import Catalog
@@ -30,6 +29,9 @@ class Studio:
     """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
     video: Path | None = None
     """A video of your own instead: a file, or a folder of images."""
+    video_fps: float | None = None
+    """Frames per second to take of videos, dropped on the page too, by their own times, and 0 for
+    every frame; as of the videos that the model was trained on if not given."""
     port: int = 0
     """Where to listen; the first free one from 8765 on if not given."""
     host: str = "127.0.0.1"
@@ -48,7 +50,8 @@ class Studio:
             raise UserError("name --world or --video: one of the two")
         if not 0 <= self.port < 1 << 16:
             raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
-        catalog = Catalog(find_device(self.device))
+        check_rate(self.video_fps)
+        catalog = Catalog(find_device(self.device), self.video_fps)
         catalog.add_shipped()
         model = self.model or (FIRST if FIRST in shipped() else next(iter(catalog.models), None))
         if model is None:
@@ -68,8 +71,8 @@ class Studio:
     def source(self, catalog: Catalog, model: str) -> str:
         """What is shown first, in the catalog."""
         if self.video is not None:
-            clip = videos.whole(self.video, Cut(catalog.model(model).image_size))
-            return catalog.add_upload(torch.from_numpy(clip).permute(0, 3, 1, 2)[None].contiguous())
+            known, size = catalog.models[model].videos, catalog.model(model).image_size
+            return catalog.add_upload(own_video(self.video, known, size, self.video_fps)[0].video)
         world = self.world or catalog.models[model].world
         if hdf5.is_name_of_file(world):
             file = Path(world)

@@ -9,6 +9,7 @@ import tyro
 
 from gswm.commands.importing import file_of, import_once
 from gswm.data.hdf5 import is_name_of_file
+from gswm.data.videos import Cut
 from gswm.errors import UserError
 from gswm.parsing import tyro_cli
 from gswm.recipes import RECIPES, Recipe, recipe
@@ -75,7 +76,7 @@ class Train:
         try:
             if self.videos is not None and str(self.videos) != self.recipe.data.world:
                 with signals.heard(self.loop.max_minutes):
-                    import_once(self.videos, self.recipe.model.image_size)
+                    import_once(self.videos, Cut(self.recipe.model.image_size))
             run = train(self.recipe, out, self.device, self.loop, signals)
         except Stopped:
             print("stopped; nothing is lost", file=sys.stderr)

@@ -7,11 +7,11 @@ for. A video that is damaged, cut short, or changes its size on the way is not i
 a part of it would pass for the whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import UInt8
@@ -45,6 +45,17 @@ class Cut:
     """Frames per second, by the video's own times; None for every frame there is."""
     frames: int = 100
     crop: Crop = "center"
+
+    @staticmethod
+    def like(
+        known: Mapping[str, Any], size: int, fps: float | None = None, crop: Crop | None = None
+    ) -> "Cut":
+        """As a training's videos were cut, of which `known` is known, but for what is given.
+
+        0 frames per second are all that there are.
+        """
+        fps = known.get("fps") if fps is None else fps
+        return Cut(size, fps or None, crop=crop or known.get("crop", "center"))
 
 
 @dataclass(frozen=True)

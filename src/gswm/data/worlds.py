@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from gswm.data import balls
+from gswm.data import balls, hdf5
 from gswm.data.maze import Maze
 from gswm.data.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D
 from gswm.data.single_ball import SingleBall
@@ -28,3 +28,11 @@ def base_name(name: str) -> str:
     """The name of a world, without the folder of its scenes."""
     base, _, folder = name.partition(":")
     return base if folder and base in (each.name for each in SOLIDS) else name
+
+
+def world_of(name: str) -> str:
+    """The name of a world, or of the one that is in a file; its layout where it does not say."""
+    if not hdf5.is_name_of_file(name):
+        return base_name(name)
+    with hdf5.open_file(name) as file:
+        return str(file.attributes.get("world", file.layout))

@@ -23,7 +23,7 @@ from gswm.eval.distance import center_errors
 from gswm.eval.examples import EPISODES, examples
 from gswm.eval.futures import futures
 from gswm.eval.lpips import Lpips
-from gswm.eval.pixels import pixels
+from gswm.eval.pixels import decibels, pixels, squared_error
 from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
@@ -222,9 +222,12 @@ def validate(
 
     Weights are chosen by `error`: the strict error, which no missed object makes better; or where
     there are several `futures`, how far sampled ones are from true ones, and true from sampled.
-    `episodes` are on the model's device, and stay there; only places come to the CPU. Where no
-    object is found in any episode, there is no center error.
+    Of videos without truth it is about pixels: see `validate_pixels`. `episodes` are on the
+    model's device, and stay there; only places come to the CPU. Where no object is found in any
+    episode, there is no center error.
     """
+    if episodes.truth is None:
+        return validate_pixels(model, episodes, given, steps)
     rules = Rules("validation", given, steps, ("center",))
     episodes = cut(episodes, rules)
     true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
@@ -235,6 +238,23 @@ def validate(
     scores = {"error": scores["strict_error"], **scores}
     if futures > 1:
         scores |= chances(model, episodes, replace(rules, sample=True, futures=futures), true)
+    return {name: value for name, value in scores.items() if math.isfinite(value)}
+
+
+def validate_pixels(
+    model: WorldModel, episodes: Episodes, given: int, steps: int
+) -> dict[str, float]:
+    """The same of videos without truth: `error` is the mean squared error of imagined pixels."""
+    rules = Rules("validation", given, steps, ONLY_PIXELS)
+    parts = []
+    for batch in regroup([cut(episodes, rules)], MOST):
+        drawn = imagine(model, batch, rules, torch.Generator()).reconstruction
+        if drawn is None:
+            raise UserError("the model does not draw what it imagines: `reconstruction` is None")
+        frames = drawn[:, 0].float().clamp(0, 1)
+        parts.append(squared_error(frames, as_float(batch.video[:, given:])))
+    errors = torch.cat(parts).double()
+    scores = {"error": errors.mean().item(), "psnr": decibels(errors).mean().item()}
     return {name: value for name, value in scores.items() if math.isfinite(value)}
 
 

@@ -62,7 +62,16 @@ def pixels(predicted: Frames, true: Frames, lpips: Lpips | None = None) -> Pixel
 
 def psnr(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
     """Decibels."""
-    error = reduce((one - other).square(), "... c h w -> ...", "mean")
+    return decibels(squared_error(one, other))
+
+
+def squared_error(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
+    """The mean over pixels."""
+    return reduce((one - other).square(), "... c h w -> ...", "mean")
+
+
+def decibels(error: Float[Tensor, "*row"]) -> Float[Tensor, "*row"]:
+    """PSNR of frames with this mean squared error."""
     return -10 * error.clamp_min(SMALLEST).log10()
 
 

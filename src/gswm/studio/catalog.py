@@ -4,7 +4,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gswm.data import worlds
 from gswm.data.episode import Episodes
+from gswm.data.videos import Cut
 from gswm.errors import UserError
 from gswm.studio.protocol import MOST_EPISODES
 from gswm.weights import find, load, read_header, shipped
@@ -38,13 +39,16 @@ class Entry:
     """How many frames are given, and imagined, at first."""
     line: str
     """What is said about it."""
+    videos: dict[str, Any] = field(default_factory=dict)
+    """How the videos that it was trained on were cut, where they were somebody's own."""
 
 
 class Catalog:
     """All that can be opened. Every method may be called from any thread."""
 
-    def __init__(self, device: str | torch.device = "cpu") -> None:
-        self.device = torch.device(device)
+    def __init__(self, device: str | torch.device = "cpu", video_fps: float | None = None) -> None:
+        """`video_fps` are taken of uploads, 0 for every frame; as in the training if not given."""
+        self.device, self.video_fps = torch.device(device), video_fps
         self.models: dict[str, Entry] = {}
         self.sources: dict[str, Callable[[int], Episodes]] = {}
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
@@ -55,12 +59,15 @@ class Catalog:
     def add_weights(self, name: str, path: str) -> str:
         """A trained model: a run, a file of weights, or one that ships."""
         file = find(path)
-        recipe = read_header(file)["recipe"]
+        header = read_header(file)
+        recipe, videos = header["recipe"], header["about"].get("videos", {})
         line = f"{recipe.name}, trained on {recipe.data.world}"
         world, given = recipe.data.world, recipe.data.given
         frames = worlds.WORLDS[world].num_frames if world in worlds.WORLDS else given + STEPS
         steps = max(1, min(STEPS, frames - given))
-        self.models[name] = Entry(lambda: load(file, self.device), world, given, steps, line)
+        self.models[name] = Entry(
+            lambda: load(file, self.device), world, given, steps, line, videos
+        )
         return name
 
     def add_shipped(self) -> None:
@@ -100,6 +107,11 @@ class Catalog:
             if name not in self.loaded:
                 self.loaded[name] = self.models[name].load()
             return self.loaded[name]
+
+    def cut(self, name: str) -> Cut:
+        """How a video is cut for a model."""
+        size = self.model(name).image_size
+        return Cut.like(self.models[name].videos, size, self.video_fps)
 
     def episode(self, name: str, index: int) -> Episodes:
         """One episode of a world, or an upload."""

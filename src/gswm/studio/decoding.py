@@ -1,8 +1,8 @@
-"""Decode one video under limits: `python -m gswm.studio.decoding FORMAT SIZE IN OUT`.
+"""Decode one video under limits: `python -m gswm.studio.decoding FORMAT SIZE FPS CROP IN OUT`.
 
 A process of its own, for files from anywhere: whatever a decoder does with them, it has little
-memory and time to do it in, and can be killed. It writes size × size frames as bytes, or says in
-one line on stderr why it cannot.
+memory and time to do it in, and can be killed. It writes size × size frames as bytes, so many a
+second or, for 0, all of them, or says in one line on stderr why it cannot.
 """
 
 import sys
@@ -23,10 +23,11 @@ SECONDS = 45
 
 def main(args: list[str]) -> int:
     """Read IN, write OUT."""
-    kind, size, source, out = args
-    limit(MOST_FRAMES * int(size) ** 2 * 3)
+    kind, size, fps, crop, source, out = args
+    cut = videos.Cut(int(size), float(fps) or None, crop="none" if crop == "none" else "center")
+    limit(MOST_FRAMES * cut.size**2 * 3)
     try:
-        frames = decoded(kind, int(size), Path(source))
+        frames = decoded(kind, cut, Path(source))
     except (videos.UnusableError, OSError, ValueError, MemoryError) as error:
         said = str(error) if isinstance(error, videos.UnusableError) else type(error).__name__
         print(said or "it cannot be decoded", file=sys.stderr)
@@ -50,7 +51,7 @@ def limit(most_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def decoded(kind: str, size: int, path: Path) -> videos.Clip:
+def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.Clip:
     """The first frames of a video, as `kind`, whatever else it may look like."""
     import av
     from av.error import FFmpegError
@@ -64,10 +65,11 @@ def decoded(kind: str, size: int, path: Path) -> videos.Clip:
                 raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
             stream.thread_count = 1
             frames = []
-            for frame in videos.same_size(videos.stream_frames(container, stream, path)):
+            seen = videos.same_size(videos.stream_frames(container, stream, path))
+            for frame in seen if cut.fps is None else videos.resample(seen, cut.fps):
                 if frame.width * frame.height > MOST_PIXELS:
                     raise videos.UnusableError("its frames are too large")
-                frames.append(videos.resize(frame, size, "center"))
+                frames.append(videos.resize(frame, cut.size, cut.crop))
                 if len(frames) == MOST_FRAMES:
                     break
     except FFmpegError as error:

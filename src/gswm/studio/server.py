@@ -84,14 +84,15 @@ class Studio:
             if not announced.isdecimal() or int(announced) > uploads.MOST_BYTES:
                 most = uploads.MOST_BYTES >> 20
                 raise UserError(f"a video may have at most {most} MiB: cut it")
-            model = await asyncio.to_thread(self.catalog.model, name)
+            cut = await asyncio.to_thread(self.catalog.cut, name)
             async with self.decoders:
-                video = await uploads.receive(request.stream(), model.image_size)
+                video = await uploads.receive(request.stream(), cut)
         except UserError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except ClientDisconnect:
             return Response(status_code=400)
-        return JSONResponse({"name": self.catalog.add_upload(video), "frames": video.shape[1]})
+        about = {"frames": video.shape[1], "fps": cut.fps}
+        return JSONResponse({"name": self.catalog.add_upload(video), **about})
 
     async def session(self, socket: WebSocket) -> None:
         """One tab, as long as it is open."""

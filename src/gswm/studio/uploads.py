@@ -11,6 +11,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from gswm.data.videos import Cut
 from gswm.errors import UserError
 from gswm.studio.decoding import MOST_FRAMES
 
@@ -34,8 +35,8 @@ def format_of(head: bytes) -> str:
     raise UserError("this is no video that can be opened: take mp4, webm, avi or gif")
 
 
-async def receive(chunks: AsyncIterable[bytes], size: int) -> UInt8[Tensor, "1 time 3 size size"]:
-    """A video that arrives in parts, as frames of size × size."""
+async def receive(chunks: AsyncIterable[bytes], cut: Cut) -> UInt8[Tensor, "1 time 3 size size"]:
+    """A video that arrives in parts, as frames of size × size, at the rate that is wanted."""
     with tempfile.TemporaryDirectory(prefix="gswm-studio-") as folder:
         source, total = Path(folder) / "video", 0
         with source.open("wb") as file:
@@ -47,15 +48,16 @@ async def receive(chunks: AsyncIterable[bytes], size: int) -> UInt8[Tensor, "1 t
         with source.open("rb") as file:
             kind = format_of(file.read(16))
         source = source.rename(source.with_suffix(f".{kind}"))
-        frames = await decode(kind, size, source, Path(folder) / "frames")
+        frames = await decode(kind, cut, source, Path(folder) / "frames")
+    size = cut.size
     return torch.frombuffer(frames, dtype=torch.uint8).view(1, -1, size, size, 3).movedim(-1, 2)
 
 
-async def decode(kind: str, size: int, source: Path, out: Path) -> bytearray:
+async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
     """The frames' bytes, by a process that has so long."""
-    command = [sys.executable, "-m", "gswm.studio.decoding", kind, str(size), source, out]
+    how = [kind, str(cut.size), str(cut.fps or 0), cut.crop]
     process = await asyncio.create_subprocess_exec(
-        *command,
+        *(sys.executable, "-m", "gswm.studio.decoding", *how, source, out),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -69,7 +71,7 @@ async def decode(kind: str, size: int, source: Path, out: Path) -> bytearray:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    frame = size * size * 3
+    frame = cut.size * cut.size * 3
     data = bytearray(out.read_bytes()) if process.returncode == 0 and out.is_file() else bytearray()
     if not data or len(data) % frame or len(data) > MOST_FRAMES * frame:
         lines = (

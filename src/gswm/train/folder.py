@@ -148,9 +148,13 @@ class RunFolder:
         return found
 
     def curve(self, score: str) -> list[tuple[int, float, float]]:
-        """A score at each validation: the step, the minutes until then, and its value."""
-        name = f"validation_{score}"
-        return [(m["step"], m["minutes"], m[name]) for m in self.read_metrics() if name in m]
+        """A score at each validation: the step, the minutes until then, and its value.
+
+        Validations by pixels are left out: their errors are no errors of places.
+        """
+        name, strict = f"validation_{score}", "validation_strict_error"
+        lines = [m for m in self.read_metrics() if name in m and strict in m]
+        return [(m["step"], m["minutes"], m[name]) for m in lines]
 
     def forget_metrics_after(self, step: int, scored: int) -> None:
         """Take back what was written after a checkpoint: it will be written again.

@@ -14,7 +14,7 @@ from gswm.data.episode import Episodes
 from gswm.data.hdf5 import is_name_of_file, open_file
 from gswm.data.loader import open_loader
 from gswm.data.resident import Loader
-from gswm.data.worlds import world
+from gswm.data.worlds import world, world_of
 from gswm.devices import find_device, tf32
 from gswm.errors import UserError
 from gswm.eval.evaluate import SAMPLED, validate
@@ -62,14 +62,14 @@ def train(
             with explained(making, silent=not processes.is_first):
                 loader = training_loader(recipe, device, processes)
                 at_the_end.callback(loader.close)
-                scores, why_not = validator(recipe, device) if processes.is_first else (None, "")
+                scores, note = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
-            run = Run(folder, recipe, loader, scores, cfg, **common)
+            run = Run(folder, recipe, loader, scores, cfg, videos=imported(recipe), **common)
             if processes.is_first:
                 folder.begin(recipe, environment(device, processes.ranks, cfg))
             processes.wait()
-            if why_not:
-                run.display.tell(f"no validation: {why_not}")
+            if note:
+                run.display.tell(note)
             run.restore()
             with tracked(run):
                 run.run()
@@ -152,6 +152,16 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
     )
 
 
+def imported(recipe: Recipe) -> dict[str, Any]:
+    """How the recipe's videos were cut: `fps`, where not every frame was imported, and `crop`."""
+    if not is_name_of_file(recipe.data.world):
+        return {}
+    with open_file(recipe.data.world) as file:
+        said = file.attributes if "gswm" in file.attributes else {}  # others' may mean others
+        kinds = {"fps": float, "crop": str}
+        return {name: kind(said[name]) for name, kind in kinds.items() if name in said}
+
+
 def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
     """Refuse data that the recipe's model cannot take."""
     data, model = recipe.data, recipe.model
@@ -171,40 +181,42 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
 
 
 def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, str]:
-    """The recipe's metric, on the first episodes of its validation split; or why there is none."""
+    """The recipe's metric, on the first episodes of its validation split, and what is to be said.
+
+    That is why there is none, or why it is about pixels.
+    """
     data, number = recipe.data, recipe.train.validation_episodes
     if number < 1:
-        return None, "it is switched off"
+        return None, "no validation: it is switched off"
     if is_name_of_file(data.world):
         with open_file(data.world) as file:
             if file.splits is None or "val" not in file.splits:
-                return None, f"{data.world} has no videos to validate on"
+                return None, f"no validation: {data.world} has no videos to validate on"
             episodes = file.read(file.of_split("val")[:number].tolist()).to(device)
     else:
         there = world(data.world)
         chunks: Iterator[Episodes] = there.episodes(there.splits["val"].seed, number, device)
         episodes = concatenate(list(chunks))
-    frames, unknown = episodes.video.shape[1], ""
+    frames, note = episodes.video.shape[1], ""
     if episodes.truth is None:
-        unknown = f"{data.world} does not say where its objects are"
+        note = f"validation is by pixels: {data.world} does not say where its objects are"
     if not 1 <= data.given < frames:
-        if unknown:
-            return None, unknown
-        raise UserError(
+        lack = (
             f"validation gives {data.given} frames and imagines the next, and {data.world} has "
             f"{frames}: set --data.given to 1 to {frames - 1}"
         )
+        if note:  # one's own videos train all the same
+            return None, f"no validation: {lack}"
+        raise UserError(lack)
     steps = min(HORIZON, frames - data.given)
-    futures = SAMPLED if usual(data.world).sample else 1
+    futures = SAMPLED if usual(world_of(data.world)).sample else 1
 
     def scores(model: Any, folder: Path | None) -> dict[str, float]:
         if folder is not None:
             draw(folder, model, episodes, data.given, steps)
-        if episodes.truth is None:
-            return {}
         return validate(model, episodes, data.given, steps, futures)
 
-    return scores, unknown
+    return scores, note
 
 
 def draw(folder: Path, model: Any, episodes: Episodes, given: int, steps: int) -> None:

@@ -87,10 +87,12 @@ class Run:
         device: torch.device,
         processes: Processes,
         signals: Signals | None = None,
+        videos: dict[str, Any] | None = None,
     ) -> None:
+        """`videos` says how one's own were cut, so that others can be cut alike."""
         self.folder, self.recipe, self.cfg = folder, recipe, cfg
         self.validate, self.processes, self.device = validate, processes, device
-        self.signals = signals or Signals()
+        self.signals, self.videos = signals or Signals(), videos or {}
         fast = device.type == "cuda" and not cfg.plain
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
@@ -275,6 +277,7 @@ class Run:
             "began": began,
             "validation": scores,
             "curve": [*self.began.get("curve", []), *later],
+            "videos": self.videos,
         }
         path = self.folder.path / f"{name}.safetensors"
         weights.save(path, self.trainee.model, self.recipe, about=about)

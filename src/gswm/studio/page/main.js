@@ -330,9 +330,9 @@ async function receive(file) {
   toast(`reading ${file.name}…`);
   try {
     const answer = await fetch(address("/upload", { model: store.opened.model }), { method: "POST", body: file });
-    const { error, name, frames } = await answer.json();
+    const { error, name, frames, fps } = await answer.json();
     if (error) return void toast(error, true);
-    toast(`${frames} frames`);
+    toast(fps ? `${frames} frames, ${fps} a second` : `${frames} frames`);
     store.opened = { ...store.opened, world: name };
     another({ world: name, episode: 0 });
   } catch {

@@ -191,7 +191,8 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     if is_name_of_file(data.world):
         with open_file(data.world) as file:
             if file.splits is None or "val" not in file.splits:
-                return None, f"no validation: {data.world} has no videos to validate on"
+                lack = f"no validation: {data.world} has no videos to validate on"
+                return None, f"{lack}; import some from a folder named val"
             episodes = file.read(file.of_split("val")[:number].tolist()).to(device)
     else:
         there = world(data.world)

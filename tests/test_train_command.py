@@ -516,7 +516,7 @@ def test_a_file_without_a_validation_split_trains_and_says_so(
     file = write(tmp_path / "mine.hdf5", {split: balls()}, "single-ball")
     train_here(on_file(file), tmp_path / "run")
     said = capsys.readouterr().err
-    assert said.startswith(f"no validation: {file} has no videos to validate on\n")
+    assert said.startswith(f"no validation: {file} has no videos to validate on; ")
     assert (tmp_path / "run" / "last.safetensors").exists()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gswm
 from gswm.cli import COMMANDS, main
 
 BALL = Path(__file__).parents[1] / "weights" / "single-ball.safetensors"
@@ -88,6 +89,11 @@ def test_a_bad_place_is_refused_before_the_work(
     said = capsys.readouterr().err
     assert said.startswith("gswm: cannot write")
     assert len(said.splitlines()) == 1
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gswm {gswm.__version__}\n"
 
 
 def test_python_m_gswm_is_the_command() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,14 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def commands() -> list[str]:
-    """All that is written as a line to type; what follows two spaces is a remark."""
+    """All that is written as a line to type, remarks behind # and all."""
     lines = [line for page in PAGES for line in page.read_text().splitlines()]
-    typed = [re.split(r"\s{2,}", line.strip())[0] for line in lines if line.startswith("    gswm ")]
-    return list(dict.fromkeys(typed))
+    return list(dict.fromkeys(line.strip() for line in lines if line.startswith("    gswm ")))
 
 
 @pytest.mark.parametrize("command", commands())
 def test_a_command_can_be_typed_as_it_is_written(command: str) -> None:
-    name, rest = find(command.split()[1:])
+    name, rest = find(shlex.split(command, comments=True)[1:])
     assert name is not None
     if rest[:1] != ["--resume"]:  # which needs a run
         parse(name, rest)

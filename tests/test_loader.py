@@ -327,6 +327,13 @@ def test_the_pool_holds_whole_chunks_of_the_world_in_turn() -> None:
     assert world.made == [loader.seed_of(k) for k in range(7)]
 
 
+@given(st.integers(1, 20_000))
+def test_a_pool_is_of_about_so_many_episodes_in_whole_chunks(episodes: int) -> None:
+    pool = Pool.of(episodes)
+    assert 0 < pool.episodes <= episodes < pool.episodes + 8
+    assert pool.episodes % pool.chunk == 0
+
+
 def test_fresh_episodes_never_come_again_and_are_of_no_split() -> None:
     world = Noise()
     loader = pool(world, seed=11)

@@ -130,6 +130,8 @@ def test_an_edit_leaves_the_scene_before_it_as_it_was(edit: Callable[[Scene], Sc
         (lambda s: s.remove(-1), "there is no object -1"),
         (lambda s: s.move(0, (0.0, 0.0), of=5), "there is no video 5: this state has 2"),
         (lambda s: s.move(0, (float("nan"), 0.0)), "xy must be finite numbers"),
+        (lambda s: s.edit(s.where(0, None), xy=(0.1,)), "xy takes 2 numbers, not (0.1,)"),
+        (lambda s: s.edit(s.where(0, None), hw=(0.1, 0.2, 0.3)), "hw takes 2 numbers"),
         (lambda s: s.change(0, hw=(float("inf"), 0.1)), "hw must be finite numbers"),
         (lambda s: s.change(0, hw=(-1.0, 0.1)), "hw must be above 0, in fractions of the image"),
         (lambda s: s.change(0, hw=(0.1, 0.0)), "hw must be above 0"),

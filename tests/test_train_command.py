@@ -23,6 +23,7 @@ from gswm.commands.train import Train
 from gswm.data.episode import Episodes
 from gswm.data.hdf5 import Writer
 from gswm.data.layouts import Layout
+from gswm.data.resident import Fresh
 from gswm.data.world import SplitName
 from gswm.data.worlds import world
 from gswm.devices import tf32
@@ -161,6 +162,31 @@ def test_a_run_that_goes_on_no_longer_needs_the_weights_it_began_with(
     copy.write_bytes((finished / "best.safetensors").read_bytes()[:-8])
     run = train_here(small(4, start=str(copy)), tmp_path / "run")
     assert run.began["step"] == 6
+
+
+def test_fresh_episodes_are_trained_on_and_a_resumed_run_sees_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = small(6)
+    recipe = replace(recipe, data=replace(recipe.data, episodes=9, fresh=True))
+    whole = train_here(recipe, tmp_path / "whole")
+    assert isinstance(whole.trainee.loader, Fresh)
+    assert len(whole.trainee.loader.video) == 8
+    with monkeypatch.context() as patched:
+        stop_after(patched, 3)
+        assert train_here(recipe, tmp_path / "parts").trainee.step == 3
+    parts = train_here(recipe, tmp_path / "parts")
+    for name, tensor in parts.trainee.model.state_dict().items():
+        assert torch.equal(tensor, whole.trainee.model.state_dict()[name])
+
+
+def test_a_file_has_no_fresh_episodes(tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.hdf5", {"train": balls()}, "single-ball")
+    mine = on_file(file)
+    mine = replace(mine, data=replace(mine.data, fresh=True))
+    with pytest.raises(UserError, match="a file has no fresh episodes"):
+        train_here(mine, tmp_path / "run")
+    assert not (tmp_path / "run" / "recipe.json").exists()
 
 
 def test_weights_know_all_runs_that_they_come_from(finished: Path, tmp_path: Path) -> None:
@@ -324,7 +350,7 @@ def test_a_mistake_is_one_line_and_leaves_no_folder(
 @pytest.mark.parametrize("name", ["cuda", "cuda:0"])
 def test_without_a_gpu_it_is_said_what_to_take(tmp_path: Path, capsys: Capture, name: str) -> None:
     assert main(["train", "two-layer", "--device", name, "--out", str(tmp_path / "run")]) == 2
-    assert capsys.readouterr().err == "gswm: torch sees no GPU here: take --device cpu\n"
+    assert capsys.readouterr().err == "gswm: torch sees no GPU here: take cpu (--device cpu)\n"
 
 
 def test_resume_goes_on_with_the_settings_of_the_run(

@@ -9,6 +9,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 
+import gswm
 from gswm.errors import UserError
 
 
@@ -60,6 +61,9 @@ def main(args: list[str] | None = None) -> int:
     debug = "--debug" in args
     args = [a for a in args if a != "--debug"]
     try:
+        if args == ["--version"]:
+            print(f"gswm {gswm.__version__}")
+            return 0
         name, rest = find(args)
         if name is None:
             print(overview(" ".join(args[:1]) if args and not args[0].startswith("-") else ""))

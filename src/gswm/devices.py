@@ -18,7 +18,7 @@ def find_device(name: str) -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
-            raise UserError("torch sees no GPU here: take --device cpu") from error
+            raise UserError("torch sees no GPU here: take cpu (--device cpu)") from error
         raise UserError(f"there is no device '{name}' here: take cpu, cuda or auto") from error
     return device
 

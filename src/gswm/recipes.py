@@ -49,6 +49,8 @@ class DataConfig:
     world: str
     """A world by its name, or an HDF5 file."""
     episodes: int = 10_000
+    fresh: bool = False
+    """Of a world, new episodes without end: about so many at a time, each used 16 times or so."""
     first_frames: int | None = None
     """Training windows are taken from so many first frames; None for all."""
     given: int = 10

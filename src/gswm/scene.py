@@ -108,12 +108,15 @@ class Scene:
         """Attributes set to `values` in some slots."""
         o = self.objects.o
         for name, value in values.items():
-            new = torch.tensor(value, device=o.xy.device, dtype=o.xy.dtype)
+            old = getattr(o, name)
+            new = torch.tensor(value, device=old.device, dtype=old.dtype)
+            if new.shape != old.shape[-1:]:
+                raise UserError(f"{name} takes {old.shape[-1]} numbers, not {value}")
             if not torch.isfinite(new).all():
                 raise UserError(f"{name} must be finite numbers, not {value}")
             if name == "hw" and not (new > 0).all():
                 raise UserError(f"hw must be above 0, in fractions of the image, not {value}")
-            o = replace(o, **{name: torch.where(where[..., None], new, getattr(o, name))})
+            o = replace(o, **{name: torch.where(where[..., None], new, old)})
         return replace(self, objects=replace(self.objects, o=o))
 
 

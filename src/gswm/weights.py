@@ -9,6 +9,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 
+from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.files import write_whole
 from gswm.recipes import RECIPES, Model, Recipe, build
@@ -94,10 +95,11 @@ def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
 
 def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
+    there = find_device(str(device))
     path = find(name)
     model = build(read_header(path)["recipe"])
     fill(model, path)
-    return model.to(device).eval()
+    return model.to(there).eval()
 
 
 def fill(model: Model, path: Path) -> None:

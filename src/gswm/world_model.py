@@ -263,7 +263,9 @@ def check_video(video: Tensor, image_size: int) -> Video:
     """`video` as floats from 0 to 1, or one sentence about what is wrong with it."""
     expected = f"(batch, time, 3, {image_size}, {image_size})"
     if not isinstance(video, Tensor):
-        raise UserError(f"a video is a torch tensor {expected}; this is a {type(video).__name__}")
+        hint = "; use torch.from_numpy(video)" if type(video).__module__ == "numpy" else ""
+        kind = type(video).__name__
+        raise UserError(f"a video is a torch tensor {expected}; this is a {kind}{hint}")
     shape = tuple(video.shape)
     if video.dim() != 5 or shape[2:] != (3, image_size, image_size):
         hint = "; its channels come last: use video.movedim(-1, 2)" if shape[-1:] == (3,) else ""

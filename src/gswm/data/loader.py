@@ -15,6 +15,8 @@ from gswm.errors import UserError
 
 SHARE = 0.6
 """Of the device's free memory, how much the videos may take; the rest is the training's."""
+PARTS = 8
+"""Of a pool that is renewed."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,12 @@ class Pool:
     """Episodes that are made anew at a time."""
     uses: int = 16
     """Windows drawn from an episode before it is replaced, on average."""
+
+    @staticmethod
+    def of(episodes: int) -> "Pool":
+        """About so many at a time, an eighth of which is made anew at once."""
+        parts = max(1, min(PARTS, episodes))
+        return Pool(episodes // parts * parts, episodes // parts)
 
 
 def open_loader(

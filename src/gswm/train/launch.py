@@ -12,7 +12,7 @@ import torch
 from gswm import weights
 from gswm.data.episode import Episodes
 from gswm.data.hdf5 import is_name_of_file, open_file
-from gswm.data.loader import open_loader
+from gswm.data.loader import Pool, open_loader
 from gswm.data.resident import Loader
 from gswm.data.worlds import world, world_of
 from gswm.devices import find_device, tf32
@@ -147,6 +147,7 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
         device=device,
         episodes=episodes,
         first_frames=data.first_frames,
+        fresh=Pool.of(episodes) if data.fresh else None,
         rank=processes.rank,
         ranks=processes.ranks,
     )

@@ -84,10 +84,11 @@ def test_a_bad_place_is_refused_before_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it began to work"))
-    assert main([*args, "/dev/null/figures.png"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("gswm: cannot write")
-    assert len(said.splitlines()) == 1
+    for place in ("/dev/null/figures.png", "figures.txt"):
+        assert main([*args, place]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("gswm: cannot write")
+        assert len(said.splitlines()) == 1
 
 
 def test_python_m_gswm_is_the_command() -> None:

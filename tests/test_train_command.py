@@ -219,6 +219,23 @@ def test_an_export_in_half_is_half_as_large_and_scores_the_same(
     assert read_header(half)["recipe"] == read_header(whole)["recipe"]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("best.safetensors", "it is what is to be read"),
+        ("last.safetensors", "it is what is to be read"),
+        ("recipe.json", "the name must end in .safetensors"),
+    ],
+)
+def test_an_export_replaces_nothing_of_its_run(
+    name: str, said: str, finished: Path, capsys: Capture
+) -> None:
+    before = (finished / name).read_bytes()
+    assert main(["export", str(finished), "--out", str(finished / name)]) == 2
+    assert said in capsys.readouterr().err
+    assert (finished / name).read_bytes() == before
+
+
 def test_an_export_names_the_world_and_not_the_folder_of_its_scenes(tmp_path: Path) -> None:
     recipe = gswm.recipe("single-ball")
     away = replace(recipe, data=replace(recipe.data, world="obj3d:my/scenes"))

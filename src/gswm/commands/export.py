@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from gswm import weights
 from gswm.data.worlds import base_name
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output
 from gswm.recipes import Recipe
 from gswm.train.folder import read_json
 
@@ -32,6 +32,7 @@ class Export:
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
         source = self.run_folder
+        there = [source / f"{which}.safetensors" for which in ("best", "last")]
         if source.is_dir():
             source = source / f"{self.which}.safetensors"
             if not source.is_file():
@@ -42,9 +43,7 @@ class Export:
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"
-        if out.resolve() == source.resolve():
-            raise UserError(f"{out} is what is to be exported: name another --out")
-        check_place(out)
+        check_output(out, (".safetensors",), [source, *there])
         about = header["about"] | self.more()
         weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")

@@ -19,8 +19,9 @@ from gswm.data.videos import Crop, Cut
 from gswm.data.world import SplitName
 from gswm.devices import find_device
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output, check_place
 
+PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
 STEPS = 40
 """Frames to imagine where nothing says how many."""
 
@@ -76,6 +77,9 @@ class Imagine:
         check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
         check_rate(self.video_fps)
         check_place(self.out, folder=True)
+        if self.video is not None:
+            for file in (self.out / name for name in PICTURES):
+                check_output(file, (file.suffix,), images_of(self.video))
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
@@ -117,7 +121,7 @@ class Track:
     model: str
     """A trained model: a run's folder, a file of weights, or the name of one that ships."""
     out: Path = Path("states.csv")
-    """The table: one row per object and frame."""
+    """The table, a .csv: one row per object and frame."""
     picture: Path | None = None
     """A .png for a sheet of frames, a .gif or .mp4 for the moving video, with boxes and ids."""
     episode: int = 0
@@ -147,13 +151,14 @@ class Track:
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
         check_rate(self.video_fps)
+        is_world = worlds.base_name(self.source) in worlds.WORLDS
         if self.picture is not None:
-            picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
-            check_place(self.picture)
-        check_place(self.out)
+            kinds = picture_files.STILL + picture_files.MOVING
+            check_output(self.picture, kinds, [] if is_world else images_of(Path(self.source)))
+        check_output(self.out, (".csv",), [Path(self.source)])
         device = find_device(self.device)
         model, about = resolve(self.model, device)
-        if worlds.base_name(self.source) in worlds.WORLDS or hdf5.is_name_of_file(self.source):
+        if is_world or hdf5.is_name_of_file(self.source):
             episodes = find(self.source, self.episode, self.split)
         else:
             known, size = about["about"].get("videos", {}), model.image_size
@@ -193,6 +198,11 @@ def check_rate(fps: float | None) -> None:
     """Refuse a rate at which no frames can be taken."""
     if fps is not None and not 0 <= fps < math.inf:
         raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
+
+
+def images_of(video: Path) -> list[Path]:
+    """The files of a video: itself, or all that are in its folder."""
+    return list(video.iterdir()) if video.is_dir() else [video]
 
 
 def own_video(

@@ -8,7 +8,7 @@ from tyro.conf import Positional, arg
 
 from gswm.data import picture_files
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output, check_place
 from gswm.report import results, writing
 
 
@@ -26,11 +26,9 @@ class Report:
     def run(self) -> None:
         """Read what was measured, and show it."""
         paths = self.results or (Path("docs/results"),)
-        if self.markdown is not None and self.markdown.suffix != ".md":
-            raise UserError(f"cannot write '{self.markdown}': the name must end in .md")
         check_place(self.out, folder=True)
         if self.markdown is not None:
-            check_place(self.markdown)
+            check_output(self.markdown, (".md",))
         found = results.read(paths)
         if not found.all:
             where = ", ".join(map(str, paths))

@@ -209,6 +209,28 @@ def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
         assert file.read_bytes() == (outs[1] / file.name).read_bytes()
 
 
+@pytest.mark.parametrize("name", ["index.html", "README.md", "empty.md", "about.md"])
+def test_only_what_a_report_wrote_is_replaced(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = saved(tmp_path / "in", result())
+    mine = tmp_path / name
+    text = {"empty.md": "", "about.md": "Written by `gswm report`, it says.\n\nIt is not.\n"}
+    out, other = tmp_path if name == "index.html" else tmp_path / "out", tmp_path / "other.md"
+    args = ["report", str(given), "--out", str(out)]
+    args += ["--markdown", str(other if name == "index.html" else mine)]
+    mine.write_bytes(text.get(name, "My own: caf\u00e9\n").encode("latin-1"))
+    before = mine.read_bytes()
+    assert main(args) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"'{mine}': it is there, and `gswm report` did not write it" in line
+    assert mine.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "in"])
+    mine.unlink()
+    for _ in range(2):
+        assert main(args) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

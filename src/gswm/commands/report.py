@@ -27,8 +27,10 @@ class Report:
         """Read what was measured, and show it."""
         paths = self.results or (Path("docs/results"),)
         check_place(self.out, folder=True)
+        writing.check_ours(self.out / "index.html")
         if self.markdown is not None:
             check_output(self.markdown, (".md",))
+            writing.check_ours(self.markdown)
         found = results.read(paths)
         if not found.all:
             where = ", ".join(map(str, paths))

@@ -44,21 +44,45 @@ class Export:
         recipe = without_folder(header["recipe"])
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"
         check_output(out, (".safetensors",), [source, *there])
-        about = header["about"] | self.more()
+        about = header["about"] | self.more(header)
         weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
-    def more(self) -> dict[str, Any]:
+    def more(self, header: dict[str, Any]) -> dict[str, Any]:
         """What the weights do not say themselves."""
         found: dict[str, Any] = {}
         if (starts := self.run_folder / "environment.json").is_file():
             last = read_json(starts)[-1]
             found |= {"commit": last["commit"], "device": last["device"]}
         if self.scores is not None:
-            if not self.scores.is_file():
-                raise UserError(f"there is no file {self.scores}")
-            found["test"] = read_json(self.scores)["scores"]
+            found["test"] = scores_of(self.scores, header)
         return found
+
+
+def scores_of(path: Path, header: dict[str, Any]) -> dict[str, float | None]:
+    """The scores in a file of `gswm eval --json`, if they are of the weights of this header."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        held = read_json(path)
+        scores, model = dict(held["scores"]), held["model"]
+        theirs = model.get("recipe"), *which(model.get("about", {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f": it has no {error}" if isinstance(error, KeyError) else ""
+        raise UserError(f"{path} is not what `gswm eval --json` writes{reason}") from error
+    ours = header["recipe"].name, *which(header["about"])
+    if theirs != ours:
+        other, these = (f"{name}, step {step}, seed {seed}" for name, step, seed in (theirs, ours))
+        raise UserError(
+            f"{path} has scores of other weights ({other}) than these ({these}): "
+            "measure these with `gswm eval --json`"
+        )
+    return scores
+
+
+def which(about: dict[str, Any]) -> tuple[Any, Any]:
+    """The step and the seed of weights."""
+    return about.get("step"), about.get("seed")
 
 
 def without_folder(recipe: Recipe) -> Recipe:

@@ -210,6 +210,9 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "nothing", "--world", "maze"], "'nothing' is no run"),
         (["track", "nowhere", "--model", "MODEL"], "there is no video nowhere"),
         (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
+        (["track", "maze", "--model", "MODEL", "--scale", "17"], "is 17; it must be at most 16"),
+        (["imagine", "MODEL", "--scale", "100"], "--scale is 100; it must be at most 16"),
+        (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "give a smaller --scale, or"),
         (["track", "maze", "--model", "MODEL", "--out", "x.mp4"], "'x.mp4': the name must end in"),
     ],
 )

@@ -12,7 +12,7 @@ from PIL import Image
 
 from gswm.cli import main
 from gswm.report import figures, scenes
-from gswm.report.cells import EMPTY
+from gswm.report.cells import EMPTY, UNMEASURED
 from gswm.report.drawing import Dot, Drawing, Line
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA
 from gswm.report.results import read
@@ -93,6 +93,7 @@ def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     stay = result("two-layer") | {"model": {"baseline": "stay"}, "examples": []}
     made = tables(read([saved(tmp_path, stay)]))
     assert row(made["rules"], "two-layer")["everything stays"] == "0.250"
+    assert row(made["rules"], "occlusion")["everything stays"] == UNMEASURED
     assert made["trainings"].rows == ()
     svg = figures.error(read([tmp_path])).svg()
     assert "stays" in svg

@@ -60,7 +60,7 @@ def test_a_bad_place_for_a_report_is_refused_before_the_work(
     from gswm.report import results
 
     monkeypatch.setattr(results, "read", lambda _: pytest.fail("it began to read"))
-    assert main(["report", *where]) == 2
+    assert main(["report", "any.json", *where]) == 2
     said = capsys.readouterr().err
     assert said.startswith("gswm: cannot write")
     assert len(said.splitlines()) == 1

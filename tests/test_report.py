@@ -254,12 +254,22 @@ def test_what_is_no_result_is_refused_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
+def test_outside_a_clone_the_results_are_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "name result files written by `gswm eval --json`" in line
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_without_results_and_a_text_of_another_kind_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "there are no results" in capsys.readouterr().err
-    assert main(["report", "--markdown", str(tmp_path / "x.html")]) == 2
+    assert main(["report", str(tmp_path), "--markdown", str(tmp_path / "x.html")]) == 2
     assert "must end in .md" in capsys.readouterr().err
 
 

@@ -11,6 +11,9 @@ from gswm.errors import UserError
 from gswm.files import check_output, check_place
 from gswm.report import results, writing
 
+HERE = Path("docs/results")
+"""The results of a clone."""
+
 
 @dataclass(frozen=True)
 class Report:
@@ -25,7 +28,12 @@ class Report:
 
     def run(self) -> None:
         """Read what was measured, and show it."""
-        paths = self.results or (Path("docs/results"),)
+        paths = self.results or (HERE,)
+        if not self.results and not HERE.is_dir():
+            raise UserError(
+                f"there is no folder {HERE} here: name result files written by `gswm eval --json`, "
+                "or folders of them"
+            )
         check_place(self.out, folder=True)
         writing.check_ours(self.out / "index.html")
         if self.markdown is not None:

@@ -61,7 +61,7 @@ def test_a_bad_place_for_a_report_is_refused_before_the_work(
     from gswm.report import results
 
     monkeypatch.setattr(results, "read", lambda _: pytest.fail("it began to read"))
-    assert main(["report", *where]) == 2
+    assert main(["report", "any.json", *where]) == 2
     said = capsys.readouterr().err
     assert said.startswith("gswm: cannot write")
     assert len(said.splitlines()) == 1
@@ -85,10 +85,11 @@ def test_a_bad_place_is_refused_before_the_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it began to work"))
-    assert main([*args, "/dev/null/figures.png"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("gswm: cannot write")
-    assert len(said.splitlines()) == 1
+    for place in ("/dev/null/figures.png", "figures.txt"):
+        assert main([*args, place]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("gswm: cannot write")
+        assert len(said.splitlines()) == 1
 
 
 def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:

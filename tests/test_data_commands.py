@@ -64,6 +64,8 @@ def test_the_default_file_is_named_after_world_and_split(
         (["data", "make", "maze", "--device", "cuda"], "no GPU here; use --device cpu"),
         (["data", "make", "single-ball", "--out", "old.hdf5"], "old.hdf5 exists; give --force"),
         (["data", "make", "maze", "--out", "x.hdf5"], "GB are free"),
+        (["data", "make", "maze", "--out", "x.mp4"], "must end in .hdf5 or .h5"),
+        (["data", "scenes", "--out", "x.csv"], "must end in .hdf5 or .h5"),
         (["data", "show", "nowhere", "--out", "x.png"], "there is no world 'nowhere'"),
         (["data", "show", "no.hdf5", "--out", "x.png"], "no.hdf5 does not exist"),
         (["data", "show", "old.hdf5", "--out", "x.png"], "old.hdf5: cannot be read"),

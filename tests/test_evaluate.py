@@ -316,6 +316,8 @@ def test_a_bad_place_for_the_result_is_refused_before_the_work(
         said = capsys.readouterr().err
         assert said.startswith(f"gswm: cannot write {bad}: ")
         assert len(said.splitlines()) == 1
+    assert main(["eval", "--baseline", "stay", "--world", "maze", "--json", "x.hdf5"]) == 2
+    assert "'x.hdf5': the name must end in .json" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 

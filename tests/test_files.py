@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gswm.errors import UserError
-from gswm.files import FULL, DiskFullError, check_place, room, write_whole
+from gswm.files import FULL, DiskFullError, check_output, check_place, room, write_whole
 
 
 def test_a_file_is_written_with_the_folders_to_it(tmp_path: Path) -> None:
@@ -34,6 +34,21 @@ def test_a_place_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
         check_place(tmp_path / ("x" * 300))
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_a_file_of_another_kind_or_that_is_read_is_refused(tmp_path: Path) -> None:
+    film, link = tmp_path / "film.mp4", tmp_path / "link.mp4"
+    film.write_bytes(b"old")
+    link.symlink_to(film)
+    for good in ("new.mp4", "NEW.GIF"):
+        check_output(tmp_path / good, (".gif", ".mp4"), [film, tmp_path / "nowhere"])
+    with pytest.raises(UserError, match=r"film.mp4': the name must end in .csv or .txt"):
+        check_output(film, (".csv", ".txt"))
+    for same in (film, link, tmp_path / "nowhere" / ".." / "film.mp4"):
+        (tmp_path / "nowhere").mkdir(exist_ok=True)
+        with pytest.raises(UserError, match="it is what is to be read; name another file"):
+            check_output(same, (".mp4",), [tmp_path, film])
+    assert film.read_bytes() == b"old"
 
 
 def test_a_place_where_nothing_may_be_written_is_refused(

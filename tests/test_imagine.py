@@ -210,6 +210,10 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "nothing", "--world", "maze"], "'nothing' is no run"),
         (["track", "nowhere", "--model", "MODEL"], "there is no video nowhere"),
         (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
+        (["track", "maze", "--model", "MODEL", "--scale", "17"], "is 17; it must be at most 16"),
+        (["imagine", "MODEL", "--scale", "100"], "--scale is 100; it must be at most 16"),
+        (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "give a smaller --scale, or"),
+        (["track", "maze", "--model", "MODEL", "--out", "x.mp4"], "'x.mp4': the name must end in"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(
@@ -226,6 +230,45 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     assert said in message
     assert len(message.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["track", "film.mp4", "--out", "film.mp4"], "the name must end in .csv"),
+        (["track", "film.mp4", "--picture", "frames/../film.mp4"], "it is what is to be read"),
+        (["track", "frames", "--picture", "frames/0.png"], "it is what is to be read"),
+        (["track", "some.hdf5", "--out", "some.hdf5"], "the name must end in .csv"),
+        (["track", "some.hdf5", "--picture", "some.hdf5"], "the name must end in .png"),
+        (["imagine", "MODEL", "--video", "imagined.mp4", "--out", "."], "it is what is to be read"),
+    ],
+)
+def test_what_is_read_is_never_written(
+    settings: list[str],
+    said: str,
+    model: str,
+    film: Path,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "imagined.mp4").write_bytes(film.read_bytes())
+    (tmp_path / "some.hdf5").write_bytes(b"episodes")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.*")}
+    args = [model if word == "MODEL" else word for word in settings]
+    assert main([*args, *(["--model", model] if args[0] == "track" else [])]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert len(message.splitlines()) == 1
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.*")} == before
+
+
+def test_a_table_beside_the_images_it_is_about_is_written_again(model: str, folder: Path) -> None:
+    for _ in range(2):
+        args = ["track", str(folder), "--model", model, "--frames", "1"]
+        assert main([*args, "--out", str(folder / "states.csv")]) == 0
 
 
 @pytest.mark.parametrize("command", ["imagine", "track"])

@@ -257,7 +257,23 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     source = video(tmp_path / "a.mkv")
     assert run(source, "--out", source / "a.hdf5") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"gswm: {source / 'a.hdf5'}: cannot be written: ")
+    assert line.startswith(f"gswm: cannot write {source / 'a.hdf5'}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("a.mkv", "the name must end in .hdf5 or .h5"), ("a.h5", "it is what is to be read")],
+)
+def test_a_video_is_not_replaced_by_its_import(
+    name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = video(tmp_path / "a.mkv").rename(tmp_path / name)
+    before = source.read_bytes()
+    assert run(source, "--out", source, "--force") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert source.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [source]
 
 
 INTERRUPTED = """

@@ -53,8 +53,8 @@ ORDER = [
     *("eval.corridor", "eval.collisions", "eval.futures", "eval.lpips", "eval.pixels"),
     *("eval.baselines", "eval.examples", "eval.stills", "eval.protocols", "eval.evaluate"),
     *("report.paper", "report.results", "report.cells", "report.drawing", "report.charts"),
-    *("report.scenes", "report.frames", "report.figures", "report.tables", "report.page"),
-    "report.writing",
+    *("report.scenes", "report.frames", "report.figures", "report.others", "report.tables"),
+    *("report.page", "report.writing"),
     *("recipes", "weights"),
     *(
         "train.distributed",

@@ -207,6 +207,19 @@ def test_existing_scenes_are_drawn_without_mujoco(
     assert "give --split val" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("by_folder", [False, True])
+def test_scenes_are_not_replaced_by_their_drawing(
+    by_folder: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "val.hdf5"
+    before = file.read_bytes()
+    what = [f"obj3d:{folder}"] if by_folder else ["obj3d", "--scenes", str(file)]
+    args = ["data", "make", *what, "--split", "val", "--out", str(file), "--force"]
+    assert main(args) == 2
+    assert "it is what is to be read" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

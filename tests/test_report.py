@@ -12,7 +12,7 @@ from PIL import Image
 
 from gswm.cli import main
 from gswm.report import figures, scenes
-from gswm.report.cells import EMPTY
+from gswm.report.cells import EMPTY, UNMEASURED
 from gswm.report.drawing import Dot, Drawing, Line
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA
 from gswm.report.results import read
@@ -93,6 +93,7 @@ def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     stay = result("two-layer") | {"model": {"baseline": "stay"}, "examples": []}
     made = tables(read([saved(tmp_path, stay)]))
     assert row(made["rules"], "two-layer")["everything stays"] == "0.250"
+    assert row(made["rules"], "occlusion")["everything stays"] == UNMEASURED
     assert made["trainings"].rows == ()
     svg = figures.error(read([tmp_path])).svg()
     assert "stays" in svg
@@ -209,6 +210,28 @@ def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
         assert file.read_bytes() == (outs[1] / file.name).read_bytes()
 
 
+@pytest.mark.parametrize("name", ["index.html", "README.md", "empty.md", "about.md"])
+def test_only_what_a_report_wrote_is_replaced(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = saved(tmp_path / "in", result())
+    mine = tmp_path / name
+    text = {"empty.md": "", "about.md": "Written by `gswm report`, it says.\n\nIt is not.\n"}
+    out, other = tmp_path if name == "index.html" else tmp_path / "out", tmp_path / "other.md"
+    args = ["report", str(given), "--out", str(out)]
+    args += ["--markdown", str(other if name == "index.html" else mine)]
+    mine.write_bytes(text.get(name, "My own: caf\u00e9\n").encode("latin-1"))
+    before = mine.read_bytes()
+    assert main(args) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"'{mine}': it is there, and `gswm report` did not write it" in line
+    assert mine.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "in"])
+    mine.unlink()
+    for _ in range(2):
+        assert main(args) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -231,12 +254,22 @@ def test_what_is_no_result_is_refused_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
+def test_outside_a_clone_the_results_are_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "name result files written by `gswm eval --json`" in line
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_without_results_and_a_text_of_another_kind_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "there are no results" in capsys.readouterr().err
-    assert main(["report", "--markdown", str(tmp_path / "x.html")]) == 2
+    assert main(["report", str(tmp_path), "--markdown", str(tmp_path / "x.html")]) == 2
     assert "must end in .md" in capsys.readouterr().err
 
 

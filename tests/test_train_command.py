@@ -245,6 +245,50 @@ def test_an_export_in_half_is_half_as_large_and_scores_the_same(
     assert read_header(half)["recipe"] == read_header(whole)["recipe"]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("best.safetensors", "it is what is to be read"),
+        ("last.safetensors", "it is what is to be read"),
+        ("recipe.json", "the name must end in .safetensors"),
+    ],
+)
+def test_an_export_replaces_nothing_of_its_run(
+    name: str, said: str, finished: Path, capsys: Capture
+) -> None:
+    before = (finished / name).read_bytes()
+    assert main(["export", str(finished), "--out", str(finished / name)]) == 2
+    assert said in capsys.readouterr().err
+    assert (finished / name).read_bytes() == before
+
+
+def test_an_export_keeps_the_scores_of_its_own_weights_alone(
+    finished: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    out, file = tmp_path / "a.safetensors", tmp_path / "scores.json"
+    args = ["export", str(finished), "--out", str(out), "--scores", str(file)]
+    assert main(["eval", str(finished), "--episodes", "2", "--json", str(file)]) == 0
+    measured = json.loads(file.read_text())
+    assert main(args) == 0
+    assert read_header(out)["about"]["test"] == measured["scores"]
+    out.unlink()
+    model, about = measured["model"], measured["model"]["about"]
+    others = [model | {"recipe": "maze"}, {"baseline": "stay"}]
+    others += [model | {"about": about | {name: 77}} for name in ("step", "seed")]
+    wrong = {json.dumps(measured | {"model": other}): "scores of other weights" for other in others}
+    less = {k: v for k, v in measured.items() if k != "scores"}
+    wrong |= {json.dumps(less): "it has no 'scores'", "{}": "it has no 'scores'"}
+    wrong |= {"[1]": "is not what `gswm eval --json` writes", "{": "is damaged"}
+    wrong |= {json.dumps(measured | {"scores": 3}): "is not what `gswm eval --json` writes"}
+    capsys.readouterr()
+    for text, said in wrong.items():
+        file.write_text(text)
+        assert main(args) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line
+        assert not out.exists()
+
+
 def test_an_export_names_the_world_and_not_the_folder_of_its_scenes(tmp_path: Path) -> None:
     recipe = gswm.recipe("single-ball")
     away = replace(recipe, data=replace(recipe.data, world="obj3d:my/scenes"))

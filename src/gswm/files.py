@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,6 +49,20 @@ def check_place(path: Path, *, folder: bool = False) -> None:
         except FileExistsError:  # of who is writing it now
             return
         trial.unlink()
+
+
+def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
+    """Refuse a name whose ending is of no format that can be written."""
+    if path.suffix.lower() not in allowed:
+        raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
+
+
+def check_output(path: Path, allowed: tuple[str, ...], sources: Iterable[Path] = ()) -> None:
+    """Refuse at once a file in a bad place, of the wrong kind, or that is itself to be read."""
+    check_place(path)
+    check_suffix(path, allowed)
+    if path.exists() and any(file.exists() and path.samefile(file) for file in sources):
+        raise UserError(f"cannot write '{path}': it is what is to be read; name another file")
 
 
 def write_whole(path: Path, data: bytes) -> None:

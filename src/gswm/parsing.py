@@ -10,7 +10,7 @@ from typing import Any
 import tyro
 
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output
 
 PRINTED = Path("-")
 """In place of a file: what would be written is printed."""
@@ -33,9 +33,9 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
 
 
 def check_json(path: Path | None) -> None:
-    """Refuse at once a --json that could not be written after the work."""
+    """Refuse at once a --json that could not be written after the work, or is no .json."""
     if path is not None and path != PRINTED:
-        check_place(path)
+        check_output(path, (".json",))
 
 
 def one_line(box: str) -> str:

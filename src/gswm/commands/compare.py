@@ -10,7 +10,7 @@ from gswm.data.obj3d import blender
 from gswm.data.obj3d.renderer import render
 from gswm.data.obj3d.world import Obj3D, solids_of
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output
 from gswm.records import map_tensors
 
 
@@ -35,8 +35,7 @@ class Compare:
         if min(self.frames, self.size) < 1 or self.samples < 0:
             raise UserError("--frames and --size must be above 0, --samples not below")
         if self.out is not None:
-            picture_files.check_suffix(self.out, picture_files.STILL)
-            check_place(self.out)
+            check_output(self.out, picture_files.STILL, [self.scenes])
         world = Obj3D.of_files([self.scenes])
         solids = solids_of(world.files[0].scenes)
         generator = torch.Generator().manual_seed(self.seed)

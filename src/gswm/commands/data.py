@@ -19,7 +19,7 @@ from gswm.data.obj3d.scenes import join, make_scenes
 from gswm.data.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
 from gswm.data.world import SplitName, World
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output
 
 COLUMNS = 10
 
@@ -60,6 +60,7 @@ class Make:
             raise UserError(f"--episodes is {n}; it must be at least 1")
         device = usable(self.device)
         out = self.out or Path("data", world.name, f"{self.split}.hdf5")
+        check_output(out, hdf5.SUFFIXES, self.read())
         attributes = {"world": world.name, "split": self.split, "seed": split.seed}
         writer = hdf5.Writer(out, layout(world), force=self.force, attributes=attributes)
         with writer, progress() as bar:
@@ -71,6 +72,12 @@ class Make:
         print(
             f"{out}: {n} episodes of {world.num_frames} frames, {out.stat().st_size / 1e6:,.0f} MB"
         )
+
+    def read(self) -> list[Path]:
+        """The files of scenes that may be drawn."""
+        _, _, folder = self.world.partition(":")
+        found = list(Path(folder).glob("*")) if folder else []
+        return [*found, self.scenes] if self.scenes else found
 
     def chosen(self) -> World:
         """The world, as it is to be drawn."""
@@ -113,6 +120,7 @@ class MakeScenes:
         if min(n, self.workers) < 1:
             raise UserError("--episodes and --workers must be at least 1")
         out = self.out or Path("scenes", f"{self.split}.hdf5")
+        check_output(out, hdf5.SUFFIXES)
         if out.exists() and not self.force:
             raise UserError(f"{out} exists; give --force to replace it, or another name")
         made = []
@@ -151,12 +159,11 @@ class Show:
 
     def run(self) -> None:
         """Draw the episode."""
-        picture_files.check_suffix(self.out, picture_files.STILL + picture_files.MOVING)
         if min(self.scale, self.frames, self.fps) < 1 or min(self.trail, self.episode) < 0:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )
-        check_place(self.out)
+        check_output(self.out, picture_files.STILL + picture_files.MOVING, [Path(self.source)])
         video = drawn(
             find(self.source, self.episode, self.split), 0, self.scale, self.boxes, self.trail
         )

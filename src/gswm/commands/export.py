@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from gswm import weights
 from gswm.data.worlds import base_name
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output
 from gswm.recipes import Recipe
 from gswm.train.folder import read_json
 
@@ -32,6 +32,7 @@ class Export:
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
         source = self.run_folder
+        there = [source / f"{which}.safetensors" for which in ("best", "last")]
         if source.is_dir():
             source = source / f"{self.which}.safetensors"
             if not source.is_file():
@@ -42,24 +43,46 @@ class Export:
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
         out = self.out or self.run_folder / f"{recipe.name}.safetensors"
-        if out.resolve() == source.resolve():
-            raise UserError(f"{out} is what is to be exported: name another --out")
-        check_place(out)
-        about = header["about"] | self.more()
+        check_output(out, (".safetensors",), [source, *there])
+        about = header["about"] | self.more(header)
         weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
-    def more(self) -> dict[str, Any]:
+    def more(self, header: dict[str, Any]) -> dict[str, Any]:
         """What the weights do not say themselves."""
         found: dict[str, Any] = {}
         if (starts := self.run_folder / "environment.json").is_file():
             last = read_json(starts)[-1]
             found |= {"commit": last["commit"], "device": last["device"]}
         if self.scores is not None:
-            if not self.scores.is_file():
-                raise UserError(f"there is no file {self.scores}")
-            found["test"] = read_json(self.scores)["scores"]
+            found["test"] = scores_of(self.scores, header)
         return found
+
+
+def scores_of(path: Path, header: dict[str, Any]) -> dict[str, float | None]:
+    """The scores in a file of `gswm eval --json`, if they are of the weights of this header."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        held = read_json(path)
+        scores, model = dict(held["scores"]), held["model"]
+        theirs = model.get("recipe"), *which(model.get("about", {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f": it has no {error}" if isinstance(error, KeyError) else ""
+        raise UserError(f"{path} is not what `gswm eval --json` writes{reason}") from error
+    ours = header["recipe"].name, *which(header["about"])
+    if theirs != ours:
+        other, these = (f"{name}, step {step}, seed {seed}" for name, step, seed in (theirs, ours))
+        raise UserError(
+            f"{path} has scores of other weights ({other}) than these ({these}): "
+            "measure these with `gswm eval --json`"
+        )
+    return scores
+
+
+def which(about: dict[str, Any]) -> tuple[Any, Any]:
+    """The step and the seed of weights."""
+    return about.get("step"), about.get("seed")
 
 
 def without_folder(recipe: Recipe) -> Recipe:

@@ -19,8 +19,15 @@ from gswm.data.videos import Crop, Cut
 from gswm.data.world import SplitName
 from gswm.devices import find_device
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output, check_place
 
+TWICE = 16
+"""The videos above the futures have the room of so many of them."""
+PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
+LARGEST = 16
+"""Of --scale."""
+BYTES = 3e9
+"""Of a moving picture before it is a file; drawing it takes several times that."""
 STEPS = 40
 """Frames to imagine where nothing says how many."""
 
@@ -51,7 +58,7 @@ class Imagine:
     seed: int = 0
     """Of the samples."""
     scale: int = 2
-    """Enlarge the futures so many times, and all else twice that."""
+    """Enlarge the futures so many times, at most 16, and all else twice that."""
     trail: int = 8
     """Draw where each object was in the last so many frames."""
     fps: int = 10
@@ -74,8 +81,12 @@ class Imagine:
         least_one = {"--futures": futures, "--scale": self.scale, "--fps": self.fps}
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
+        check_scale(self.scale)
         check_rate(self.video_fps)
         check_place(self.out, folder=True)
+        if self.video is not None:
+            for file in (self.out / name for name in PICTURES):
+                check_output(file, (file.suffix,), images_of(self.video))
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
@@ -87,6 +98,7 @@ class Imagine:
         there = episodes.video.shape[1]
         given = min(about["given"], there) if self.given is None else self.given
         steps = self.steps or min(90, there - given) or STEPS
+        check_bytes(given + steps, futures + TWICE, self.scale * model.image_size)
         track = model.imagine(
             episodes.video.to(device),
             given,
@@ -97,12 +109,12 @@ class Imagine:
         )
         truth = pictures.true_boxes(episodes, 0)
         shown = track_pictures.Imagination.of(track, 0, pictures.frames_of(episodes, 0), truth)
-        picture_files.make_folder(self.out)
-        track.to_csv(self.out / "states.csv", first_episode=self.episode)
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
-        picture_files.save_picture(self.out / "imagined.png", still)
         moving = shown.moving(self.scale, self.trail)
+        picture_files.make_folder(self.out)
+        track.to_csv(self.out / "states.csv", first_episode=self.episode)
+        picture_files.save_picture(self.out / "imagined.png", still)
         for kind in ("gif", "mp4") if self.mp4 else ("gif",):
             picture_files.save_video(self.out / f"imagined.{kind}", moving, self.fps)
         print(f"{self.out}: {', '.join(sorted(file.name for file in self.out.iterdir()))}")
@@ -117,7 +129,7 @@ class Track:
     model: str
     """A trained model: a run's folder, a file of weights, or the name of one that ships."""
     out: Path = Path("states.csv")
-    """The table: one row per object and frame."""
+    """The table, a .csv: one row per object and frame."""
     picture: Path | None = None
     """A .png for a sheet of frames, a .gif or .mp4 for the moving video, with boxes and ids."""
     episode: int = 0
@@ -134,7 +146,7 @@ class Track:
     crop: Crop | None = None
     """The middle of a video's frames, or all of them; as in the training if not given."""
     scale: int = 4
-    """Enlarge the frames so many times."""
+    """Enlarge the frames so many times, at most 16."""
     trail: int = 8
     """Draw where each object was in the last so many frames."""
     fps: int = 10
@@ -146,20 +158,24 @@ class Track:
         """Find the objects, and write where they are."""
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
+        check_scale(self.scale)
         check_rate(self.video_fps)
+        is_world = worlds.base_name(self.source) in worlds.WORLDS
         if self.picture is not None:
-            picture_files.check_suffix(self.picture, picture_files.STILL + picture_files.MOVING)
-            check_place(self.picture)
-        check_place(self.out)
+            kinds = picture_files.STILL + picture_files.MOVING
+            check_output(self.picture, kinds, [] if is_world else images_of(Path(self.source)))
+        check_output(self.out, (".csv",), [Path(self.source)])
         device = find_device(self.device)
         model, about = resolve(self.model, device)
-        if worlds.base_name(self.source) in worlds.WORLDS or hdf5.is_name_of_file(self.source):
+        if is_world or hdf5.is_name_of_file(self.source):
             episodes = find(self.source, self.episode, self.split)
         else:
             known, size = about["about"].get("videos", {}), model.image_size
             film = Path(self.source)
             episodes, _ = own_video(film, known, size, self.video_fps, self.crop)
         video = episodes.video[:, : self.frames]
+        if self.picture is not None:
+            check_bytes(video.shape[1], 1, self.scale * model.image_size)
         how = "always" if self.discover else "first"
         track = model.infer(video.to(device), discover=how, render=False)
         track.to_csv(self.out, first_episode=self.episode)
@@ -189,10 +205,30 @@ def check(settings: Mapping[str, int | None], least: int) -> None:
             raise UserError(f"{name} is {value}; it must be at least {least}")
 
 
+def check_scale(scale: int) -> None:
+    """Refuse pictures that nobody can look at."""
+    if scale > LARGEST:
+        raise UserError(f"--scale is {scale}; it must be at most {LARGEST}")
+
+
+def check_bytes(frames: int, videos: int, side: int) -> None:
+    """Refuse a moving picture, of so many `videos` beside each other, that memory cannot hold."""
+    if (needed := 3 * frames * videos * side**2) > BYTES:
+        raise UserError(
+            f"the pictures would take {needed / 1e9:.1f} GB, and may take {BYTES / 1e9:g}: "
+            "give a smaller --scale, or fewer frames"
+        )
+
+
 def check_rate(fps: float | None) -> None:
     """Refuse a rate at which no frames can be taken."""
     if fps is not None and not 0 <= fps < math.inf:
         raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
+
+
+def images_of(video: Path) -> list[Path]:
+    """The files of a video: itself, or all that are in its folder."""
+    return list(video.iterdir()) if video.is_dir() else [video]
 
 
 def own_video(

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from gswm.data.hdf5 import Writer, open_file
+from gswm.data.hdf5 import SUFFIXES, Writer, open_file
 from gswm.data.importing import Summary, import_videos
 from gswm.data.sources import Source, find
 from gswm.data.videos import Crop, Cut
 from gswm.errors import UserError
+from gswm.files import check_output
 
 NAMED = 20
 
@@ -49,6 +50,7 @@ class Import:
                 raise UserError(f"--{name} is {value}; give a number above 0")
         if not self.sources:
             raise UserError("nothing to import; name videos or folders of them")
+        check_output(self.out, SUFFIXES, [path for path in self.sources if not path.is_dir()])
         found = list(find(self.sources))
         cut = Cut(self.size, self.fps, self.frames, self.crop)
         total = sum(isinstance(item, Source) for item in found)

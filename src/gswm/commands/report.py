@@ -8,8 +8,11 @@ from tyro.conf import Positional, arg
 
 from gswm.data import picture_files
 from gswm.errors import UserError
-from gswm.files import check_place
+from gswm.files import check_output, check_place
 from gswm.report import results, writing
+
+HERE = Path("docs/results")
+"""The results of a clone."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,17 @@ class Report:
 
     def run(self) -> None:
         """Read what was measured, and show it."""
-        paths = self.results or (Path("docs/results"),)
-        if self.markdown is not None and self.markdown.suffix != ".md":
-            raise UserError(f"cannot write '{self.markdown}': the name must end in .md")
+        paths = self.results or (HERE,)
+        if not self.results and not HERE.is_dir():
+            raise UserError(
+                f"there is no folder {HERE} here: name result files written by `gswm eval --json`, "
+                "or folders of them"
+            )
         check_place(self.out, folder=True)
+        writing.check_ours(self.out / "index.html")
         if self.markdown is not None:
-            check_place(self.markdown)
+            check_output(self.markdown, (".md",))
+            writing.check_ours(self.markdown)
         found = results.read(paths)
         if not found.all:
             where = ", ".join(map(str, paths))

@@ -28,6 +28,7 @@ from gswm.data.world import SplitName
 from gswm.errors import UserError
 from gswm.files import flush
 
+SUFFIXES = (".hdf5", ".h5")
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
 
@@ -293,4 +294,4 @@ def _version() -> str:
 
 def is_name_of_file(name: str) -> bool:
     """Whether data are a file, and not a world."""
-    return Path(name).suffix in (".hdf5", ".h5")
+    return Path(name).suffix.lower() in SUFFIXES

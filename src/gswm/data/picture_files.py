@@ -11,8 +11,7 @@ from PIL import Image
 from scipy.spatial import KDTree
 
 from gswm.data.pictures import Frames, Picture
-from gswm.errors import UserError
-from gswm.files import check_place, room
+from gswm.files import check_place, check_suffix, room
 
 Palette = UInt8[np.ndarray, "_color 3"]
 Codes = Int[np.ndarray, "..."]
@@ -37,12 +36,6 @@ def save_video(path: Path, frames: Frames, fps: int = 10) -> None:
     check_suffix(path, MOVING)
     to = save_gif if path.suffix.lower() == ".gif" else save_mp4
     write(path, lambda part: to(part, frames, fps))
-
-
-def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
-    """Refuse a name whose ending is of no format that can be written."""
-    if path.suffix.lower() not in allowed:
-        raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
 
 
 def make_folder(path: Path) -> None:

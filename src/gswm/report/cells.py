@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from gswm.report.results import Measured, fails, mean_and_spread
 
-EMPTY = "not trained yet"
+EMPTY, UNMEASURED = "not trained yet", "not measured"
+"""Of a model, and of a rule, without a result."""
 NOTHING = "–"
-"""What was not measured."""
+"""What a result does not have."""
 FAILED = "fails"
 HERE = ", here"
 """How a column of ours ends."""
@@ -27,8 +28,10 @@ class Table:
     def filled(self) -> "Table":
         """The rows in which something was measured, and the columns that say anything of them."""
         ours = [i for i, name in enumerate(self.head) if name.endswith(HERE)]
-        some = [r for r in self.rows if any(r[i] != EMPTY for i in ours) or EMPTY not in r]
-        said = [i for i in range(len(self.head)) if any(r[i] not in (EMPTY, NOTHING) for r in some)]
+        none = {EMPTY, UNMEASURED}
+        some = [r for r in self.rows if any(r[i] not in none for i in ours) or not none & set(r)]
+        none.add(NOTHING)
+        said = [i for i in range(len(self.head)) if any(r[i] not in none for r in some)]
         rows = tuple(tuple(row[i] for i in said) for row in some)
         return replace(self, head=tuple(self.head[i] for i in said), rows=rows)
 

@@ -10,7 +10,7 @@ from html import escape
 from PIL import Image
 
 from gswm.data.pictures import Picture
-from gswm.report.cells import EMPTY, HERE, Table
+from gswm.report.cells import EMPTY, HERE, UNMEASURED, Table
 from gswm.report.drawing import DARK, LIGHT, Drawing
 
 STYLE = """
@@ -88,7 +88,8 @@ def table_html(table: Table) -> str:
 
 def td(text: str, ours: bool) -> str:
     """One cell."""
-    kind = "empty" if text == EMPTY else "ours" if ours else "words" if "`" in text else ""
+    empty = text in (EMPTY, UNMEASURED)
+    kind = "empty" if empty else "ours" if ours else "words" if "`" in text else ""
     return f"<td{f' class={kind}' if kind else ''}>{inline(text)}</td>"
 
 

@@ -73,9 +73,10 @@ class Results:
     def of(self, model: str, recipe: str, protocol: str | None = None) -> list[Measured]:
         """The results of a model in the world of its recipe, one for each seed.
 
-        They are by `protocol`, or by the usual one of the world, and of the split of that.
+        They are by `protocol`, or by the usual one of the world, and of the split of that. Videos
+        of which nothing is known are of no world of a table.
         """
-        there = [m for m in self.all if (m.model, m.recipe) == (model, recipe)]
+        there = [m for m in self.all if (m.model, m.recipe) == (model, recipe) and m.of != "video"]
         most: dict[int, Measured] = {}
         for m in (m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")):
             seed = m.about.get("seed", 0)

@@ -7,6 +7,7 @@ from gswm.report.cells import (
     FAILED,
     HERE,
     NOTHING,
+    UNMEASURED,
     Columns,
     Table,
     cell,
@@ -15,8 +16,9 @@ from gswm.report.cells import (
     number,
 )
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
+from gswm.report.others import named, others
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, SLOTFORMER, Said
-from gswm.report.results import FAIL, Measured, Results, mean_and_spread, recipe_of
+from gswm.report.results import FAIL, Results, mean_and_spread, recipe_of
 
 STEPS = (10, 25, 50, 94)
 
@@ -47,6 +49,7 @@ def tables(results: Results) -> dict[str, Table]:
         "obj3d": solids(results),
         "collisions": collisions(results),
         "slotformer": slotformer(results),
+        **others(results),
         "trainings": trainings(results),
         "evaluations": evaluations(results),
     }
@@ -115,10 +118,11 @@ def strict(results: Results) -> Table:
 
 def rules(results: Results) -> Table:
     """What the errors of simple rules are."""
-    rows = [
-        (world, *(cell(results.of(rule, world), "center_error", 3) for rule in RULES))
-        for world in BALLS
-    ]
+    rows = []
+    for world in BALLS:
+        found = [results.of(rule, world) for rule in RULES]
+        row = (cell(each, "center_error", 3) if each else UNMEASURED for each in found)
+        rows.append((world, *row))
     text = "Rules that know the truth about the given frames: center error, as above."
     head = ("", "everything stays", "a simulator without collisions")
     return Table("Rules to read it by", text, head, tuple(rows))
@@ -253,14 +257,6 @@ def trainings(results: Results) -> Table:
         "run before, whose weights this one began with: its own steps are counted too."
     )
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
-
-
-def named(measured: Measured) -> str:
-    """A model, as the tables of its world call it."""
-    which = measured.model, measured.recipe
-    if which[0] == "G-SWM" and ABLATIONS.get(which[1], "G-SWM") != "G-SWM":
-        return f"G-SWM, {ABLATIONS[which[1]]}"
-    return next((name for name, ours in SINGLE_BALL.items() if ours == which), measured.model)
 
 
 def steps(about: Mapping[str, Any]) -> str:

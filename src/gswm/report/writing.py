@@ -4,11 +4,12 @@ from pathlib import Path
 
 from gswm.data import picture_files
 from gswm.data.pictures import Picture
+from gswm.errors import UserError
 from gswm.files import write_whole
 from gswm.report import figures
 from gswm.report.cells import EMPTY, markdown
 from gswm.report.drawing import Drawing
-from gswm.report.page import Section, element, figure, page, table_html
+from gswm.report.page import Section, element, figure, inline, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
 
@@ -23,6 +24,8 @@ LEAD = (
     "beside what the paper says. "
     f"Every number has its command; what has no weights yet says *{EMPTY}*."
 )
+MARK = "Written by `gswm report`"
+"""In the last line of what is written, so that nothing of somebody else is replaced."""
 BESIDE = {
     "error": ("error", "ways"),
     "mota": ("tracking",),
@@ -32,6 +35,19 @@ BESIDE = {
     "trainings": ("learning",),
 }
 """The figures that follow a table."""
+
+
+def check_ours(path: Path) -> None:
+    """Refuse to replace a file that no report wrote."""
+    if not path.is_file():
+        return
+    lines = path.read_text(errors="replace").split("\n")
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    if MARK not in last and inline(MARK) not in last:
+        raise UserError(
+            f"cannot write '{path}': it is there, and `gswm report` did not write it; "
+            "name another, or remove it"
+        )
 
 
 def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
@@ -52,7 +68,7 @@ def as_page(results: Results, made: Figures) -> str:
     for name, table in tables(results).items():
         beside = (shown[each] for each in BESIDE.get(name, ()) if each in shown)
         sections.append(Section(table.title, table.text, (table_html(table), *beside)))
-    foot = "Written by `gswm report` from the files of `gswm eval --json`."
+    foot = f"{MARK} from the files of `gswm eval --json`."
     return page(TITLE, LEAD, sections, foot)
 
 
@@ -64,7 +80,7 @@ def as_text(results: Results, made: Figures, folder: str) -> str:
         for each in BESIDE.get(name, ()):
             if each in made:
                 parts.append(f"![{each}]({folder}/{each}.png)\n\n*{figures.CAPTIONS[each]}*")
-    parts.append(f"Written by `gswm report` from what `gswm eval --json` wrote to `{folder}/`.")
+    parts.append(f"{MARK} from what `gswm eval --json` wrote to `{folder}/`.")
     return "\n\n".join(parts) + "\n"
 
 

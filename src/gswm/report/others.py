@@ -1,0 +1,68 @@
+"""Other results: what was measured, and stands in no table of the paper's worlds."""
+
+from gswm.eval.protocols import PROTOCOLS
+from gswm.report.cells import NOTHING, Columns, Table, cell
+from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
+from gswm.report.paper import BALLS, MODELS
+from gswm.report.results import Measured, Results, recipe_of
+
+SCORES: Columns = {
+    **{"center error": ("center_error", 3), "strict error": ("strict_error", 3)},
+    **{"MOTA": ("mota", 4), "in the corridor": ("in_corridor", "%")},
+    **{"within 3 pixels of a true end": ("on_mode", "%"), "min ADE of 10": ("min_ade_10", 4)},
+    **{"PSNR": ("psnr", 2), "SSIM": ("ssim", 3), "LPIPS": ("lpips", 3)},
+    **{"objects found": ("objects", 2), "true objects": ("true_objects", 2)},
+}
+
+
+def others(results: Results) -> dict[str, Table]:
+    """One row each, as a table by its name; no table if there are none."""
+    shown = shown_elsewhere(results)
+    rows = [
+        (
+            *(named(m), NOTHING if m.is_rule else m.recipe, m.world, measured_by(m)),
+            *(str(m.episodes), in_words(m)),
+        )
+        for m in results.all
+        if m not in shown
+    ]
+    text = (
+        "What no other table shows: your own files, another world than the model was trained on, "
+        "another protocol or split, and of one training all results but that of most episodes."
+    )
+    head = ("", "recipe", "world", "protocol", "episodes", "scores")
+    table = Table("Other results", text, head, tuple(dict.fromkeys(rows)))
+    return {"others": table} if rows else {}
+
+
+def shown_elsewhere(results: Results) -> list[Measured]:
+    """The results in the tables of the paper's worlds."""
+    which = [(model, recipe_of(model, world)) for model in MODELS for world in BALLS]
+    which += [(rule, world) for rule in RULES for world in BALLS]
+    which += [*SINGLE_BALL.values(), *(("G-SWM", recipe) for recipe in ABLATIONS)]
+    which += [(model, "obj3d") for model in ("G-SWM", *SOLID_RULES)]
+    by_pixels = results.of("G-SWM", "obj3d", "slotformer-6-44")
+    return [*(m for each in which for m in results.of(*each)), *by_pixels]
+
+
+def named(measured: Measured) -> str:
+    """A model, as the tables of its world call it."""
+    which = measured.model, measured.recipe
+    if measured.is_rule:
+        return (RULES | SOLID_RULES).get(which[0], which[0])
+    if which[0] == "G-SWM" and ABLATIONS.get(which[1], "G-SWM") != "G-SWM":
+        return f"G-SWM, {ABLATIONS[which[1]]}"
+    return next((name for name, ours in SINGLE_BALL.items() if ours == which), measured.model)
+
+
+def measured_by(measured: Measured) -> str:
+    """The protocol, and the split if that is not the protocol's."""
+    rules = PROTOCOLS.get(measured.protocol)
+    usual = rules is not None and rules.split == measured.split
+    return measured.protocol if usual else f"{measured.protocol}, {measured.split}"
+
+
+def in_words(measured: Measured) -> str:
+    """The main scores, of those that were measured."""
+    cells = {name: cell([measured], *score) for name, score in SCORES.items()}
+    return ", ".join(f"{name} {c}" for name, c in cells.items() if c != NOTHING) or NOTHING

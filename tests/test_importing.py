@@ -50,6 +50,7 @@ def test_videos_and_folders_of_images_become_episodes(
     assert said.out.splitlines() == [
         f"{out}: 9 episodes of 4 frames, 8 x 8, from 4 videos",
         "splits: " + ", ".join(f"{s} {n}" for s, n in counted(out).items() if n),
+        "split by the videos' names; to choose, put them into folders named train, val and test",
         "left over: 3 frames at the ends of videos",
     ]
     episodes = read(out)
@@ -76,6 +77,41 @@ def test_all_episodes_of_a_video_are_in_the_split_of_its_name(tmp_path: Path) ->
     assert file.splits is not None
     assert file.splits.tolist() == [split_of_name(name) for name in names for _ in range(2)]
     assert set(file.splits) > {"train"}
+
+
+def named(split: str, number: int) -> list[str]:
+    """Names of videos that are of this split."""
+    names = (f"{i}.mkv" for i in range(1_000))
+    return [name for name in names if split_of_name(name) == split][:number]
+
+
+def test_where_no_name_gives_train_all_videos_are_train(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [video(tmp_path / name) for name in (*named("val", 1), *named("test", 2))]
+    (bad := tmp_path / named("train", 1)[0]).write_text("no video")
+    one, all_of_them = tmp_path / "one.hdf5", tmp_path / "all.hdf5"
+    assert run(paths[0], "--out", one) == 0
+    assert counted(one) == {"train": 2, "val": 0, "test": 0}
+    said = capsys.readouterr().out.splitlines()
+    choose = "to choose, put them into folders named train, val and test"
+    assert said[1:] == ["splits: train 2", f"split all train, for none would be; {choose}"]
+    assert run(*paths, bad, "--out", all_of_them) == 2  # one that cannot be read does not count
+    assert counted(all_of_them) == {"train": 6, "val": 0, "test": 0}
+
+
+def test_where_no_name_gives_train_folders_still_say_what_is_theirs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, out = tmp_path / "in", tmp_path / "a.hdf5"
+    for name in ("val/a.mkv", named("test", 1)[0]):
+        video(root / name)
+    assert run(root, "--out", out) == 0
+    assert counted(out) == {"train": 2, "val": 2, "test": 0}
+    capsys.readouterr()
+    assert run(root / "val", "--out", out, "--force") == 0
+    assert counted(out) == {"train": 0, "val": 2, "test": 0}
+    assert "folders named" not in capsys.readouterr().out
 
 
 def test_the_file_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ class Import:
     """Settings of `gswm data import`."""
 
     sources: Positional[tuple[Path, ...]]
-    """Video files, folders of videos, folders of a video's images, or trees of either."""
+    """Video files, folders of videos, folders of a video's images, or trees of either. Folders
+    named train, val and test say which split a video is of. Others are split by their names, about
+    80 % train, 10 % val and 10 % test; all of them are train where none would be."""
     out: Path
     """The file to write, FILE.hdf5."""
     size: int = 64
@@ -106,6 +108,9 @@ def report(summary: Summary, command: Import) -> None:
     shape = f"{command.frames} frames, {command.size} x {command.size}"
     print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
     print(f"splits: {in_words(summary.splits)}")
+    if summary.by_name:
+        how = "all train, for none would be" if summary.all_train else "by the videos' names"
+        print(f"split {how}; to choose, put them into folders named train, val and test")
     if summary.left_over:
         print(f"left over: {summary.left_over} frames at the ends of videos")
     if summary.skipped:

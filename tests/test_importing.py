@@ -1,6 +1,7 @@
 """`gswm data import` and `gswm data info`: all that can be imported, and a line for the rest."""
 
 import os
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -427,6 +428,32 @@ def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["in"]
     with pytest.raises(UserError, match="is no folder of videos and no HDF5 file"):
         import_once(tmp_path / "nowhere", Cut(8))
+
+
+def test_clips_too_short_for_a_folders_episodes_come_with_the_whole_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my videos"
+    for name, frames in (("a", 40), ("b", 50)):
+        pictures(folder / "train" / name, frames)
+    with pytest.raises(UserError, match="nothing could be imported"):
+        import_once(folder, Cut(8))
+    assert (
+        command_said(capsys)
+        == f"gswm data import '{folder}' --out '{folder}.hdf5' --size 8 --frames 40"
+    )
+    pictures(folder / "train" / "c", 100)
+    out = import_once(folder, Cut(8))
+    assert len(read(out)) == 1
+    command = command_said(capsys)
+    assert command.endswith(" --frames 40 --force")
+    assert main(shlex.split(command)[1:]) == 0
+    assert len(read(out)) == 1 + 1 + 2
+
+
+def command_said(capsys: pytest.CaptureFixture[str]) -> str:
+    """The command that was advised last."""
+    return capsys.readouterr().err.splitlines()[-1].split("`")[1]
 
 
 def test_of_several_that_start_at_once_one_imports(

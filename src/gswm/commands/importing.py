@@ -3,14 +3,15 @@
 import fcntl
 import math
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tyro.conf import Positional
+from tyro.conf import Positional, Suppress
 
 from gswm.data.hdf5 import Writer, open_file
 from gswm.data.importing import Summary, import_videos
@@ -43,6 +44,8 @@ class Import:
     """Replace the file if there is one."""
     workers: int = os.cpu_count() or 1
     """Videos decoded at once."""
+    once: Suppress[bool] = False
+    """Whether another command asked for it, which has none of these settings."""
 
     def run(self) -> int:
         """Import what can be imported; 2 if anything had to be skipped."""
@@ -59,10 +62,27 @@ class Import:
             with progress(total) as done:
                 summary = import_videos(found, writer, cut, self.workers, done)
             report_skipped(summary)
+            self.say_how_to_take_short_ones(summary)
             if not summary.videos:
                 raise UserError(f"nothing could be imported; {self.out} is not written")
         report(summary, self)
         return 2 if summary.skipped else 0
+
+    def say_how_to_take_short_ones(self, summary: Summary) -> None:
+        """Say the command that takes videos too short for an episode, if this was another one."""
+        frames = [skipped.frames for skipped in summary.skipped if skipped.frames is not None]
+        if self.once and frames:
+            other = replace(self, frames=min(frames), force=summary.videos > 0)
+            tell(f"gswm: to take the short ones too: `{other.command()}`, then the same again")
+
+    def command(self) -> str:
+        """What to type to import this."""
+        words = ["gswm", "data", "import", *map(str, self.sources), "--out", str(self.out)]
+        words += ["--size", str(self.size)]
+        words += [] if self.fps is None else ["--fps", f"{self.fps:g}"]
+        words += [] if self.crop == Cut.crop else ["--crop", self.crop]
+        words += [] if self.frames == Cut.frames else ["--frames", str(self.frames)]
+        return shlex.join([*words, *(["--force"] if self.force else [])])
 
 
 @contextmanager
@@ -138,11 +158,10 @@ def import_once(folder: Path, cut: Cut) -> Path:
         if out.exists():
             tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
             return out
-        how = f"--size {cut.size}" + ("" if cut.fps is None else f" --fps {cut.fps:g}")
-        how += "" if cut.crop == Cut.crop else f" --crop {cut.crop}"
-        tell(f"`gswm data import {folder} --out {out} {how}`, once:")
+        job = Import((folder,), out, cut.size, cut.fps, cut.frames, cut.crop, once=True)
+        tell(f"`{job.command()}`, once:")
         try:
-            Import((folder,), out, cut.size, cut.fps, cut.frames, cut.crop).run()
+            job.run()
         except UserError:
             if not out.exists():  # another machine was faster
                 raise

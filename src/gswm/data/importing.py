@@ -60,7 +60,7 @@ def import_videos(
     for source, item in decode(sources, cut, workers):
         if isinstance(item, UnusableError):
             writer.truncate(mark)
-            summary.skipped.append(Skipped(str(source.path), str(item)))
+            summary.skipped.append(Skipped(str(source.path), str(item), item.frames))
         elif len(item) == cut.frames:
             video = rearrange(torch.from_numpy(item), "t h w c -> 1 t c h w")
             writer.append(Episodes(video), split=source.split, source=source.name)

@@ -45,6 +45,8 @@ class Skipped:
 
     name: str
     reason: str
+    frames: int | None = None
+    """How many it has, where these are too few for an episode."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:

@@ -426,8 +426,22 @@ def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None
     with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 is not written"):
         import_once(tmp_path / "in", Cut(8))
     assert os.listdir(tmp_path) == ["in"]
-    with pytest.raises(UserError, match="is no folder of videos and no HDF5 file"):
+    with pytest.raises(UserError, match="is no video, no folder of them and no HDF5 file"):
         import_once(tmp_path / "nowhere", Cut(8))
+
+
+def test_one_video_is_imported_as_a_folder_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film = video(tmp_path / named("val", 1)[0], frames=100)
+    out = import_once(film, Cut(8))
+    assert out == film.with_name(f"{film.name}.hdf5")
+    assert counted(out) == {"train": 1, "val": 0, "test": 0}
+    assert import_once(film, Cut(8)) == out
+    assert "taken from" in capsys.readouterr().err
+    (tmp_path / "notes.txt").write_text("no video")
+    with pytest.raises(UserError, match="nothing could be imported"):
+        import_once(tmp_path / "notes.txt", Cut(8))
 
 
 def test_clips_too_short_for_a_folders_episodes_come_with_the_whole_command(

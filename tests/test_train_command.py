@@ -296,7 +296,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
-        (["two-layer", "--data", "moon"], "moon is no folder of videos and no HDF5 file"),
+        (["two-layer", "--data", "moon"], "moon is no video, no folder of them and no HDF5 file"),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "128"], "two-layer has frames of 64 × 64 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
@@ -652,6 +652,16 @@ def test_data_names_the_file_before_anything_is_imported(tmp_path: Path) -> None
     for given, file in (("OBJ3D", "OBJ3D.hdf5"), ("mine.hdf5", "mine.hdf5")):
         parsed = Train.from_args(["obj3d", "--data", given, "--data.episodes", "5"])
         assert (parsed.recipe.data.world, parsed.recipe.data.episodes) == (file, 5)
+
+
+def test_data_may_be_one_video(tmp_path: Path, capsys: Capture) -> None:
+    film, run = video(tmp_path / "film.mkv", frames=100), tmp_path / "run"
+    assert main(["train", *on_folder(film, run)]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["film.mkv", "film.mkv.hdf5", "run"]
+    capsys.readouterr()
+    args = ["eval", str(run), "--world", str(film), "--split", "train"]
+    assert main([*args, "--json", str(tmp_path / "scores.json")]) == 0
+    assert "taken from" in capsys.readouterr().err
 
 
 def test_data_may_be_a_file(tmp_path: Path) -> None:

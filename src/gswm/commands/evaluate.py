@@ -47,8 +47,8 @@ class Evaluate:
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
     world: str | None = None
-    """A world by its name, an HDF5 file, or a folder of videos or images such as OBJ3D's, which is
-    imported once; the one that the model was trained on if not given."""
+    """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
+    OBJ3D's, which is imported once; the one that the model was trained on if not given."""
     split: SplitName | None = None
     """The protocol's if not given."""
     protocol: str | None = None
@@ -80,7 +80,7 @@ class Evaluate:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
-        if isinstance(model, WorldModel) and world not in worlds.WORLDS and Path(world).is_dir():
+        if isinstance(model, WorldModel) and is_of_videos(world):
             cut = Cut.like(about["about"].get("videos", {}), model.image_size)
             world = str(import_once(Path(world), cut))
         known = worlds.world_of(world)
@@ -138,6 +138,13 @@ def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]
         raise UserError(f"'{name}' is about bouncing balls; {there.name} has other rules")
     collide = there.collide if isinstance(there, Balls) else True
     return Baseline(name, collide), {"baseline": name}
+
+
+def is_of_videos(world: str) -> bool:
+    """Whether this is a video or a folder of them, to be imported first."""
+    path = Path(world)
+    is_video = path.is_file() and not hdf5.is_name_of_file(world)
+    return world not in worlds.WORLDS and (path.is_dir() or is_video)
 
 
 def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:

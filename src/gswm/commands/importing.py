@@ -144,16 +144,16 @@ def in_words(splits: Counter[str]) -> str:
 
 
 def file_of(folder: Path) -> Path:
-    """The file beside a folder of videos into which they are imported where no other is named."""
+    """The file beside a folder of videos, or one video, for them where no other is named."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
     return Path(f"{named}.hdf5")
 
 
 def import_once(folder: Path, cut: Cut) -> Path:
-    """The file with a folder's videos, imported now unless an earlier command did."""
+    """The file with a folder's videos, or with one, imported unless an earlier command did."""
     out = file_of(folder)
-    if not out.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is no folder of videos and no HDF5 file; check the name")
+    if not out.exists() and not folder.exists():
+        raise UserError(f"{folder} is no video, no folder of them and no HDF5 file; check the name")
     with alone_in(folder):
         if out.exists():
             tell(f"{folder}: taken from {out}; remove that file to import the videos anew")

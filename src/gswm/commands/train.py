@@ -29,8 +29,8 @@ class Train:
     out: Path | None = None
     """The run's folder; runs/RECIPE-SEED if it is not given."""
     videos: Annotated[Path | None, tyro.conf.arg(name="data", metavar="PATH")] = None
-    """In place of --data.world: an HDF5 file, or a folder of videos or images such as OBJ3D's,
-    which is imported once, into PATH.hdf5."""
+    """In place of --data.world: an HDF5 file; or a video, or a folder of videos or images such as
+    OBJ3D's, which is imported once, into PATH.hdf5."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 

@@ -249,8 +249,13 @@ def test_a_mistake_is_one_line(
 
 def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
     episodes = Episodes(marked(2, 20).video)
-    with pytest.raises(UserError, match="--protocol slotformer-6-44 or ocvp-5-25 measures pixels"):
-        evaluate(Puppet(marked(2, 20), "stay"), [episodes], SHORT)
+    for frames, said in (
+        (50, "--protocol slotformer-6-44 or ocvp-5-25 measures pixels alone"),
+        (40, "--protocol ocvp-5-25 measures pixels alone"),
+        (20, "ocvp-5-25 measures pixels alone, of 30 frames or more, and these have 20: import"),
+    ):
+        with pytest.raises(UserError, match=f": {said}"):
+            evaluate(Puppet(marked(2, 20), "stay"), [Episodes(marked(2, frames).video)], SHORT)
     with pytest.raises(UserError, match="it cannot be measured"):
         evaluate(Baseline("stay"), [episodes], SHORT)
     only = Protocol("pixels", 10, 10, ("pixels",))

@@ -152,12 +152,22 @@ def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episode
     if not hdf5.is_name_of_file(world):
         source = worlds.world(world)
         chosen = source.splits[split]
+        check_number(n, chosen.episodes, world, split)
         yield from source.episodes(chosen.seed, n or chosen.episodes, memory=MEMORY)
         return
     with hdf5.open_file(world) as file:
-        which = file.of_split(split)[:n].tolist()
+        which = file.of_split(split).tolist()
+        check_number(n, len(which), world, split)
+        which = which[:n]
         for start in range(0, len(which), CHUNK):
             yield file.read(which[start : start + CHUNK])
+
+
+def check_number(wanted: int | None, there: int, world: str, split: SplitName) -> None:
+    """Refuse more episodes than a split has."""
+    if wanted is not None and wanted > there:
+        has = f"the {split} split of {world} has {there} episodes"
+        raise UserError(f"--episodes is {wanted}, and {has}: give {there} or fewer")
 
 
 def fitting(world: str) -> Protocol:

@@ -24,9 +24,10 @@ import gswm
 from gswm.cli import main
 from gswm.errors import UserError
 from gswm.files import DiskFullError
+from gswm.settings import to_dict
 from gswm.train import checkpoint as checkpoints
 from gswm.train import launch
-from gswm.train.folder import RunFolder
+from gswm.train.folder import RunFolder, write_json
 from gswm.train.step import Trainee
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -115,7 +116,7 @@ def newest(run: Path) -> int:
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_the_process_ends_well(tmp_path: Path, which: signal.Signals) -> None:
+def test_a_signal_saves_and_the_exit_code_says_so(tmp_path: Path, which: signal.Signals) -> None:
     out, log = tmp_path / "run", tmp_path / "log"
     args = ["train", *arguments(small(100_000)), "--out", str(out), "--device", "cpu"]
     process = start([*args, "--report-every", "1"], log)
@@ -124,11 +125,14 @@ def test_a_signal_saves_and_the_process_ends_well(tmp_path: Path, which: signal.
         time.sleep(0.01)
     assert process.pid is not None
     os.kill(process.pid, which)
-    assert end(process, timeout=20) == 0, log.read_text()
+    assert end(process, timeout=20) == 128 + which, log.read_text()
     last = metrics_of(out)[-1]["step"]
     assert state_of(out)["step"] >= last > 0
     assert (out / "last.safetensors").exists()
-    assert f"stopped at step {newest(out)}; the run is in {out}" in log.read_text()
+    said = (
+        f"stopped at step {newest(out)}; the run is in {out}; `gswm train --resume {out}` goes on"
+    )
+    assert said in log.read_text()
 
 
 def test_a_second_signal_does_not_disturb_the_saving(
@@ -155,9 +159,15 @@ def test_a_signal_while_data_are_made_ends_the_process_well(
 
     monkeypatch.setattr(launch, "training_loader", interrupted)
     out = tmp_path / "run"
-    assert main(["train", *arguments(small()), "--out", str(out), "--device", "cpu"]) == 0
+    args = ["train", *arguments(small()), "--out", str(out), "--device", "cpu"]
+    assert main(args) == 143
     assert capsys.readouterr().err == "stopped; nothing is lost\n"
     assert not out.exists()
+    out.mkdir()
+    write_json(out / "recipe.json", to_dict(small()))
+    assert main(args) == 143
+    said = f"stopped; nothing is lost: `gswm train --resume {out}` goes on\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_validation_that_a_signal_broke_off_is_made_up_for(

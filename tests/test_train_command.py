@@ -682,7 +682,7 @@ def test_a_signal_while_importing_leaves_nothing(
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Writer, "append", append_and_stop)
-    assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 0
+    assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 143
     assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
     assert os.listdir(tmp_path) == ["OBJ3D"]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -281,6 +282,31 @@ def test_metrics_of_a_run_killed_before_its_first_checkpoint_are_taken_back(
     assert newest(tmp_path) == 0
     train_here(small(8), tmp_path)
     assert_same_run(tmp_path, undisturbed)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_run_whose_checkpoints_are_gone_is_refused_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, ended: bool
+) -> None:
+    def die() -> None:
+        raise ZeroDivisionError
+
+    if ended:
+        train_here(small(4), tmp_path, save_every=100)
+    else:  # killed: the metrics are all that tells of the checkpoint of step 3
+        with monkeypatch.context() as patch:
+            stop_after(patch, 5, die)
+            with pytest.raises(ZeroDivisionError):
+                train_here(small(8), tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["train", "--resume", str(tmp_path), "--device", "cpu", "--any-code"]) == 2
+    assert capsys.readouterr().err == (
+        f"gswm: {tmp_path} has no checkpoints any more, and was trained to step 4: "
+        "start a new run with another --out\n"
+    )
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_on_a_full_disk_the_last_checkpoint_survives_and_the_run_can_go_on(

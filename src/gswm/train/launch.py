@@ -58,6 +58,8 @@ def train(
             check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe, any_code=cfg.any_code)
+                if not numbered(folder.checkpoints):
+                    folder.check_none_lost()
             making = f"making videos of {recipe.data.world} to train and validate on"
             with explained(making, silent=not processes.is_first):
                 loader = training_loader(recipe, device, processes)

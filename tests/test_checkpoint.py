@@ -125,7 +125,9 @@ def test_if_all_are_damaged_nothing_is_begun_anew_without_being_asked_for(tmp_pa
     for step in (1, 2):
         (save(tmp_path, checkpoint(step)) / "state.json").unlink()
     said: list[str] = []
-    with pytest.raises(UserError, match=r"00000001 is damaged: .*; no other is left: remove "):
+    with pytest.raises(
+        UserError, match=r"00000001 is damaged: .*; no other is left: start a new run"
+    ):
         load_newest(tmp_path, said.append)
     assert len(said) == 1
     assert said[0].endswith("00000002 is damaged: state.json is missing; using the one before it")

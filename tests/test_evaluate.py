@@ -207,7 +207,9 @@ def test_a_rule_is_measured_by_the_command(
     assert f"{report['scores']['center_error']:.4f}" in capsys.readouterr().out
 
 
-def test_a_file_is_measured_as_its_world_is(tmp_path: Path) -> None:
+def test_a_file_is_measured_as_its_world_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     chunks = list(OCCLUSION.episodes(OCCLUSION.splits["test"].seed, 3))
     with Writer(file := tmp_path / "test.hdf5", "balls", attributes={"world": "occlusion"}) as new:
         for chunk in chunks:
@@ -219,6 +221,8 @@ def test_a_file_is_measured_as_its_world_is(tmp_path: Path) -> None:
         scores.append(json.loads((tmp_path / "out.json").read_text())["scores"])
     assert scores[0] == scores[1]
     assert scores[0]["center_error"] == pytest.approx(0, abs=1e-4)
+    assert main([*args[:-1], "4"]) == 2
+    assert f"the test split of {file} has 3 episodes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -236,6 +240,10 @@ def test_a_file_is_measured_as_its_world_is(tmp_path: Path) -> None:
         (["--baseline", "stay", "--world", "single-ball", "--protocol", "gswm-10-90"], "frames"),
         (["--baseline", "stay", "--world", "occlusion", "--episodes", "0"], "at least 1"),
         (["--baseline", "stay", "--world", "occlusion", "--protocol", "gswm-maze-5"], "mazes"),
+        (
+            ["--baseline", "stay", "--world", "two-layer", "--episodes", "201"],
+            "--episodes is 201, and the test split of two-layer has 200 episodes: give 200",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -249,8 +257,13 @@ def test_a_mistake_is_one_line(
 
 def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
     episodes = Episodes(marked(2, 20).video)
-    with pytest.raises(UserError, match="--protocol slotformer-6-44 or ocvp-5-25 measures pixels"):
-        evaluate(Puppet(marked(2, 20), "stay"), [episodes], SHORT)
+    for frames, said in (
+        (50, "--protocol slotformer-6-44 or ocvp-5-25 measures pixels alone"),
+        (40, "--protocol ocvp-5-25 measures pixels alone"),
+        (20, "ocvp-5-25 measures pixels alone, of 30 frames or more, and these have 20: import"),
+    ):
+        with pytest.raises(UserError, match=f": {said}"):
+            evaluate(Puppet(marked(2, 20), "stay"), [Episodes(marked(2, frames).video)], SHORT)
     with pytest.raises(UserError, match="it cannot be measured"):
         evaluate(Baseline("stay"), [episodes], SHORT)
     only = Protocol("pixels", 10, 10, ("pixels",))

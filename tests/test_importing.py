@@ -1,6 +1,7 @@
 """`gswm data import` and `gswm data info`: all that can be imported, and a line for the rest."""
 
 import os
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,7 @@ def test_videos_and_folders_of_images_become_episodes(
     assert said.out.splitlines() == [
         f"{out}: 9 episodes of 4 frames, 8 x 8, from 4 videos",
         "splits: " + ", ".join(f"{s} {n}" for s, n in counted(out).items() if n),
+        "split by the videos' names; to choose, put them into folders named train, val and test",
         "left over: 3 frames at the ends of videos",
     ]
     episodes = read(out)
@@ -76,6 +78,41 @@ def test_all_episodes_of_a_video_are_in_the_split_of_its_name(tmp_path: Path) ->
     assert file.splits is not None
     assert file.splits.tolist() == [split_of_name(name) for name in names for _ in range(2)]
     assert set(file.splits) > {"train"}
+
+
+def named(split: str, number: int) -> list[str]:
+    """Names of videos that are of this split."""
+    names = (f"{i}.mkv" for i in range(1_000))
+    return [name for name in names if split_of_name(name) == split][:number]
+
+
+def test_where_no_name_gives_train_all_videos_are_train(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [video(tmp_path / name) for name in (*named("val", 1), *named("test", 2))]
+    (bad := tmp_path / named("train", 1)[0]).write_text("no video")
+    one, all_of_them = tmp_path / "one.hdf5", tmp_path / "all.hdf5"
+    assert run(paths[0], "--out", one) == 0
+    assert counted(one) == {"train": 2, "val": 0, "test": 0}
+    said = capsys.readouterr().out.splitlines()
+    choose = "to choose, put them into folders named train, val and test"
+    assert said[1:] == ["splits: train 2", f"split all train, for none would be; {choose}"]
+    assert run(*paths, bad, "--out", all_of_them) == 2  # one that cannot be read does not count
+    assert counted(all_of_them) == {"train": 6, "val": 0, "test": 0}
+
+
+def test_where_no_name_gives_train_folders_still_say_what_is_theirs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, out = tmp_path / "in", tmp_path / "a.hdf5"
+    for name in ("val/a.mkv", named("test", 1)[0]):
+        video(root / name)
+    assert run(root, "--out", out) == 0
+    assert counted(out) == {"train": 2, "val": 2, "test": 0}
+    capsys.readouterr()
+    assert run(root / "val", "--out", out, "--force") == 0
+    assert counted(out) == {"train": 0, "val": 2, "test": 0}
+    assert "folders named" not in capsys.readouterr().out
 
 
 def test_the_file_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
@@ -405,8 +442,48 @@ def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None
     with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 is not written"):
         import_once(tmp_path / "in", Cut(8))
     assert os.listdir(tmp_path) == ["in"]
-    with pytest.raises(UserError, match="is no folder of videos and no HDF5 file"):
+    with pytest.raises(UserError, match="is no video, no folder of them and no HDF5 file"):
         import_once(tmp_path / "nowhere", Cut(8))
+
+
+def test_one_video_is_imported_as_a_folder_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film = video(tmp_path / named("val", 1)[0], frames=100)
+    out = import_once(film, Cut(8))
+    assert out == film.with_name(f"{film.name}.hdf5")
+    assert counted(out) == {"train": 1, "val": 0, "test": 0}
+    assert import_once(film, Cut(8)) == out
+    assert "taken from" in capsys.readouterr().err
+    (tmp_path / "notes.txt").write_text("no video")
+    with pytest.raises(UserError, match="nothing could be imported"):
+        import_once(tmp_path / "notes.txt", Cut(8))
+
+
+def test_clips_too_short_for_a_folders_episodes_come_with_the_whole_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my videos"
+    for name, frames in (("a", 40), ("b", 50)):
+        pictures(folder / "train" / name, frames)
+    with pytest.raises(UserError, match="nothing could be imported"):
+        import_once(folder, Cut(8))
+    assert (
+        command_said(capsys)
+        == f"gswm data import '{folder}' --out '{folder}.hdf5' --size 8 --frames 40"
+    )
+    pictures(folder / "train" / "c", 100)
+    out = import_once(folder, Cut(8))
+    assert len(read(out)) == 1
+    command = command_said(capsys)
+    assert command.endswith(" --frames 40 --force")
+    assert main(shlex.split(command)[1:]) == 0
+    assert len(read(out)) == 1 + 1 + 2
+
+
+def command_said(capsys: pytest.CaptureFixture[str]) -> str:
+    """The command that was advised last."""
+    return capsys.readouterr().err.splitlines()[-1].split("`")[1]
 
 
 def test_of_several_that_start_at_once_one_imports(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -24,9 +25,10 @@ import gswm
 from gswm.cli import main
 from gswm.errors import UserError
 from gswm.files import DiskFullError
+from gswm.settings import to_dict
 from gswm.train import checkpoint as checkpoints
 from gswm.train import launch
-from gswm.train.folder import RunFolder
+from gswm.train.folder import RunFolder, write_json
 from gswm.train.step import Trainee
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -115,7 +117,7 @@ def newest(run: Path) -> int:
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_the_process_ends_well(tmp_path: Path, which: signal.Signals) -> None:
+def test_a_signal_saves_and_the_exit_code_says_so(tmp_path: Path, which: signal.Signals) -> None:
     out, log = tmp_path / "run", tmp_path / "log"
     args = ["train", *arguments(small(100_000)), "--out", str(out), "--device", "cpu"]
     process = start([*args, "--report-every", "1"], log)
@@ -124,11 +126,14 @@ def test_a_signal_saves_and_the_process_ends_well(tmp_path: Path, which: signal.
         time.sleep(0.01)
     assert process.pid is not None
     os.kill(process.pid, which)
-    assert end(process, timeout=20) == 0, log.read_text()
+    assert end(process, timeout=20) == 128 + which, log.read_text()
     last = metrics_of(out)[-1]["step"]
     assert state_of(out)["step"] >= last > 0
     assert (out / "last.safetensors").exists()
-    assert f"stopped at step {newest(out)}; the run is in {out}" in log.read_text()
+    said = (
+        f"stopped at step {newest(out)}; the run is in {out}; `gswm train --resume {out}` goes on"
+    )
+    assert said in log.read_text()
 
 
 def test_a_second_signal_does_not_disturb_the_saving(
@@ -155,9 +160,15 @@ def test_a_signal_while_data_are_made_ends_the_process_well(
 
     monkeypatch.setattr(launch, "training_loader", interrupted)
     out = tmp_path / "run"
-    assert main(["train", *arguments(small()), "--out", str(out), "--device", "cpu"]) == 0
+    args = ["train", *arguments(small()), "--out", str(out), "--device", "cpu"]
+    assert main(args) == 143
     assert capsys.readouterr().err == "stopped; nothing is lost\n"
     assert not out.exists()
+    out.mkdir()
+    write_json(out / "recipe.json", to_dict(small()))
+    assert main(args) == 143
+    said = f"stopped; nothing is lost: `gswm train --resume {out}` goes on\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_validation_that_a_signal_broke_off_is_made_up_for(
@@ -271,6 +282,31 @@ def test_metrics_of_a_run_killed_before_its_first_checkpoint_are_taken_back(
     assert newest(tmp_path) == 0
     train_here(small(8), tmp_path)
     assert_same_run(tmp_path, undisturbed)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_run_whose_checkpoints_are_gone_is_refused_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, ended: bool
+) -> None:
+    def die() -> None:
+        raise ZeroDivisionError
+
+    if ended:
+        train_here(small(4), tmp_path, save_every=100)
+    else:  # killed: the metrics are all that tells of the checkpoint of step 3
+        with monkeypatch.context() as patch:
+            stop_after(patch, 5, die)
+            with pytest.raises(ZeroDivisionError):
+                train_here(small(8), tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["train", "--resume", str(tmp_path), "--device", "cpu", "--any-code"]) == 2
+    assert capsys.readouterr().err == (
+        f"gswm: {tmp_path} has no checkpoints any more, and was trained to step 4: "
+        "start a new run with another --out\n"
+    )
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_on_a_full_disk_the_last_checkpoint_survives_and_the_run_can_go_on(

@@ -73,6 +73,12 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     assert rows[0]["best_step"] is rows[0]["error"] is None
 
 
+def test_a_run_that_a_signal_stopped_has_not_failed(tmp_path: Path) -> None:
+    rows, said = run([fake(tmp_path, i, f"sys.exit({code})") for i, code in enumerate((130, 143))])
+    assert [row["state"] for row in rows] == ["stopped"] * 2
+    assert "interaction-1 stopped" in said
+
+
 def test_a_finished_run_is_not_started_again(tmp_path: Path) -> None:
     jobs = [fake(tmp_path, seed, "") for seed in range(5)]
     other = replace(jobs[2].recipe, train=replace(jobs[2].recipe.train, lr=1.0))
@@ -107,7 +113,7 @@ def interrupt(tmp_path: Path, running: int, times: int) -> None:
 
 def test_ctrl_c_has_all_runs_save_and_starts_no_others(tmp_path: Path) -> None:
     script = """
-signal.signal(signal.SIGTERM, lambda *_: ((here / "saved").touch(), sys.exit(0)))
+signal.signal(signal.SIGTERM, lambda *_: ((here / "saved").touch(), sys.exit(143)))
 (here / "ready").write_text(str(os.getsid(0)))
 time.sleep(60)
 """
@@ -323,7 +329,7 @@ def test_a_cluster_runs_what_a_sweep_submits(tmp_path: Path) -> None:
 
 def test_a_job_whose_time_is_up_saves_and_is_queued_again(tmp_path: Path) -> None:
     script = """
-signal.signal(signal.SIGTERM, lambda *_: ((here / "saved").touch(), sys.exit(0)))
+signal.signal(signal.SIGTERM, lambda *_: ((here / "saved").touch(), sys.exit(143)))
 (here / "ready").touch()
 time.sleep(60)
 """

@@ -341,6 +341,15 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--train.lr", "nan"], "--train.lr is nan: it must be at least 0"),
         (["two-layer", "--train.last-lr", "-1"], "--train.last-lr is -1.0: it must be at least 0"),
         (["two-layer", "--train.warmup", "-1"], "--train.warmup is -1: it must be at least 0"),
+        (["two-layer", "--seed", "-1"], "--seed is -1: it must be at least 0"),
+        (
+            ["two-layer", "--model.discovery.dropout", "7"],
+            "--model.discovery.dropout is 7.0: it must",
+        ),
+        (
+            ["two-layer", "--model.discovery.dropout", "nan"],
+            "dropout is nan: it must be from 0 to 1",
+        ),
         (["two-layer", "--train.clip", "0"], "--train.clip is 0.0: it must be above 0"),
         (["two-layer", "--train.clip", "-1"], "--train.clip is -1.0: it must be above 0"),
         (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
@@ -366,7 +375,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
-        (["two-layer", "--data", "moon"], "moon is no folder of videos and no HDF5 file"),
+        (["two-layer", "--data", "moon"], "moon is no video, no folder of them and no HDF5 file"),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "128"], "two-layer has frames of 64 × 64 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
@@ -724,6 +733,16 @@ def test_data_names_the_file_before_anything_is_imported(tmp_path: Path) -> None
         assert (parsed.recipe.data.world, parsed.recipe.data.episodes) == (file, 5)
 
 
+def test_data_may_be_one_video(tmp_path: Path, capsys: Capture) -> None:
+    film, run = video(tmp_path / "film.mkv", frames=100), tmp_path / "run"
+    assert main(["train", *on_folder(film, run)]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["film.mkv", "film.mkv.hdf5", "run"]
+    capsys.readouterr()
+    args = ["eval", str(run), "--world", str(film), "--split", "train"]
+    assert main([*args, "--json", str(tmp_path / "scores.json")]) == 0
+    assert "taken from" in capsys.readouterr().err
+
+
 def test_data_may_be_a_file(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.hdf5", {"train": blank()}, "video")
     args = on_folder(file, tmp_path / "run")
@@ -742,7 +761,7 @@ def test_a_signal_while_importing_leaves_nothing(
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Writer, "append", append_and_stop)
-    assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 0
+    assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 143
     assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
     assert os.listdir(tmp_path) == ["OBJ3D"]
 

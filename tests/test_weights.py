@@ -17,7 +17,7 @@ from gswm.files import DiskFullError
 from gswm.model.gswm import GSWM
 from gswm.recipes import Recipe, recipe
 from gswm.settings import to_dict
-from gswm.weights import FORMAT, find, load, read_header, save, shipped
+from gswm.weights import FORMAT, fill, find, load, read_header, save, shipped
 
 
 def small() -> tuple[Recipe, GSWM]:
@@ -158,4 +158,24 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "lacks", header)
     with pytest.raises(UserError, match="does not fit this model") as error:
         load(tmp_path / "lacks")
-    assert "\n" not in str(error.value)
+    assert str(error.value).endswith(": context.h_0 differs")
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        ("maze", "model.background is True there and False here, model.sizes.what is 16 there and"),
+        ("scalor-two-layer", "they are of Scalor, and this is GSWM"),
+    ],
+)
+def test_weights_of_another_recipe_are_refused_by_the_settings_to_blame(
+    of: str, why: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.safetensors"
+    save(path, gswm.build(of))
+    with pytest.raises(UserError, match="does not fit this model") as error:
+        fill(gswm.build("two-layer"), path)
+    said = str(error.value).removeprefix(f"{path} does not fit this model: ")
+    assert said.startswith(why)
+    assert len(said) < 200
+    assert "num_objects" not in said  # which changes no weights

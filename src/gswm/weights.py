@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ HERE = Path(__file__).parent
 INSTALLED = HERE / "shipped"
 SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir()), None)
 """Weights that come with the package: inside it, or beside its source."""
+MOST_NAMED = 3
+"""Settings that are named where weights do not fit."""
 MEND = "install gswm again, or `git checkout weights` where it is a clone"
 
 
@@ -113,8 +116,49 @@ def fill(model: Model, path: Path) -> None:
     try:
         model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{path} does not fit this model: {reason}") from error
+        why = misfit(model, tensors, read_header(path)["recipe"])
+        raise UserError(f"{path} does not fit this model: {why}") from error
+
+
+def misfit(model: Model, tensors: dict[str, torch.Tensor], theirs: Recipe) -> str:
+    """Why weights do not fit a model: the settings that are to blame, if any are."""
+    ours = model.recipe
+    if ours is not None and type(ours.model) is not type(theirs.model):
+        return f"they are of {type(build(theirs)).__name__}, and this is {type(model).__name__}"
+    here = shapes(model.state_dict())
+    found = []
+    if ours is not None:
+        for name, (mine, other) in differing(to_dict(ours.model), to_dict(theirs.model)).items():
+            changed = replace(ours, model=with_value(ours.model, name, other))
+            if not name.startswith("schedule.") and shapes_of(changed) != here:
+                found.append(f"model.{name} is {other} there and {mine} here")
+    if found:
+        return ", ".join(found[:MOST_NAMED])
+    names = here.items() ^ shapes(tensors).items()
+    differ = sorted({name for name, _ in names})
+    more = f", and so do {len(differ) - 1} other tensors" if len(differ) > 1 else ""
+    return f"{differ[0]} differs{more}"
+
+
+def with_value(settings: Any, name: str, value: Any) -> Any:
+    """Settings with another value of the one that dots lead to."""
+    first, _, rest = name.partition(".")
+    inner = with_value(getattr(settings, first), rest, value) if rest else value
+    return replace(settings, **{first: inner})
+
+
+def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of a recipe's weights; None where there is no such model."""
+    try:
+        with torch.device("meta"):
+            return shapes(build(recipe).state_dict())
+    except UserError:
+        return None
+
+
+def shapes(tensors: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor."""
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def digest(tensors: dict[str, torch.Tensor]) -> str:

@@ -47,8 +47,8 @@ class Evaluate:
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
     world: str | None = None
-    """A world by its name, an HDF5 file, or a folder of videos or images such as OBJ3D's, which is
-    imported once; the one that the model was trained on if not given."""
+    """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
+    OBJ3D's, which is imported once; the one that the model was trained on if not given."""
     split: SplitName | None = None
     """The protocol's if not given."""
     protocol: str | None = None
@@ -80,7 +80,7 @@ class Evaluate:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
-        if isinstance(model, WorldModel) and world not in worlds.WORLDS and Path(world).is_dir():
+        if isinstance(model, WorldModel) and is_of_videos(world):
             cut = Cut.like(about["about"].get("videos", {}), model.image_size)
             world = str(import_once(Path(world), cut))
         known = worlds.world_of(world)
@@ -140,17 +140,34 @@ def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]
     return Baseline(name, collide), {"baseline": name}
 
 
+def is_of_videos(world: str) -> bool:
+    """Whether this is a video or a folder of them, to be imported first."""
+    path = Path(world)
+    is_video = path.is_file() and not hdf5.is_name_of_file(world)
+    return world not in worlds.WORLDS and (path.is_dir() or is_video)
+
+
 def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:
     """The first `n` episodes of a split, or all of it, some at a time."""
     if not hdf5.is_name_of_file(world):
         source = worlds.world(world)
         chosen = source.splits[split]
+        check_number(n, chosen.episodes, world, split)
         yield from source.episodes(chosen.seed, n or chosen.episodes, memory=MEMORY)
         return
     with hdf5.open_file(world) as file:
-        which = file.of_split(split)[:n].tolist()
+        which = file.of_split(split).tolist()
+        check_number(n, len(which), world, split)
+        which = which[:n]
         for start in range(0, len(which), CHUNK):
             yield file.read(which[start : start + CHUNK])
+
+
+def check_number(wanted: int | None, there: int, world: str, split: SplitName) -> None:
+    """Refuse more episodes than a split has."""
+    if wanted is not None and wanted > there:
+        has = f"the {split} split of {world} has {there} episodes"
+        raise UserError(f"--episodes is {wanted}, and {has}: give {there} or fewer")
 
 
 def fitting(world: str) -> Protocol:

@@ -3,14 +3,15 @@
 import fcntl
 import math
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tyro.conf import Positional
+from tyro.conf import Positional, Suppress
 
 from gswm.data.hdf5 import SUFFIXES, Writer, open_file
 from gswm.data.importing import Summary, import_videos
@@ -27,7 +28,9 @@ class Import:
     """Settings of `gswm data import`."""
 
     sources: Positional[tuple[Path, ...]]
-    """Video files, folders of videos, folders of a video's images, or trees of either."""
+    """Video files, folders of videos, folders of a video's images, or trees of either. Folders
+    named train, val and test say which split a video is of. Others are split by their names, about
+    80 % train, 10 % val and 10 % test; all of them are train where none would be."""
     out: Path
     """The file to write, FILE.hdf5."""
     size: int = 64
@@ -42,6 +45,8 @@ class Import:
     """Replace the file if there is one."""
     workers: int = os.cpu_count() or 1
     """Videos decoded at once."""
+    once: Suppress[bool] = False
+    """Whether another command asked for it, which has none of these settings."""
 
     def run(self) -> int:
         """Import what can be imported; 2 if anything had to be skipped."""
@@ -59,10 +64,27 @@ class Import:
             with progress(total) as done:
                 summary = import_videos(found, writer, cut, self.workers, done)
             report_skipped(summary)
+            self.say_how_to_take_short_ones(summary)
             if not summary.videos:
                 raise UserError(f"nothing could be imported; {self.out} is not written")
         report(summary, self)
         return 2 if summary.skipped else 0
+
+    def say_how_to_take_short_ones(self, summary: Summary) -> None:
+        """Say the command that takes videos too short for an episode, if this was another one."""
+        frames = [skipped.frames for skipped in summary.skipped if skipped.frames is not None]
+        if self.once and frames:
+            other = replace(self, frames=min(frames), force=summary.videos > 0)
+            tell(f"gswm: to take the short ones too: `{other.command()}`, then the same again")
+
+    def command(self) -> str:
+        """What to type to import this."""
+        words = ["gswm", "data", "import", *map(str, self.sources), "--out", str(self.out)]
+        words += ["--size", str(self.size)]
+        words += [] if self.fps is None else ["--fps", f"{self.fps:g}"]
+        words += [] if self.crop == Cut.crop else ["--crop", self.crop]
+        words += [] if self.frames == Cut.frames else ["--frames", str(self.frames)]
+        return shlex.join([*words, *(["--force"] if self.force else [])])
 
 
 @contextmanager
@@ -108,6 +130,9 @@ def report(summary: Summary, command: Import) -> None:
     shape = f"{command.frames} frames, {command.size} x {command.size}"
     print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
     print(f"splits: {in_words(summary.splits)}")
+    if summary.by_name:
+        how = "all train, for none would be" if summary.all_train else "by the videos' names"
+        print(f"split {how}; to choose, put them into folders named train, val and test")
     if summary.left_over:
         print(f"left over: {summary.left_over} frames at the ends of videos")
     if summary.skipped:
@@ -121,25 +146,24 @@ def in_words(splits: Counter[str]) -> str:
 
 
 def file_of(folder: Path) -> Path:
-    """The file beside a folder of videos into which they are imported where no other is named."""
+    """The file beside a folder of videos, or one video, for them where no other is named."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
     return Path(f"{named}.hdf5")
 
 
 def import_once(folder: Path, cut: Cut) -> Path:
-    """The file with a folder's videos, imported now unless an earlier command did."""
+    """The file with a folder's videos, or with one, imported unless an earlier command did."""
     out = file_of(folder)
-    if not out.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is no folder of videos and no HDF5 file; check the name")
+    if not out.exists() and not folder.exists():
+        raise UserError(f"{folder} is no video, no folder of them and no HDF5 file; check the name")
     with alone_in(folder):
         if out.exists():
             tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
             return out
-        how = f"--size {cut.size}" + ("" if cut.fps is None else f" --fps {cut.fps:g}")
-        how += "" if cut.crop == Cut.crop else f" --crop {cut.crop}"
-        tell(f"`gswm data import {folder} --out {out} {how}`, once:")
+        job = Import((folder,), out, cut.size, cut.fps, cut.frames, cut.crop, once=True)
+        tell(f"`{job.command()}`, once:")
         try:
-            Import((folder,), out, cut.size, cut.fps, cut.frames, cut.crop).run()
+            job.run()
         except UserError:
             if not out.exists():  # another machine was faster
                 raise

@@ -1,5 +1,6 @@
 """`gswm train`."""
 
+import shlex
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,8 +30,8 @@ class Train:
     out: Path | None = None
     """The run's folder; runs/RECIPE-SEED if it is not given."""
     videos: Annotated[Path | None, tyro.conf.arg(name="data", metavar="PATH")] = None
-    """In place of --data.world: an HDF5 file, or a folder of videos or images such as OBJ3D's,
-    which is imported once, into PATH.hdf5."""
+    """In place of --data.world: an HDF5 file; or a video, or a folder of videos or images such as
+    OBJ3D's, which is imported once, into PATH.hdf5."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 
@@ -42,6 +43,7 @@ class Train:
         if not args or args[0] in ("-h", "--help"):
             print(
                 f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings."
+                "\nCtrl-C and SIGTERM save and end, with exit code 130 or 143; --resume goes on."
             )
             raise SystemExit(0)
         out, rest = resumed(args)
@@ -69,8 +71,8 @@ class Train:
         data = replace(self.recipe.data, world=str(file))
         return replace(self, recipe=replace(self.recipe, data=data))
 
-    def run(self) -> None:
-        """Train."""
+    def run(self) -> int:
+        """Train; 0 at the end, or of the time, and after a signal 128 and its number."""
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
         signals = Signals()  # importing is a part of the time
         try:
@@ -79,10 +81,19 @@ class Train:
                     import_once(self.videos, Cut(self.recipe.model.image_size))
             run = train(self.recipe, out, self.device, self.loop, signals)
         except Stopped:
-            print("stopped; nothing is lost", file=sys.stderr)
-            return
-        done = "trained" if run.trainee.step >= self.recipe.train.steps else "stopped"
-        run.display.tell(f"{done} at step {run.trainee.step}; the run is in {out}")
+            begun = (out / "recipe.json").exists()
+            how = f": {goes_on(out)}" if begun else ""
+            print(f"stopped; nothing is lost{how}", file=sys.stderr)
+            return signals.exit_code
+        done = run.trainee.step >= self.recipe.train.steps
+        said = f"{'trained' if done else 'stopped'} at step {run.trainee.step}; the run is in {out}"
+        run.display.tell(said if done else f"{said}; {goes_on(out)}")
+        return signals.exit_code
+
+
+def goes_on(out: Path) -> str:
+    """What to do with a run that was stopped."""
+    return f"`{shlex.join(['gswm', 'train', '--resume', str(out)])}` goes on"
 
 
 def resumed(args: list[str]) -> tuple[Path | None, list[str]]:

@@ -84,6 +84,11 @@ class Writer:
                 data.resize(episodes, axis=0)
         self.episodes = episodes
 
+    def assign(self, episodes: slice, split: SplitName) -> None:
+        """Put episodes that were imported into another split."""
+        with _writing(self.path):
+            self._data["splits"][episodes] = split
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -204,9 +209,8 @@ class File:
             if not (0 <= episode < self.episodes and 0 <= first <= self.frames - length):
                 raise IndexError(f"no frames {first} to {first + length} of episode {episode}")
             with _reading(self.path):
-                imgs.read_direct(
-                    out, np.s_[int(episode), int(first) : int(first) + length], np.s_[i]
-                )
+                window = np.s_[int(episode), int(first) : int(first) + length]
+                imgs.read_direct(out, window, np.s_[i])
         return torch.from_numpy(out).permute(0, 1, 4, 2, 3)
 
     def read(self, episodes: slice | Sequence[int] = slice(None)) -> Episodes:
@@ -225,9 +229,8 @@ class File:
         if self._pid != os.getpid():
             with _reading(self.path):
                 self._handle = h5py.File(self.path, "r", rdcc_nbytes=0)
-                held = self._handle.items()
-                self._opened = {k: data for k, data in held if isinstance(data, h5py.Dataset)}
-            self._pid = os.getpid()
+                held = {k: d for k, d in self._handle.items() if isinstance(d, h5py.Dataset)}
+            self._opened, self._pid = held, os.getpid()
         return self._opened
 
 

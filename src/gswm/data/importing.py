@@ -2,7 +2,8 @@
 
 Each video has a thread that decodes it and may be a few episodes ahead. The file is written in
 the order of the videos, so it is the same however many threads there are. Where a video turns
-out to be unusable half-way, its episodes are taken out of the file again.
+out to be unusable half-way, its episodes are taken out of the file again. Where no episode is of
+the split train at the end, those whose split follows from their video's name become it.
 """
 
 import threading
@@ -20,6 +21,7 @@ from einops import rearrange
 from gswm.data.episode import Episodes
 from gswm.data.hdf5 import Writer
 from gswm.data.sources import Skipped, Source
+from gswm.data.splits import SplitName
 from gswm.data.videos import Clip, Cut, UnusableError, clips, frames_of
 
 AHEAD = 4
@@ -32,6 +34,10 @@ class Summary:
     videos: int = 0
     splits: Counter[str] = field(default_factory=Counter)
     """Episodes of each split."""
+    by_name: int = 0
+    """Videos whose split follows from their names, and not from a folder's."""
+    all_train: bool = False
+    """Whether these are all train, for otherwise none would be."""
     left_over: int = 0
     """Frames at the ends of videos, too few for an episode."""
     skipped: list[Skipped] = field(default_factory=list)
@@ -49,11 +55,12 @@ def import_videos(
     sources: list[Source] = []
     for item in found:
         summary.skipped.append(item) if isinstance(item, Skipped) else sources.append(item)
+    by_name: list[tuple[SplitName, slice]] = []
     mark = writer.episodes
     for source, item in decode(sources, cut, workers):
         if isinstance(item, UnusableError):
             writer.truncate(mark)
-            summary.skipped.append(Skipped(str(source.path), str(item)))
+            summary.skipped.append(Skipped(str(source.path), str(item), item.frames))
         elif len(item) == cut.frames:
             video = rearrange(torch.from_numpy(item), "t h w c -> 1 t c h w")
             writer.append(Episodes(video), split=source.split, source=source.name)
@@ -62,8 +69,18 @@ def import_videos(
             summary.videos += 1
             summary.left_over += len(item)
             summary.splits[source.split] += writer.episodes - mark
+            if source.by_name:
+                by_name.append((source.split, slice(mark, writer.episodes)))
         mark = writer.episodes
         done(source)
+    summary.by_name = len(by_name)
+    if by_name and not summary.splits["train"]:
+        summary.all_train = True
+        for split, episodes in by_name:
+            writer.assign(episodes, "train")
+            moved = episodes.stop - episodes.start
+            summary.splits.update({"train": moved, split: -moved})
+        summary.splits = +summary.splits
     return summary
 
 

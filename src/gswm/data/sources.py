@@ -8,7 +8,8 @@ whatever its ending is.
 Every video belongs to one split. Where a folder on the way to it is called train, val or test,
 as in OBJ3D (train/000/test_1.png), or video_train, video_validation or video_test, as in CLEVRER,
 the split is that one. Otherwise it follows from the video's name alone, so that it stays the
-same whatever else is imported: about 80 % train, 10 % val and 10 % test.
+same whatever else is imported: about 80 % train, 10 % val and 10 % test. Where that would leave
+nothing to train on, all videos that no folder assigns are train: see `gswm.data.importing`.
 """
 
 import hashlib
@@ -34,6 +35,8 @@ class Source:
     name: str
     """From the folder on that was named, with its name."""
     split: SplitName
+    by_name: bool = False
+    """Whether the split follows from the video's name: no folder is called as one."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Skipped:
 
     name: str
     reason: str
+    frames: int | None = None
+    """How many it has, where these are too few for an episode."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
@@ -59,7 +64,7 @@ def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
         elif path.suffix.lower() in IMAGES:
             yield Skipped(str(path), "is one image; name the folder of a video's images")
         else:
-            yield Source(path, path.name, split_of_name(path.name))
+            yield Source(path, path.name, split_of_name(path.name), by_name=True)
 
 
 def in_folder(root: Path) -> Iterator[Source | Skipped]:
@@ -110,8 +115,8 @@ def source(root: Path, path: Path) -> Source:
             split = SPLITS[named[1].lower()]
             break
     else:
-        split = split_of_name(below.as_posix() if below.parts else top)
-    return Source(path, (Path(top) / below).as_posix(), split)
+        named, split = None, split_of_name(below.as_posix() if below.parts else top)
+    return Source(path, (Path(top) / below).as_posix(), split, by_name=named is None)
 
 
 def split_of_name(name: str) -> SplitName:

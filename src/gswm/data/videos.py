@@ -33,7 +33,11 @@ EPS = 1e-6
 
 
 class UnusableError(Exception):
-    """Why a video cannot be imported, and what to do."""
+    """Why a video cannot be imported, and what to do; `frames` where it has too few."""
+
+    def __init__(self, why: str, frames: int | None = None) -> None:
+        super().__init__(why)
+        self.frames = frames
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Clip]:
     if total < cut.frames:
         at = "" if cut.fps is None else f" at {cut.fps:g} frames per second"
         few = f"has {total} frames{at}, and an episode {cut.frames}"
-        raise UnusableError(f"{few}; give --frames {total} or fewer")
+        raise UnusableError(f"{few}; give --frames {total} or fewer", total)
     yield clip[: total % cut.frames].copy()
 
 

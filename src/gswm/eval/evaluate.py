@@ -183,10 +183,15 @@ def check_known(model: WorldModel | Baseline, episodes: Episodes, rules: Rules) 
     if isinstance(model, Baseline):
         known(episodes)
     if episodes.truth is None and rules.metrics != ONLY_PIXELS:
-        names = " or ".join(name for name, p in PROTOCOLS.items() if p.metrics == ONLY_PIXELS)
+        there = episodes.video.shape[1]
+        of_pixels = {name: p.frames for name, p in PROTOCOLS.items() if p.metrics == ONLY_PIXELS}
+        names = " or ".join(name for name, frames in of_pixels.items() if frames <= there)
+        least = min(of_pixels, key=lambda name: of_pixels[name])
+        longer = f"{least} measures pixels alone, of {of_pixels[least]} frames or more, and these "
+        longer += f"have {there}: import longer videos, with --frames {of_pixels[least]}"
         raise UserError(
             f"nothing is known about the objects of these videos, and {rules.name} measures them: "
-            f"--protocol {names} measures pixels alone"
+            + (f"--protocol {names} measures pixels alone" if names else longer)
         )
 
 

@@ -98,7 +98,7 @@ def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
         except UserError as error:
             if path == paths[0]:
                 raise UserError(
-                    f"{error}; no other is left: remove {folder} to begin anew"
+                    f"{error}; no other is left: start a new run with another --out"
                 ) from error
             tell(f"{error}; using the one before it")
     return None

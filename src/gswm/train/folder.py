@@ -80,6 +80,17 @@ class RunFolder:
                 "with that one, or with --any-code if nothing that matters has changed since"
             )
 
+    def check_none_lost(self) -> None:
+        """Raise if this run, which has no checkpoint, once had one: what it did would be lost."""
+        last = max((int(line["step"]) for line in self.read_metrics()), default=0)
+        every = [start.get("settings", {}).get("save_every", last) for start in self.starts()]
+        had_one = (self.path / "last.safetensors").exists() or last > max(every, default=last)
+        if last and had_one:
+            raise UserError(
+                f"{self.path} has no checkpoints any more, and was trained to step {last}: start "
+                "a new run with another --out"
+            )
+
     def begin(self, recipe: Recipe, environment: dict[str, Any]) -> None:
         """Write what the run is, if it is new, and where it runs now; nobody else may."""
         with room(self.path):

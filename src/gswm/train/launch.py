@@ -58,6 +58,8 @@ def train(
             check(recipe, folder, processes)
             if processes.is_first:
                 folder.check(recipe, any_code=cfg.any_code)
+                if not numbered(folder.checkpoints):
+                    folder.check_none_lost()
             making = f"making videos of {recipe.data.world} to train and validate on"
             with explained(making, silent=not processes.is_first):
                 loader = training_loader(recipe, device, processes)
@@ -82,12 +84,17 @@ def train(
 def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
     """Refuse at once what would fail later."""
     train = recipe.train
+    if recipe.seed < 0:
+        raise UserError(f"--seed is {recipe.seed}: it must be at least 0")
     for name, least in LEAST.items():
         if not (value := getattr(train, name)) >= least:
             flag = name.replace("_", "-")
             raise UserError(f"--train.{flag} is {value}: it must be at least {least}")
     if not train.clip > 0:
         raise UserError(f"--train.clip is {train.clip}: it must be above 0")
+    dropout = getattr(getattr(recipe.model, "discovery", None), "dropout", 0.0)
+    if not 0 <= dropout <= 1:
+        raise UserError(f"--model.discovery.dropout is {dropout}: it must be from 0 to 1")
     check_schedule(recipe.model)
     processes.rows(train.batch)
     begins = processes.is_first and not numbered(folder.checkpoints)

@@ -18,6 +18,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.asked = False
+        self.by: int | None = None
+        """The signal from outside that asked first, Ctrl-C or SIGTERM; None for the time."""
         self.at_once = True
         self.since = time.perf_counter()
         """When the time began to count."""
@@ -40,9 +42,16 @@ class Signals:
             for one, old in zip(WHICH, before, strict=True):
                 signal.signal(one, old)
 
-    def hear(self, *_: Any) -> None:
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects after a signal: 130 after Ctrl-C, 143 after SIGTERM; otherwise 0."""
+        return 0 if self.by is None else 128 + self.by
+
+    def hear(self, which: int, *_: Any) -> None:
         """A signal has come."""
         self.asked = True
+        if self.by is None and which != signal.SIGALRM:
+            self.by = which
         if self.at_once:
             raise Stopped
 

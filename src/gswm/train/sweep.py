@@ -29,6 +29,8 @@ State = Literal["finished", "stopped", "failed"]
 Tell = Callable[[str], None]
 POLL = 0.1
 """Seconds between two looks at the processes."""
+STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""Exit codes of runs that a signal had save and end."""
 MPS = "nvidia-cuda-mps-control"
 SCORES = ("error", "strict_error", "center_error")
 
@@ -134,8 +136,9 @@ class Sweep:
         """See who has ended."""
         for process in [each for each in self.running if each.poll() is not None]:
             job = self.running.pop(process)
-            if process.returncode and not (self.signals and process.returncode < 0):
-                said = last_line(job.log) or f"exit code {process.returncode}"
+            code = process.returncode or 0
+            if code and code not in STOPPED and not (self.signals and code < 0):
+                said = last_line(job.log) or f"exit code {code}"
                 self.failed[job.folder.name] = said
                 self.tell(f"{job.folder.name} failed: {said}")
             else:

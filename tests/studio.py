@@ -9,7 +9,7 @@ import tiny
 import torch
 
 from gswm.data.episode import Episodes
-from gswm.model.gswm import GSWM
+from gswm.models.gswm.gswm import GSWM
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode, parse
 from gswm.studio.session import Session

@@ -13,12 +13,12 @@ import pytest
 import torch
 from training import small
 
-from gswm.recipes import Recipe, build, recipe
-from gswm.settings import to_dict
-from gswm.train import ahead
-from gswm.train.ahead import Ahead, compile_step, rehearsal
+from gswm.core.settings import to_dict
+from gswm.fast import ahead
+from gswm.fast.ahead import Ahead, compile_step, rehearsal
+from gswm.fast.deferred import Deferred
+from gswm.models.registry import Recipe, build, recipe
 from gswm.train.distributed import Processes
-from gswm.train.fast import Deferred
 from gswm.train.folder import RunFolder, environment
 from gswm.train.launch import training_loader
 from gswm.train.loop import LoopConfig, Run

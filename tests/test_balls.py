@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gswm.data.balls import (
+from gswm.core.errors import UserError
+from gswm.core.records import concatenate, map_tensors
+from gswm.data.episode import Episodes
+from gswm.data.worlds.balls import (
     INTERACTION,
     OCCLUSION,
     TWO_LAYER,
@@ -14,11 +17,8 @@ from gswm.data.balls import (
     Balls,
     episode_seeds,
 )
-from gswm.data.episode import Episodes
-from gswm.data.world import World
-from gswm.data.worlds import WORLDS, world
-from gswm.errors import UserError
-from gswm.records import concatenate, map_tensors
+from gswm.data.worlds.base import World
+from gswm.data.worlds.registry import WORLDS, world
 
 BALLS = [INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE]
 BLUE, RED, YELLOW, AQUA = [0.0, 0, 1], [1.0, 0, 0], [1.0, 1, 0], [0.0, 1, 1]

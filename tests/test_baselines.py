@@ -6,15 +6,15 @@ from functools import cache
 import pytest
 import torch
 
-from gswm.data.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE
+from gswm.core.errors import UserError
+from gswm.core.records import concatenate
 from gswm.data.episode import Episodes
-from gswm.data.single_ball import two_episodes
-from gswm.errors import UserError
+from gswm.data.worlds.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE
+from gswm.data.worlds.single_ball import two_episodes
 from gswm.eval.baselines import Baseline, Rule, known
-from gswm.eval.boxes import Boxes
-from gswm.eval.distance import center_errors
 from gswm.eval.evaluate import whole
-from gswm.records import concatenate
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.distance import center_errors
 
 WORLDS = {w.name: w for w in (INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE)}
 TABLE: dict[Rule, tuple[float, ...]] = {

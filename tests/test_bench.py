@@ -10,7 +10,7 @@ from tiny import SIZES
 
 from gswm.bench.train import Case, Figures, bench_train, beside, cases
 from gswm.cli import main
-from gswm.recipes import Recipe, recipe
+from gswm.models.registry import Recipe, recipe
 
 ONE = ["bench", "data", "--worlds", "occlusion", "--episodes", "2", "--no-windows"]
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.eval.boxes import Boxes
-from gswm.eval.distance import LIMIT, center_errors
-from gswm.records import map_tensors
+from gswm.core.records import map_tensors
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.distance import LIMIT, center_errors
 
 seeds = st.integers(0, 2**32 - 1)
 

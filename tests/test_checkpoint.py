@@ -16,8 +16,8 @@ from test_layering import FILES
 from tiny import generator
 from torch import Tensor
 
-from gswm.errors import UserError
-from gswm.files import DiskFullError
+from gswm.core.errors import UserError
+from gswm.core.files import DiskFullError
 from gswm.train import checkpoint as checkpoints
 from gswm.train.checkpoint import Checkpoint, load, load_newest, num_bytes, numbered, save, split
 

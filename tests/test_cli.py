@@ -74,8 +74,11 @@ def test_a_bad_place_for_a_report_is_refused_before_the_work(
         (["bench", "train", "--json"], "gswm.bench.train.bench_train"),
         (["bench", "imagine", "--json"], "gswm.bench.imagine.bench_imagine"),
         (["bench", "studio", "--json"], "gswm.bench.studio.bench_studio"),
-        (["export", str(BALL), "--out"], "gswm.weights.load"),
-        (["data", "compare", "--scenes", "x.h5", "--out"], "gswm.data.obj3d.world.Obj3D.of_files"),
+        (["export", str(BALL), "--out"], "gswm.weights.files.load"),
+        (
+            ["data", "compare", "--scenes", "x.h5", "--out"],
+            "gswm.data.worlds.obj3d.world.Obj3D.of_files",
+        ),
     ],
 )
 def test_a_bad_place_is_refused_before_the_work(

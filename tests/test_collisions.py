@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gswm.eval.boxes import Boxes
-from gswm.eval.collisions import APART, JUMP, NEAR, collisions, hits, jumps, matched
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.collisions import APART, JUMP, NEAR, collisions, hits, jumps, matched
 
 TIME, GIVEN = 30, 5
 

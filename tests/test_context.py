@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from tiny import SIZES, generator, video
 from torch import nn
 
-from gswm.model.context import Context, NoContext
-from gswm.records import map_tensors
+from gswm.core.records import map_tensors
+from gswm.models.gswm.context import Context, NoContext
 
 
 def context() -> Context:

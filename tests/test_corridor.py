@@ -7,9 +7,9 @@ from itertools import islice
 import pytest
 import torch
 
-from gswm.data.worlds import world
-from gswm.eval.boxes import Boxes
-from gswm.eval.corridor import corridor, in_corridor
+from gswm.data.worlds.registry import world
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.corridor import corridor, in_corridor
 
 GRID = torch.tensor([[[1, 1, 1], [1, 0, 0], [1, 0, 1]]])
 

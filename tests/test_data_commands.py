@@ -11,10 +11,10 @@ from PIL import Image
 
 from gswm.cli import main
 from gswm.commands import data
-from gswm.data import hdf5
 from gswm.data.episode import Episodes
-from gswm.data.single_ball import SingleBall
-from gswm.data.worlds import WORLDS, world
+from gswm.data.storage import hdf5
+from gswm.data.worlds.registry import WORLDS, world
+from gswm.data.worlds.single_ball import SingleBall
 
 
 def files(folder: Path) -> list[str]:

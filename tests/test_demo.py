@@ -10,11 +10,11 @@ import torch
 from PIL import Image
 from tiny import SIZES
 
-from gswm import weights
 from gswm.cli import main, parse
 from gswm.commands import demo
-from gswm.data.worlds import WORLDS
-from gswm.recipes import build, recipe
+from gswm.data.worlds.registry import WORLDS
+from gswm.models.registry import build, recipe
+from gswm.weights import files as weights
 
 
 @pytest.fixture

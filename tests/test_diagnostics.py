@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from training import arguments, small, stop_after, train_here
 
 from gswm.cli import main
-from gswm.recipes import RECIPES
-from gswm.settings import to_dict
+from gswm.core.settings import to_dict
+from gswm.models.registry import RECIPES
 from gswm.train import launch
 from gswm.train.checkpoint import load_newest
 from gswm.train.diagnostics import CHECKS, PATIENCE, Diagnostics, NonFiniteError

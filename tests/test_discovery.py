@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tiny import SIZES, generator, objects, slots, video
 from torch import Tensor
 
-from gswm.model.discovery import Discovery, DiscoveryConfig, DiscoveryNoise
-from gswm.objects import NOBODY, LSTMState
-from gswm.records import map_tensors
+from gswm.core.records import map_tensors
+from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryNoise
+from gswm.models.objects import NOBODY, LSTMState
 
 SEEDS = st.integers(0, 2**32 - 1)
 GRID = 4

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from training import arguments, end, metrics_of, small, start
 
 import gswm
-from gswm import weights
 from gswm.cli import main
-from gswm.errors import UserError
-from gswm.recipes import build
+from gswm.core.errors import UserError
+from gswm.models.registry import build
 from gswm.train import distributed
 from gswm.train.checkpoint import load, numbered
 from gswm.train.distributed import LeftError, Processes, others
+from gswm.weights import files as weights
 
 LEFT = "gswm: another process of this training has ended: see what it says"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny import generator
 from torch.distributions import Normal, RelaxedBernoulli, kl_divergence
 
-from gswm.distributions import Bernoulli, Gaussian, logistic_noise, normal_noise
+from gswm.core.distributions import Bernoulli, Gaussian, logistic_noise, normal_noise
 
 SEEDS = st.integers(0, 2**32 - 1)
 

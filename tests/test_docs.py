@@ -9,7 +9,7 @@ import pytest
 
 from gswm.cli import find, parse
 from gswm.report.results import FAIL
-from gswm.weights import read_header, shipped
+from gswm.weights.files import read_header, shipped
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

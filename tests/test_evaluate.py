@@ -17,16 +17,16 @@ import gswm
 from gswm.cli import main, parse
 from gswm.commands import evaluate as command
 from gswm.commands.evaluate import resolve
-from gswm.data.balls import INTERACTION, OCCLUSION
+from gswm.core.errors import UserError
+from gswm.core.records import concatenate, regroup
 from gswm.data.episode import Episodes
-from gswm.data.hdf5 import Writer
-from gswm.data.worlds import world
-from gswm.errors import UserError
+from gswm.data.storage.hdf5 import Writer
+from gswm.data.worlds.balls import INTERACTION, OCCLUSION
+from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate, validate
 from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, usual
-from gswm.records import concatenate, regroup
-from gswm.world_model import Track, WorldModel, as_float
+from gswm.models.base import Track, WorldModel, as_float
 
 SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 

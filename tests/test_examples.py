@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from gswm.data.balls import INTERACTION
 from gswm.data.episode import Episodes
-from gswm.data.worlds import world
+from gswm.data.worlds.balls import INTERACTION
+from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline
-from gswm.eval.boxes import Boxes
 from gswm.eval.evaluate import finite, whole
 from gswm.eval.examples import EPISODES, STRIP, examples
+from gswm.eval.metrics.boxes import Boxes
 
 
 def balls(n: int = 2, frames: int = 20) -> Episodes:

@@ -9,12 +9,12 @@ import tiny
 import torch
 from torch import Tensor
 
-from gswm.model.gswm import GSWM, GSWMConfig
-from gswm.model.noise import Noise
-from gswm.objects import Sizes
-from gswm.records import tensors
-from gswm.train.fast import Backward, Deferred, plain
-from gswm.world_model import Loss
+from gswm.core.records import tensors
+from gswm.fast.deferred import Backward, Deferred, plain
+from gswm.models.base import Loss
+from gswm.models.gswm.gswm import GSWM, GSWMConfig
+from gswm.models.gswm.noise import Noise
+from gswm.models.objects import Sizes
 
 VARIANTS = [
     *("interaction", "two-layer-dense", "single-ball", "single-ball-d"),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gswm.errors import UserError
-from gswm.files import FULL, DiskFullError, check_output, check_place, room, write_whole
+from gswm.core.errors import UserError
+from gswm.core.files import FULL, DiskFullError, check_output, check_place, room, write_whole
 
 
 def test_a_file_is_written_with_the_folders_to_it(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gswm.data.single_ball import two_episodes
-from gswm.eval.boxes import Boxes
-from gswm.eval.futures import NEAR, futures
-from gswm.records import concatenate, map_tensors
+from gswm.core.records import concatenate, map_tensors
+from gswm.data.worlds.single_ball import two_episodes
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.futures import NEAR, futures
 
 GIVEN = 5
 

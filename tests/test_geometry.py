@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny import attributes, generator
 from torch import Tensor
 
-from gswm.geometry import (
+from gswm.core.geometry import (
     SMALLEST,
     cell_centers,
     centers,

@@ -10,11 +10,11 @@ import torch
 from tiny import build, config, generator, lively, loss, video
 from torch import Tensor
 
-from gswm.errors import UserError
-from gswm.model.discovery import DiscoveryConfig
-from gswm.model.gswm import GSWM
-from gswm.objects import Sizes, select
-from gswm.world_model import check_video
+from gswm.core.errors import UserError
+from gswm.models.base import check_video
+from gswm.models.gswm.discovery import DiscoveryConfig
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.objects import Sizes, select
 
 # -- the factorization of §3.1, one line a factor
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from gswm.core.errors import UserError
+from gswm.core.records import concatenate
 from gswm.data.episode import Corridors, Episodes, Truth
-from gswm.data.hdf5 import Writer, open_file, read
-from gswm.data.layouts import Layout
-from gswm.data.sprites import draw
-from gswm.errors import UserError
-from gswm.records import concatenate
+from gswm.data.storage.hdf5 import Writer, open_file, read
+from gswm.data.storage.layouts import Layout
+from gswm.data.worlds.sprites import draw
 
 GENERATOR = torch.Generator().manual_seed(3)
 COLORS = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=torch.float64)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.autograd.profiler import profile
 
-from gswm.recipes import build, recipe
-from gswm.selftest import BATCH, LENGTH, small
-from gswm.train.fast import Deferred, plain
+from gswm.fast.deferred import Deferred, plain
+from gswm.fast.selftest import BATCH, LENGTH, small
+from gswm.models.registry import build, recipe
 
 WAITS = {"item", "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal"}
 """Operations whose result, or its shape, the host has to know before it can go on."""

@@ -12,13 +12,13 @@ from PIL import Image
 from test_videos import encode
 from tiny import SIZES
 
-from gswm import weights
 from gswm.cli import main
 from gswm.commands import imagine
-from gswm.data import picture_files
 from gswm.data.episode import Episodes
-from gswm.data.videos import Cut, whole
-from gswm.recipes import build, recipe
+from gswm.data.importing.videos import Cut, whole
+from gswm.models.registry import build, recipe
+from gswm.viz import files as picture_files
+from gswm.weights import files as weights
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from test_videos import encode
 
 from gswm.cli import main
 from gswm.commands.importing import Import, file_of, import_once
-from gswm.data.hdf5 import open_file, read
-from gswm.data.sources import split_of_name
-from gswm.data.videos import Cut
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.importing.sources import split_of_name
+from gswm.data.importing.videos import Cut
+from gswm.data.storage.hdf5 import open_file, read
 
 
 def run(*args: object) -> int:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tiny import generator
 from torch import Tensor
 
-from gswm.model.interaction import Interaction
+from gswm.models.gswm.interaction import Interaction
 
 NUM_U = 9
 SEEDS = st.integers(0, 2**32 - 1)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tiny import generator
 from torch import Tensor
 
-from gswm.baselines.scalor import rendering as scalor
-from gswm.geometry import SMALLEST, paste
-from gswm.kernels.compose import EPS, draw
-from gswm.model import rendering
+from gswm.core.geometry import SMALLEST, paste
+from gswm.fast.kernels.compose import EPS, draw
+from gswm.models.gswm import rendering
+from gswm.models.scalor import rendering as scalor
 
 SEEDS = st.integers(0, 2**32 - 1)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

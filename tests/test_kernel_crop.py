@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tiny import generator
 from torch import Tensor
 
-from gswm import geometry
-from gswm.kernels.crop import crop
+from gswm.core import geometry
+from gswm.fast.kernels.crop import crop
 
 SEEDS = st.integers(0, 2**32 - 1)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from gswm.kernels.mlp import mlp
-from gswm.networks import MLP
+from gswm.core.networks import MLP
+from gswm.fast.kernels.mlp import mlp
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -5,10 +5,10 @@ import torch
 from tiny import generator
 from torch import Tensor
 
-from gswm.kernels.os_rnn import os_rnn
-from gswm.kernels.os_rnn_weights import OSRNNWeights
-from gswm.model.propagation import ObjectStateRNN
-from gswm.objects import Attributes, LSTMState, Objects, Sizes
+from gswm.fast.kernels.os_rnn import os_rnn
+from gswm.fast.kernels.os_rnn_weights import OSRNNWeights
+from gswm.models.gswm.propagation import ObjectStateRNN
+from gswm.models.objects import Attributes, LSTMState, Objects, Sizes
 
 SIZES = Sizes(what=5, state=9, hidden=32, encoding=16)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,12 +14,12 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.data.sprites import draw
-from gswm.model.gswm import GSWM
-from gswm.networks import group_norm
-from gswm.objects import Sizes
-from gswm.recipes import recipe
-from gswm.schedule import Schedule
+from gswm.core.networks import group_norm
+from gswm.core.schedule import Schedule
+from gswm.data.worlds.sprites import draw
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.objects import Sizes
+from gswm.models.registry import recipe
 
 STEPS, BATCH, LR = 800, 4, 1e-3
 FRAMES, LENGTH, RADIUS = 6, 3, 7.0

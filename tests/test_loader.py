@@ -12,17 +12,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.data import loader as loader_module
+from gswm.bench.windows import bench_windows
+from gswm.core.errors import UserError
+from gswm.data.batches import loader as loader_module
+from gswm.data.batches.loader import Pool, open_loader
+from gswm.data.batches.resident import Fresh, Loader, Resident
+from gswm.data.batches.streaming import Streaming
+from gswm.data.batches.windows import Windows
 from gswm.data.episode import Episodes
-from gswm.data.frames import FrameFile
-from gswm.data.hdf5 import Writer
-from gswm.data.loader import Pool, open_loader
-from gswm.data.resident import Fresh, Loader, Resident
-from gswm.data.speed import bench_windows
-from gswm.data.streaming import Streaming
-from gswm.data.windows import Windows
-from gswm.data.world import MEMORY, Split, SplitName
-from gswm.errors import UserError
+from gswm.data.storage.frame_file import FrameFile
+from gswm.data.storage.hdf5 import Writer
+from gswm.data.worlds.base import MEMORY, Split, SplitName
 
 EPISODES, FRAMES, SIZE = 7, 12, 8
 LAYOUTS = ["ours", "contiguous", "compressed", "small chunks"]

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from gswm.cli import main
-from gswm.errors import UserError
-from gswm.eval import lpips
-from gswm.eval.pixels import pixels
+from gswm.core.errors import UserError
+from gswm.eval.metrics import lpips
+from gswm.eval.metrics.pixels import pixels
 
 CHANNELS = {"alex": (2, 3, 4, 3, 2), "vgg": (2, 3, 2, 3, 2)}
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.eval.matching import best_pairs, least_pairs
+from gswm.eval.metrics.matching import best_pairs, least_pairs
 
 sizes = st.integers(1, 4)
 seeds = st.integers(0, 2**32 - 1)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mazelib.generate.Kruskal import Kruskal
 
-from gswm.data import maze
-from gswm.data.maze import Maze, choose, describe, kruskal, lead_on, uniforms, walk
-from gswm.records import concatenate
+from gswm.core.records import concatenate
+from gswm.data.worlds import maze
+from gswm.data.worlds.maze import Maze, choose, describe, kruskal, lead_on, uniforms, walk
 
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 

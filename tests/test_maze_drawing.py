@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.data.maze_drawing import draw_mazes
-from gswm.data.sprites import draw
+from gswm.data.worlds.maze_drawing import draw_mazes
+from gswm.data.worlds.sprites import draw
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(7, 64), (5, 40), (3, 33), (9, 50)]))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gswm.data.moving import every_window, new_bytes, put, shift, take
+from gswm.data.worlds.arrays import every_window, new_bytes, put, shift, take
 
 TYPES = [torch.float32, torch.int16]
 FRAMES, HEIGHT, WIDTH, SIDE = 3, 6, 7, 3

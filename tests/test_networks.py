@@ -5,7 +5,15 @@ import torch.nn.functional as F
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.networks import MLP, Encoder, FrameDecoder, GlimpseDecoder, Residual, Trunk, group_norm
+from gswm.core.networks import (
+    MLP,
+    Encoder,
+    FrameDecoder,
+    GlimpseDecoder,
+    Residual,
+    Trunk,
+    group_norm,
+)
 
 
 def rand(*shape: int) -> Tensor:

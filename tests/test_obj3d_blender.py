@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from gswm.cli import main
-from gswm.data.obj3d import blender, blender_program, scene_file
-from gswm.data.obj3d.scene_file import SceneFile
-from gswm.data.obj3d.scenes import Scenes, one_scene
-from gswm.data.obj3d.settings import CameraSettings, Settings
-from gswm.data.obj3d.world import Obj3D, solids_of
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.worlds.obj3d import blender, blender_program, scene_file
+from gswm.data.worlds.obj3d.scene_file import SceneFile
+from gswm.data.worlds.obj3d.scenes import Scenes, one_scene
+from gswm.data.worlds.obj3d.settings import CameraSettings, Settings
+from gswm.data.worlds.obj3d.world import Obj3D, solids_of
 
 SHORT = Settings(num_frames=3)
 STAND_IN = """#!{python}

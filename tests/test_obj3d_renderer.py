@@ -9,14 +9,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gswm.data.obj3d import shading, surfaces
-from gswm.data.obj3d.camera import Camera, Solids
-from gswm.data.obj3d.culling import cuts
-from gswm.data.obj3d.rays import hits, normals, shapes_of
-from gswm.data.obj3d.renderer import Pictures, render
-from gswm.data.obj3d.settings import CUBE, CYLINDER, LIGHTS, METAL, RUBBER, SPHERE, CameraSettings
-from gswm.data.obj3d.shading import Lights
-from gswm.records import map_tensors
+from gswm.core.records import map_tensors
+from gswm.data.worlds.obj3d import shading, surfaces
+from gswm.data.worlds.obj3d.camera import Camera, Solids
+from gswm.data.worlds.obj3d.culling import cuts
+from gswm.data.worlds.obj3d.rays import hits, normals, shapes_of
+from gswm.data.worlds.obj3d.renderer import Pictures, render
+from gswm.data.worlds.obj3d.settings import (
+    CUBE,
+    CYLINDER,
+    LIGHTS,
+    METAL,
+    RUBBER,
+    SPHERE,
+    CameraSettings,
+)
+from gswm.data.worlds.obj3d.shading import Lights
 
 SIZE, SIDE = 14, 3
 CAMERA = CameraSettings()

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from gswm.cli import main
-from gswm.data.obj3d import scene_file
-from gswm.data.obj3d.camera import Camera
-from gswm.data.obj3d.scene_file import SceneFile
-from gswm.data.obj3d.scenes import (
+from gswm.core.errors import UserError
+from gswm.data.worlds.obj3d import scene_file
+from gswm.data.worlds.obj3d.camera import Camera
+from gswm.data.worlds.obj3d.scene_file import SceneFile
+from gswm.data.worlds.obj3d.scenes import (
     Scenes,
     first_touch,
     join,
@@ -22,8 +23,8 @@ from gswm.data.obj3d.scenes import (
     one_scene,
     record,
 )
-from gswm.data.obj3d.settings import COLORS, CUBE, CYLINDER, HARD, SPHERE, Settings
-from gswm.data.obj3d.simulation import (
+from gswm.data.worlds.obj3d.settings import COLORS, CUBE, CYLINDER, HARD, SPHERE, Settings
+from gswm.data.worlds.obj3d.simulation import (
     SUBSTEPS,
     Looks,
     Start,
@@ -32,8 +33,7 @@ from gswm.data.obj3d.simulation import (
     mujoco_xml,
     simulate,
 )
-from gswm.data.obj3d.world import solids_of
-from gswm.errors import UserError
+from gswm.data.worlds.obj3d.world import solids_of
 
 MOMENTUM = 1e-9
 """Of what there is: how much the momentum of a simulated scene may change."""
@@ -267,7 +267,7 @@ def test_scenes_are_made_by_a_command_and_refused_where_they_are_none(
 
 
 def test_scenes_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gswm.data.obj3d.scenes.PLACES", 5)
+    monkeypatch.setattr("gswm.data.worlds.obj3d.scenes.PLACES", 5)
     crowd = Settings(objects=(20, 20), radii=(1.5,))
     with pytest.raises(UserError, match="ask for fewer"):
         one_scene(crowd, seed=0, index=0)

@@ -9,23 +9,23 @@ import pytest
 import torch
 
 from gswm.cli import main
-from gswm.data import hdf5
+from gswm.core.errors import UserError
+from gswm.core.records import regroup
+from gswm.data.batches.loader import open_loader
 from gswm.data.episode import Episodes, Space, Truth
-from gswm.data.loader import open_loader
-from gswm.data.obj3d import scene_file, simulation
-from gswm.data.obj3d.scene_file import SceneFile
-from gswm.data.obj3d.scenes import Scenes, join, make_scenes
-from gswm.data.obj3d.settings import CUBE, Settings
-from gswm.data.obj3d.world import Obj3D
-from gswm.data.world import World
-from gswm.data.worlds import base_name, world
-from gswm.errors import UserError
+from gswm.data.storage import hdf5
+from gswm.data.worlds.base import World
+from gswm.data.worlds.obj3d import scene_file, simulation
+from gswm.data.worlds.obj3d.scene_file import SceneFile
+from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
+from gswm.data.worlds.obj3d.settings import CUBE, Settings
+from gswm.data.worlds.obj3d.world import Obj3D
+from gswm.data.worlds.registry import base_name, world
 from gswm.eval.baselines import Baseline
-from gswm.eval.boxes import Boxes
-from gswm.eval.collisions import collisions
 from gswm.eval.evaluate import evaluate
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.collisions import collisions
 from gswm.eval.protocols import Protocol
-from gswm.records import regroup
 
 SHORT = Settings(num_frames=14, first_contact=(3.5, 10.0))
 
@@ -335,7 +335,7 @@ def test_scenes_come_in_the_numbers_that_were_asked_for(scenes: Scenes) -> None:
 
 
 def test_a_world_goes_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gswm.data.obj3d.world.ROUND", 1)
+    monkeypatch.setattr("gswm.data.worlds.obj3d.world.ROUND", 1)
     there = Obj3D(settings=SHORT)
     endless = there.scenes(9, None, 1)
     first = [next(endless) for _ in range(2)]

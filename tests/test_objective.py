@@ -9,17 +9,17 @@ from tiny import build, config, generator, loss, video
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from gswm.distributions import Bernoulli, Gaussian
-from gswm.model.context import Contexts
-from gswm.model.discovery import DiscoveryConfig, DiscoveryEvidence
-from gswm.model.objective import (
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.records import map_tensors
+from gswm.models.gswm.context import Contexts
+from gswm.models.gswm.discovery import DiscoveryConfig, DiscoveryEvidence
+from gswm.models.gswm.objective import (
     context_terms,
     discovery_terms,
     likelihood_terms,
     propagation_terms,
 )
-from gswm.model.propagation import PropagationEvidence
-from gswm.records import map_tensors
+from gswm.models.gswm.propagation import PropagationEvidence
 
 B, T, K, CELLS = 2, 3, 4, 5
 

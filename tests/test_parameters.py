@@ -7,7 +7,7 @@ the same table.
 import pytest
 from torch import nn
 
-from gswm.recipes import build
+from gswm.models.registry import build
 
 Keys = set[str]
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.data.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE, Balls
-from gswm.data.physics import Pairs, fused, meeting, simulate, step
+from gswm.data.worlds.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE, Balls
+from gswm.data.worlds.physics import Pairs, fused, meeting, simulate, step
 
 
 def exact(a: float, b: float, c: float) -> float:

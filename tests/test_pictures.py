@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from gswm.data import picture_files, pictures
-from gswm.data.maze import Maze
-from gswm.data.pictures import PAPER, Boxes, border, color, draw_boxes, enlarge, sheet, side_by_side
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.worlds.maze import Maze
+from gswm.viz import files as picture_files
+from gswm.viz import pictures
+from gswm.viz.pictures import PAPER, Boxes, border, color, draw_boxes, enlarge, sheet, side_by_side
 
 
 def boxes(xy: list, wh: list, ids: list[int], present: list[bool], time: int = 1) -> Boxes:

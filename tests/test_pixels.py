@@ -12,8 +12,8 @@ from torchmetrics.functional.image import (
     structural_similarity_index_measure,
 )
 
-from gswm.errors import UserError
-from gswm.eval.pixels import pixels, psnr, ssim
+from gswm.core.errors import UserError
+from gswm.eval.metrics.pixels import pixels, psnr, ssim
 
 
 def images(seed: int, *shape: int) -> torch.Tensor:

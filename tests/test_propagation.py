@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tiny import SIZES, generator, objects, slots, video
 from torch import Tensor
 
-from gswm.distributions import Bernoulli, Gaussian
-from gswm.model.propagation import (
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.records import map_tensors
+from gswm.models.gswm.propagation import (
     Drawn,
     NoStateLatent,
     Propagation,
@@ -20,8 +21,7 @@ from gswm.model.propagation import (
     StateLatent,
     UpdateScales,
 )
-from gswm.objects import Objects, Sizes
-from gswm.records import map_tensors
+from gswm.models.objects import Objects, Sizes
 
 SEEDS = st.integers(0, 2**32 - 1)
 CFG = PropagationConfig(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.data.randomstate import RandomStates
+from gswm.data.worlds.randomstate import RandomStates
 
 SEEDS = np.array([0, 1, 9, 44556670, 2365658986, 2**32 - 1])
 

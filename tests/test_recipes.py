@@ -8,10 +8,10 @@ from tiny import build as build_tiny
 from tiny import config, loss, video
 
 import gswm
-from gswm.errors import UserError
-from gswm.model.gswm import GSWM
-from gswm.recipes import RECIPES, recipe
-from gswm.schedule import Anneal
+from gswm.core.errors import UserError
+from gswm.core.schedule import Anneal
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.registry import RECIPES, recipe
 
 BALLS = {
     "grid": 4, "slots": 10, "what": 64, "hw_mean": -1.5, "proposal": (0.0, 0.2), "hw": 0.1,

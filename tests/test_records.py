@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gswm.objects import LSTMState
-from gswm.records import frames, leaves, map_tensors, regroup, stack, tensors, with_tensors
+from gswm.core.records import frames, leaves, map_tensors, regroup, stack, tensors, with_tensors
+from gswm.models.objects import LSTMState
 
 
 @dataclass(frozen=True)

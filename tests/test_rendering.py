@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import SIZES, attributes, generator
 
-from gswm.model.rendering import EPS, Foreground, Renderer, compose
-from gswm.objects import Attributes
-from gswm.records import map_tensors, stack
+from gswm.core.records import map_tensors, stack
+from gswm.models.gswm.rendering import EPS, Foreground, Renderer, compose
+from gswm.models.objects import Attributes
 
 SEEDS = st.integers(0, 2**32 - 1)
 

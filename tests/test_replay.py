@@ -8,11 +8,11 @@ import pytest
 import tiny
 import torch
 
-from gswm import replay
-from gswm.recipes import build, recipe
-from gswm.records import tensors
-from gswm.selftest import small
-from gswm.world_model import Track
+from gswm.core.records import tensors
+from gswm.fast import replay
+from gswm.fast.selftest import small
+from gswm.models.base import Track
+from gswm.models.registry import build, recipe
 
 made: list[str] = []
 

@@ -23,9 +23,9 @@ from training import (
 
 import gswm
 from gswm.cli import main
-from gswm.errors import UserError
-from gswm.files import DiskFullError
-from gswm.settings import to_dict
+from gswm.core.errors import UserError
+from gswm.core.files import DiskFullError
+from gswm.core.settings import to_dict
 from gswm.train import checkpoint as checkpoints
 from gswm.train import launch
 from gswm.train.folder import RunFolder, write_json
@@ -51,7 +51,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         from training import SmallTrunk
 
-        patch.setattr("gswm.model.discovery.Trunk", SmallTrunk)
+        patch.setattr("gswm.models.gswm.discovery.Trunk", SmallTrunk)
         out = tmp_path_factory.mktemp("undisturbed") / "run"
         run = train_here(small(8), out)
     assert run.trainee.step == 8

@@ -9,22 +9,22 @@ from tiny import generator, loss, video
 from tiny_scalor import SIZES, build, config, lively
 
 import gswm
-from gswm.baselines.scalor.discovery import ScalorDiscovery
-from gswm.baselines.scalor.objects import BoxConfig, ScalorSizes
-from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
-from gswm.baselines.scalor.schedule import ScalorSchedule
 from gswm.commands.train import Train
-from gswm.errors import UserError
-from gswm.model.gswm import GSWMConfig
-from gswm.recipes import RECIPES, Recipe, recipe
-from gswm.records import tensors
-from gswm.selftest import compare, small
-from gswm.settings import from_dict, to_dict
-from gswm.train.ahead import rehearsal
-from gswm.train.fast import Deferred
+from gswm.core.errors import UserError
+from gswm.core.records import tensors
+from gswm.core.settings import from_dict, to_dict
+from gswm.fast.ahead import rehearsal
+from gswm.fast.deferred import Deferred
+from gswm.fast.selftest import compare, small
+from gswm.models.base import Observes
+from gswm.models.gswm.gswm import GSWMConfig
+from gswm.models.registry import RECIPES, Recipe, recipe
+from gswm.models.scalor.discovery import ScalorDiscovery
+from gswm.models.scalor.objects import BoxConfig, ScalorSizes
+from gswm.models.scalor.scalor import Scalor, ScalorConfig
+from gswm.models.scalor.schedule import ScalorSchedule
 from gswm.train.step import Trainee
-from gswm.weights import load, save
-from gswm.world_model import Observes
+from gswm.weights.files import load, save
 
 OURS = [name for name in RECIPES if name.startswith("scalor-")]
 
@@ -134,8 +134,8 @@ def test_the_fast_path_gives_the_gradients_of_the_plain_one(changes: dict) -> No
 
 def test_kernels_give_the_gradients_of_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two small frames, as they are slow here."""
-    monkeypatch.setattr("gswm.selftest.BATCH", 1)
-    monkeypatch.setattr("gswm.selftest.LENGTH", 2)
+    monkeypatch.setattr("gswm.fast.selftest.BATCH", 1)
+    monkeypatch.setattr("gswm.fast.selftest.LENGTH", 2)
     chosen = small(recipe("scalor-interaction"))
     model = replace(chosen.model, image_size=32, discovery=ScalorDiscovery(grid=2), num_objects=1)
     found = compare(replace(chosen, model=model), "kernels", torch.device("cpu"))

@@ -13,15 +13,15 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.baselines.scalor import rendering
-from gswm.baselines.scalor.discovery import ScalorDiscovery
-from gswm.baselines.scalor.objects import BoxConfig, ScalorSizes
-from gswm.baselines.scalor.scalor import Scalor, ScalorConfig
-from gswm.baselines.scalor.schedule import ScalorSchedule
-from gswm.data.sprites import draw
-from gswm.networks import GlimpseDecoder
-from gswm.recipes import recipe
-from gswm.schedule import Anneal
+from gswm.core.networks import GlimpseDecoder
+from gswm.core.schedule import Anneal
+from gswm.data.worlds.sprites import draw
+from gswm.models.registry import recipe
+from gswm.models.scalor import rendering
+from gswm.models.scalor.discovery import ScalorDiscovery
+from gswm.models.scalor.objects import BoxConfig, ScalorSizes
+from gswm.models.scalor.scalor import Scalor, ScalorConfig
+from gswm.models.scalor.schedule import ScalorSchedule
 
 STEPS, BATCH, LR = 400, 6, 2e-3
 SIZE, FRAMES, LENGTH, RADIUS = 32, 6, 2, 4.0

@@ -12,19 +12,19 @@ from tiny import generator
 from tiny_scalor import SIZES, WHAT, build, lively, noise, objects, sight
 from torch import Tensor
 
-from gswm.baselines.scalor.discovery import DiscoveryEvidence
-from gswm.baselines.scalor.networks import glimpse_decoder, glimpse_encoder
-from gswm.baselines.scalor.objective import discovery_terms, propagation_terms
-from gswm.baselines.scalor.objects import BoxConfig, ScalorObjects, admitted, carried, joined
-from gswm.baselines.scalor.propagation import PropagationEvidence
-from gswm.baselines.scalor.rendering import compose
-from gswm.baselines.scalor.schedule import ScalorSchedule, ScalorStage
-from gswm.distributions import Bernoulli, Gaussian
-from gswm.geometry import crop, paste
-from gswm.networks import ConvLSTM, in_parts
-from gswm.objects import NOBODY, Attributes
-from gswm.records import map_tensors
-from gswm.schedule import only
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.geometry import crop, paste
+from gswm.core.networks import ConvLSTM, in_parts
+from gswm.core.records import map_tensors
+from gswm.core.schedule import only
+from gswm.models.objects import NOBODY, Attributes
+from gswm.models.scalor.discovery import DiscoveryEvidence
+from gswm.models.scalor.networks import glimpse_decoder, glimpse_encoder
+from gswm.models.scalor.objective import discovery_terms, propagation_terms
+from gswm.models.scalor.objects import BoxConfig, ScalorObjects, admitted, carried, joined
+from gswm.models.scalor.propagation import PropagationEvidence
+from gswm.models.scalor.rendering import compose
+from gswm.models.scalor.schedule import ScalorSchedule, ScalorStage
 
 seeds = st.integers(0, 2**20)
 
@@ -118,7 +118,7 @@ def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch, size: 
         seen.append(len(part))
         return net(part)
 
-    monkeypatch.setattr("gswm.networks.CACHED", size)
+    monkeypatch.setattr("gswm.core.networks.CACHED", size)
     parts, whole = in_parts(counted, x), net(x)
     torch.testing.assert_close(parts, whole)
     for ours, theirs in zip(*(grad(y, net) for y in (parts, whole)), strict=True):

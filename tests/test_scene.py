@@ -8,11 +8,11 @@ import pytest
 import torch
 from tiny import build, config, objects, video
 
-from gswm.errors import UserError
-from gswm.model.context import ContextState
-from gswm.objects import LSTMState
-from gswm.records import repeat
-from gswm.scene import Scene, as_track
+from gswm.core.errors import UserError
+from gswm.core.records import repeat
+from gswm.models.gswm.context import ContextState
+from gswm.models.objects import LSTMState
+from gswm.models.scene import Scene, as_track
 
 
 def scene() -> Scene:

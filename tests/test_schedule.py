@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import generator
 
-from gswm.model.noise import frames_kept, frames_to_discover_in
-from gswm.schedule import Anneal, Schedule
+from gswm.core.schedule import Anneal, Schedule
+from gswm.models.gswm.noise import frames_kept, frames_to_discover_in
 
 
 @given(st.integers(0, 30))

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gswm.cli import main
-from gswm.recipes import recipe
-from gswm.selftest import (
+from gswm.fast.deferred import Method, plain
+from gswm.fast.selftest import (
     BATCH,
     GRADIENT_TOLERANCE,
     Comparison,
@@ -21,7 +21,7 @@ from gswm.selftest import (
     small,
     smooth,
 )
-from gswm.train.fast import Method, plain
+from gswm.models.registry import recipe
 
 ONE = ["selftest", "--device", "cpu", "--recipes", "single-ball"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from gswm.errors import UserError
-from gswm.recipes import RECIPES, Recipe
-from gswm.settings import differences, from_dict, to_dict
+from gswm.core.errors import UserError
+from gswm.core.settings import differences, from_dict, to_dict
+from gswm.models.registry import RECIPES, Recipe
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -5,11 +5,11 @@ import tiny
 import torch
 from torch import Tensor
 
-from gswm.model.gswm import GSWM
-from gswm.records import tensors
-from gswm.scene import Scene
-from gswm.showing import Editor
-from gswm.world_model import Discover
+from gswm.core.records import tensors
+from gswm.models.base import Discover
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.scene import Scene
+from gswm.models.showing import Editor
 
 
 def model(background: bool) -> GSWM:

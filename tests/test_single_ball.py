@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gswm.core.records import concatenate
 from gswm.data.episode import Episodes
-from gswm.data.single_ball import SingleBall, two_episodes
-from gswm.records import concatenate
+from gswm.data.worlds.single_ball import SingleBall, two_episodes
 
 SMALL = 2_000_000
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from tiny import SIZES, attributes, video
 
-from gswm.model.situation import Situation, SituationKind
-from gswm.records import map_tensors
+from gswm.core.records import map_tensors
+from gswm.models.gswm.situation import Situation, SituationKind
 
 
 def situation(kind: SituationKind, size: float = 0.25) -> Situation:

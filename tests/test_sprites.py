@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.data import sprites
-from gswm.data.sprites import draw
+from gswm.data.worlds import sprites
+from gswm.data.worlds.sprites import draw
 
 
 def sprite(row: int, column: int) -> float:

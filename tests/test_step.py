@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from training import small, train_here
 
-from gswm.data.worlds import world
-from gswm.recipes import TrainConfig, build
-from gswm.records import tensors
+from gswm.core.records import tensors
+from gswm.data.worlds.registry import world
+from gswm.fast.deferred import Backward, plain
+from gswm.models.base import Loss
+from gswm.models.registry import TrainConfig, build
 from gswm.train.distributed import Processes
-from gswm.train.fast import Backward, plain
 from gswm.train.launch import training_loader
 from gswm.train.step import Trainee, learning_rate, noise_seed
-from gswm.world_model import Loss
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 

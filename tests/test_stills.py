@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from gswm.data.balls import INTERACTION
 from gswm.data.episode import Episodes
+from gswm.data.worlds.balls import INTERACTION
 from gswm.eval.baselines import Baseline
-from gswm.eval.boxes import Boxes
 from gswm.eval.evaluate import Seen, whole
+from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.stills import STEPS, as_text, from_text, stills
-from gswm.world_model import Track, as_float
+from gswm.models.base import Track, as_float
 
 
 def balls(n: int = 2, frames: int = 40) -> Episodes:

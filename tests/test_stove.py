@@ -14,18 +14,18 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.distributions import Normal
 
 import gswm
-from gswm import weights
-from gswm.baselines.stove.config import StoveConfig, StoveSchedule
-from gswm.baselines.stove.dynamics import DynamicsConfig
-from gswm.baselines.stove.matching import greedy
-from gswm.baselines.stove.scene import StoveScene, as_hw
-from gswm.baselines.stove.stove import Stove, StoveNoise
 from gswm.cli import main
-from gswm.errors import UserError
-from gswm.recipes import Recipe, recipe
-from gswm.records import map_tensors
-from gswm.settings import from_dict, to_dict
-from gswm.train.fast import Deferred, plain
+from gswm.core.errors import UserError
+from gswm.core.records import map_tensors
+from gswm.core.settings import from_dict, to_dict
+from gswm.fast.deferred import Deferred, plain
+from gswm.models.registry import Recipe, recipe
+from gswm.models.stove.config import StoveConfig, StoveSchedule
+from gswm.models.stove.dynamics import DynamicsConfig
+from gswm.models.stove.matching import greedy
+from gswm.models.stove.scene import StoveScene, as_hw
+from gswm.models.stove.stove import Stove, StoveNoise
+from gswm.weights import files as weights
 
 
 def frames(batch: int = 2, time: int = 4, seed: int = 0) -> Tensor:

@@ -9,10 +9,10 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.baselines.stove.config import StoveConfig, StoveSchedule
-from gswm.baselines.stove.stove import Stove
-from gswm.baselines.stove.supair import EncoderConfig
-from gswm.data.sprites import draw
+from gswm.data.worlds.sprites import draw
+from gswm.models.stove.config import StoveConfig, StoveSchedule
+from gswm.models.stove.stove import Stove
+from gswm.models.stove.supair import EncoderConfig
 
 STEPS, BATCH, LR = 160, 10, 8e-3
 SIZE, FRAMES, LENGTH, RADIUS = 16, 9, 5, 2.5

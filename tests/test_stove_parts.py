@@ -12,20 +12,13 @@ from tiny import generator
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from gswm.baselines.stove.dynamics import Dynamics, DynamicsConfig
-from gswm.baselines.stove.matching import Matching, greedy, in_order, with_velocities
-from gswm.baselines.stove.scene import as_hw
-from gswm.baselines.stove.spn import SPNConfig
-from gswm.baselines.stove.supair import (
-    Encoder,
-    EncoderConfig,
-    ImageModel,
-    ImagesConfig,
-    as_grey,
-    hues,
-)
-from gswm.distributions import Gaussian
-from gswm.geometry import crop, paste
+from gswm.core.distributions import Gaussian
+from gswm.core.geometry import crop, paste
+from gswm.models.stove.dynamics import Dynamics, DynamicsConfig
+from gswm.models.stove.matching import Matching, greedy, in_order, with_velocities
+from gswm.models.stove.scene import as_hw
+from gswm.models.stove.spn import SPNConfig
+from gswm.models.stove.supair import Encoder, EncoderConfig, ImageModel, ImagesConfig, as_grey, hues
 
 SIZE = 16
 SPN = SPNConfig(depth=2, repetitions=2, leaves=3, sums=2, variance=(0.1, 0.3))

@@ -8,8 +8,8 @@ import torch
 from tiny import generator
 from torch import Tensor
 
-from gswm.baselines.stove.spn import RandomSPN, SPNConfig
-from gswm.baselines.stove.supair import ImagesConfig
+from gswm.models.stove.spn import RandomSPN, SPNConfig
+from gswm.models.stove.supair import ImagesConfig
 
 SMALL = SPNConfig(depth=2, repetitions=2, leaves=3, sums=4, variance=(0.12, 0.35))
 FLAT = SPNConfig(depth=1, repetitions=3, leaves=2, sums=4, variance=(0.12, 0.35))

@@ -12,12 +12,12 @@ from starlette.testclient import TestClient
 from studio import model
 
 import gswm
-from gswm import weights
 from gswm.cli import main
 from gswm.commands.studio import Studio
-from gswm.data import picture_files
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
+from gswm.viz import files as picture_files
+from gswm.weights import files as weights
 
 
 @pytest.mark.parametrize(

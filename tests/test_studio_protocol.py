@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.studio import protocol
 from gswm.studio.protocol import Change, Edit, Open, decode, encode, parse
 

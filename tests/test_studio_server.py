@@ -16,12 +16,12 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from studio import catalog
 
-from gswm.data.picture_files import save_video
 from gswm.studio import server, uploads
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
 from gswm.studio.safety import Rules
 from gswm.studio.server import PAGE, Server, Start, Studio, rules_for
+from gswm.viz.files import save_video
 
 HOME, TALK = "http://127.0.0.1:8765", "ws://127.0.0.1:8765/session"
 

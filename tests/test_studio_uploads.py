@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from gswm.data import picture_files
-from gswm.data.videos import Cut, whole
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.importing.videos import Cut, whole
 from gswm.studio import decoding, uploads
+from gswm.viz import files as picture_files
 
 
 @pytest.fixture(autouse=True)

@@ -16,14 +16,14 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_file
 
-from gswm import weights
 from gswm.cli import main
 from gswm.commands.sweep import Sweep, seeds, spread, table
-from gswm.errors import UserError
-from gswm.recipes import recipe
-from gswm.settings import to_dict
+from gswm.core.errors import UserError
+from gswm.core.settings import to_dict
+from gswm.models.registry import recipe
 from gswm.train import slurm, sweep
 from gswm.train.sweep import Job
+from gswm.weights import files as weights
 
 TINY = ["--train.steps", "3", "--train.batch", "2", "--train.validation-episodes", "2"]
 TINY += ["--data.episodes", "4", "--device", "cpu"]

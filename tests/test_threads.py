@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.data.threads import shares
+from gswm.data.worlds.threads import shares
 
 
 @given(st.integers(1, 10_000), st.integers(1, 2000), st.integers(1, 9))

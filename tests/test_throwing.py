@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gswm
-from gswm import throwing
-from gswm.data.worlds import world
-from gswm.errors import UserError
-from gswm.model.gswm import GSWM
-from gswm.world_model import Track
+from gswm.core.errors import UserError
+from gswm.data.worlds.registry import world
+from gswm.models import throwing
+from gswm.models.base import Track
+from gswm.models.gswm.gswm import GSWM
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from gswm import track_pictures as tracks
-from gswm.data.pictures import Boxes, Frames
-from gswm.world_model import Track
+from gswm.models.base import Track
+from gswm.viz import imagination as tracks
+from gswm.viz.pictures import Boxes, Frames
 
 SIDE = 32
 

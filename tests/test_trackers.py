@@ -14,10 +14,10 @@ from PIL import Image
 from test_track_pictures import track
 from tiny import SIZES
 
+from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.errors import UserError
-from gswm.recipes import Recipe, build, recipe
-from gswm.train import pictures
+from gswm.models.registry import Recipe, build, recipe
+from gswm.train import snapshots as pictures
 from gswm.train.launch import train, validator
 from gswm.train.loop import LoopConfig
 from gswm.train.trackers import Wandb

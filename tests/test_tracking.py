@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gswm.eval.boxes import Boxes, overlaps
-from gswm.eval.tracking import tracked
+from gswm.eval.metrics.boxes import Boxes, overlaps
+from gswm.eval.metrics.tracking import tracked
 
 TIME = 4
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trackeval.metrics import CLEAR, HOTA, Identity
 
-from gswm.eval.boxes import Boxes, overlaps
-from gswm.eval.tracking import tracked
-from gswm.records import concatenate
+from gswm.core.records import concatenate
+from gswm.eval.metrics.boxes import Boxes, overlaps
+from gswm.eval.metrics.tracking import tracked
 
 OURS_AND_THEIRS = {
     **{"mota": ("CLEAR", "MOTA"), "motp": ("CLEAR", "MOTP"), "switches": ("CLEAR", "IDSW")},

@@ -20,24 +20,24 @@ from training import arguments, metrics_of, small, stop_after, train_here
 import gswm
 from gswm.cli import main
 from gswm.commands.train import Train
+from gswm.core.devices import tf32
+from gswm.core.errors import UserError
+from gswm.core.settings import to_dict
+from gswm.data.batches.resident import Fresh
 from gswm.data.episode import Episodes
-from gswm.data.hdf5 import Writer
-from gswm.data.layouts import Layout
-from gswm.data.resident import Fresh
-from gswm.data.world import SplitName
-from gswm.data.worlds import world
-from gswm.devices import tf32
-from gswm.errors import UserError
+from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.layouts import Layout
+from gswm.data.worlds.base import SplitName
+from gswm.data.worlds.registry import world
 from gswm.eval.evaluate import SAMPLED, validate
-from gswm.objects import Sizes
-from gswm.recipes import RECIPES, Recipe, build
-from gswm.settings import to_dict
+from gswm.models.objects import Sizes
+from gswm.models.registry import RECIPES, Recipe, build
 from gswm.train import folder, launch
 from gswm.train.checkpoint import numbered
 from gswm.train.launch import validator
 from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
-from gswm.weights import read_header, trained_before, trained_by
+from gswm.weights.files import read_header, trained_before, trained_by
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 Capture = pytest.CaptureFixture[str]
@@ -72,7 +72,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         from training import SmallTrunk
 
-        patch.setattr("gswm.model.discovery.Trunk", SmallTrunk)
+        patch.setattr("gswm.models.gswm.discovery.Trunk", SmallTrunk)
         out = tmp_path_factory.mktemp("finished") / "run"
         args = ["train", *arguments(small(6)), "--seed", "3", "--out", str(out), "--device", "cpu"]
         args += ["--report-every", "2", "--save-every", "3", "--checkpoint-parts", "1M"]
@@ -645,7 +645,7 @@ def reading() -> int:
 def test_a_training_closes_the_file_it_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_well: bool
 ) -> None:
-    monkeypatch.setattr("gswm.data.loader.SHARE", 0.0)
+    monkeypatch.setattr("gswm.data.batches.loader.SHARE", 0.0)
     found: list[int] = []
 
     def look() -> None:

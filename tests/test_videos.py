@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from gswm.data.sources import Skipped, Source, find, images, natural, split_of_name
-from gswm.data.videos import (
+from gswm.data.importing.sources import Skipped, Source, find, images, natural, split_of_name
+from gswm.data.importing.videos import (
     Cut,
     TimedFrame,
     UnusableError,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from gswm import waiting
+from gswm.core import waiting
 
 
 @pytest.mark.parametrize(("slow", "silent"), [(True, False), (False, False), (True, True)])

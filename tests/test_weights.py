@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from tiny import SIZES, generator, video
 
 import gswm
-from gswm.errors import UserError
-from gswm.files import DiskFullError
-from gswm.model.gswm import GSWM
-from gswm.recipes import Recipe, recipe
-from gswm.settings import to_dict
-from gswm.weights import FORMAT, fill, find, load, read_header, save, shipped
+from gswm.core.errors import UserError
+from gswm.core.files import DiskFullError
+from gswm.core.settings import to_dict
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.registry import Recipe, recipe
+from gswm.weights.files import FORMAT, fill, find, load, read_header, save, shipped
 
 
 def small() -> tuple[Recipe, GSWM]:

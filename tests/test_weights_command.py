@@ -11,13 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import SIZES
 
-from gswm import weights
 from gswm.cli import main
-from gswm.errors import UserError
-from gswm.recipes import build, recipe
-from gswm.settings import to_dict
+from gswm.core.errors import UserError
+from gswm.core.settings import to_dict
+from gswm.models.registry import build, recipe
 from gswm.train.folder import RunFolder
 from gswm.train.loop import begin
+from gswm.weights import files as weights
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("single-ball", "single-ball-again", "single-ball-third")

@@ -15,8 +15,8 @@ from tiny_stove import VARIANTS
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gswm.errors import UserError
-from gswm.world_model import Parts, State, Track, WorldModel
+from gswm.core.errors import UserError
+from gswm.models.base import Parts, State, Track, WorldModel
 
 GSWMS = ("interaction", "maze", "maze-no-aoe", "maze-no-mu", "single-ball-d")
 MODELS: dict[str, Callable[..., Any]] = {

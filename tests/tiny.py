@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gswm.model.gswm import GSWM, GSWMConfig
-from gswm.objects import Attributes, LSTMState, Objects, Sizes
-from gswm.recipes import RECIPES
-from gswm.world_model import Loss
+from gswm.models.base import Loss
+from gswm.models.gswm.gswm import GSWM, GSWMConfig
+from gswm.models.objects import Attributes, LSTMState, Objects, Sizes
+from gswm.models.registry import RECIPES
 
 SIZES = Sizes(what=5, state=7, hidden=6, encoding=4, context=3)
 

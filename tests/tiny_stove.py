@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import torch
 
-from gswm.baselines.stove.config import StoveConfig, StoveSchedule
-from gswm.baselines.stove.dynamics import DynamicsConfig
-from gswm.baselines.stove.spn import SPNConfig
-from gswm.baselines.stove.stove import Stove
-from gswm.baselines.stove.supair import EncoderConfig, ImagesConfig
-from gswm.schedule import Anneal
+from gswm.core.schedule import Anneal
+from gswm.models.stove.config import StoveConfig, StoveSchedule
+from gswm.models.stove.dynamics import DynamicsConfig
+from gswm.models.stove.spn import SPNConfig
+from gswm.models.stove.stove import Stove
+from gswm.models.stove.supair import EncoderConfig, ImagesConfig
 
 SIZE = 16
 SPN = SPNConfig(depth=1, repetitions=2, leaves=2, sums=2, variance=(0.1, 0.3))

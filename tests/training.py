@@ -17,10 +17,10 @@ import torch
 from torch import get_num_threads, nn
 
 from gswm.cli import main
-from gswm.model import discovery
-from gswm.objects import Sizes
-from gswm.recipes import Recipe, recipe
-from gswm.settings import to_dict
+from gswm.core.settings import to_dict
+from gswm.models.gswm import discovery
+from gswm.models.objects import Sizes
+from gswm.models.registry import Recipe, recipe
 from gswm.train.checkpoint import load_newest
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig, Run

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from gswm.data import picture_files
+from gswm.viz import files as picture_files
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browser import Studio, launched, packed

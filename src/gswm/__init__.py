@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gswm import studio
-    from gswm.errors import UserError
-    from gswm.recipes import RECIPES, Recipe, build, recipe
-    from gswm.weights import load, save
-    from gswm.world_model import Track, WorldModel
+    from gswm.core.errors import UserError
+    from gswm.models.base import Track, WorldModel
+    from gswm.models.registry import RECIPES, Recipe, build, recipe
+    from gswm.weights.files import load, save
 
 try:
     __version__ = version("gswm")
@@ -24,10 +24,10 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0+source"
 
 HOME = {
-    "UserError": "gswm.errors",
-    **dict.fromkeys(["RECIPES", "Recipe", "build", "recipe"], "gswm.recipes"),
-    **dict.fromkeys(["load", "save"], "gswm.weights"),
-    **dict.fromkeys(["Track", "WorldModel"], "gswm.world_model"),
+    "UserError": "gswm.core.errors",
+    **dict.fromkeys(["RECIPES", "Recipe", "build", "recipe"], "gswm.models.registry"),
+    **dict.fromkeys(["load", "save"], "gswm.weights.files"),
+    **dict.fromkeys(["Track", "WorldModel"], "gswm.models.base"),
 }
 __all__ = [
     "RECIPES",

@@ -10,7 +10,7 @@ import traceback
 from dataclasses import dataclass
 
 import gswm
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,6 @@ def parse(name: str, args: list[str]):
     cls = getattr(importlib.import_module(command.module), command.name)
     if hasattr(cls, "from_args"):
         return cls.from_args(args)
-    from gswm.parsing import tyro_cli
+    from gswm.commands.parsing import tyro_cli
 
     return tyro_cli(cls, args, prog=f"gswm {name}", description=command.line)

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import torch
 
-from gswm.data.balls import Balls, episode_seeds
+from gswm.bench.windows import bench_windows
 from gswm.data.episode import Episodes
-from gswm.data.obj3d.scenes import join
-from gswm.data.obj3d.world import Obj3D
-from gswm.data.speed import bench_windows
-from gswm.data.world import World
-from gswm.data.worlds import WORLDS, world
+from gswm.data.worlds.balls import Balls, episode_seeds
+from gswm.data.worlds.base import World
+from gswm.data.worlds.obj3d.scenes import join
+from gswm.data.worlds.obj3d.world import Obj3D
+from gswm.data.worlds.registry import WORLDS, world
 
 REPEATS = 3
 AUTHORS = {"interaction": 0.10, "occlusion": 0.08, "two-layer": 0.17, "two-layer-dense": 0.74}

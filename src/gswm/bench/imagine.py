@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from gswm.bench.train import collect, machine, wait
-from gswm.devices import tf32
-from gswm.errors import UserError
-from gswm.recipes import Recipe, build, recipe
-from gswm.replay import one_by_one
+from gswm.core.devices import tf32
+from gswm.core.errors import UserError
+from gswm.fast.replay import one_by_one
+from gswm.models.registry import Recipe, build, recipe
 
 AUTHORS = {("two-layer", 10, 90, 16): 541}
 """Milliseconds of the authors' release on one H200 at best, by recipe, given, steps and batch."""

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from gswm.bench.train import machine
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
 from gswm.studio.server import Server, Start, Studio, rules_for

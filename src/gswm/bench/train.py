@@ -16,12 +16,12 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from gswm.bench.data import host_bytes
-from gswm.devices import tf32
-from gswm.errors import UserError
-from gswm.recipes import Recipe, build, recipe
-from gswm.schedule import only
-from gswm.train.ahead import Ahead, rehearsal
-from gswm.train.fast import Deferred, plain
+from gswm.core.devices import tf32
+from gswm.core.errors import UserError
+from gswm.core.schedule import only
+from gswm.fast.ahead import Ahead, rehearsal
+from gswm.fast.deferred import Deferred, plain
+from gswm.models.registry import Recipe, build, recipe
 from gswm.train.step import WARM_UP, Trainee
 
 AUTHORS = {

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import arg
 
-from gswm.errors import UserError
-from gswm.files import write_whole
-from gswm.parsing import PRINTED, check_json
+from gswm.commands.parsing import PRINTED, check_json
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Train:
     def run(self) -> None:
         """Measure, and print a table."""
         from gswm.bench.train import bench_train
-        from gswm.devices import find_device
+        from gswm.core.devices import find_device
 
         check_json(self.json)
         figures = bench_train(
@@ -137,7 +137,7 @@ class Imagine:
     def run(self) -> None:
         """Measure, and print a table."""
         from gswm.bench.imagine import bench_imagine
-        from gswm.devices import find_device
+        from gswm.core.devices import find_device
 
         check_json(self.json)
         found = bench_imagine(
@@ -177,7 +177,7 @@ class Studio:
     def run(self) -> None:
         """Measure, and print a table."""
         from gswm.bench.studio import bench_studio
-        from gswm.devices import find_device
+        from gswm.core.devices import find_device
 
         check_json(self.json)
         if min([self.steps, self.repeats, *self.futures]) < 1 or max(self.futures) > 64:

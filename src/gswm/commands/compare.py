@@ -5,13 +5,14 @@ from pathlib import Path
 
 import torch
 
-from gswm.data import picture_files, pictures
-from gswm.data.obj3d import blender
-from gswm.data.obj3d.renderer import render
-from gswm.data.obj3d.world import Obj3D, solids_of
-from gswm.errors import UserError
-from gswm.files import check_output
-from gswm.records import map_tensors
+from gswm.core.errors import UserError
+from gswm.core.files import check_output
+from gswm.core.records import map_tensors
+from gswm.data.worlds.obj3d import blender
+from gswm.data.worlds.obj3d.renderer import render
+from gswm.data.worlds.obj3d.world import Obj3D, solids_of
+from gswm.viz import files as picture_files
+from gswm.viz import pictures
 
 
 @dataclass(frozen=True)

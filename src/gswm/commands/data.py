@@ -11,15 +11,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tyro.conf import Positional, arg
 
-from gswm.data import hdf5, picture_files, pictures, worlds
+from gswm.core.errors import UserError
+from gswm.core.files import check_output
 from gswm.data.episode import Episodes
-from gswm.data.layouts import Layout
-from gswm.data.obj3d import scene_file
-from gswm.data.obj3d.scenes import join, make_scenes
-from gswm.data.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
-from gswm.data.world import SplitName, World
-from gswm.errors import UserError
-from gswm.files import check_output
+from gswm.data.storage import hdf5
+from gswm.data.storage.layouts import Layout
+from gswm.data.worlds import registry as worlds
+from gswm.data.worlds.base import SplitName, World
+from gswm.data.worlds.obj3d import scene_file
+from gswm.data.worlds.obj3d.scenes import join, make_scenes
+from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
+from gswm.viz import files as picture_files
+from gswm.viz import pictures
 
 COLUMNS = 10
 

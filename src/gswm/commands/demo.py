@@ -4,22 +4,23 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from gswm import weights
 from gswm.commands.data import drawn
 from gswm.commands.evaluate import Evaluate
 from gswm.commands.imagine import Imagine
 from gswm.commands.weights import listed
-from gswm.data import picture_files, pictures
-from gswm.data.obj3d.simulation import can_simulate
-from gswm.data.obj3d.world import Obj3D
-from gswm.data.world import World
-from gswm.data.worlds import WORLDS
-from gswm.errors import UserError
-from gswm.files import write_whole
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
+from gswm.data.worlds.base import World
+from gswm.data.worlds.obj3d.simulation import can_simulate
+from gswm.data.worlds.obj3d.world import Obj3D
+from gswm.data.worlds.registry import WORLDS
 from gswm.report import figures, results
 from gswm.report.page import Section, element, figure, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
+from gswm.viz import files as picture_files
+from gswm.viz import pictures
+from gswm.weights import files as weights
 
 EPISODES = 4
 SHEET_COLUMNS = 9

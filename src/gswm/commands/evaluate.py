@@ -13,23 +13,24 @@ from tyro.conf import Positional, arg
 
 import gswm
 from gswm.commands.importing import import_once
-from gswm.data import hdf5, worlds
-from gswm.data.balls import Balls
+from gswm.commands.parsing import PRINTED, check_json
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
+from gswm.core.waiting import explained
 from gswm.data.episode import Episodes
-from gswm.data.videos import Cut
-from gswm.data.world import SplitName
-from gswm.devices import find_device
-from gswm.errors import UserError
-from gswm.eval import lpips
+from gswm.data.importing.videos import Cut
+from gswm.data.storage import hdf5
+from gswm.data.worlds import registry as worlds
+from gswm.data.worlds.balls import Balls
+from gswm.data.worlds.base import SplitName
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
+from gswm.eval.metrics import lpips
 from gswm.eval.protocols import Protocol, protocol, usual
-from gswm.files import write_whole
-from gswm.parsing import PRINTED, check_json
+from gswm.models.base import WorldModel
 from gswm.train.folder import commit
-from gswm.waiting import explained
-from gswm.weights import find, load, read_header, trained_by
-from gswm.world_model import WorldModel
+from gswm.weights.files import find, load, read_header, trained_by
 
 MEMORY = 1 << 28
 CHUNK = 16

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from gswm import weights
-from gswm.data.worlds import base_name
-from gswm.errors import UserError
-from gswm.files import check_output
-from gswm.recipes import Recipe
+from gswm.core.errors import UserError
+from gswm.core.files import check_output
+from gswm.data.worlds.registry import base_name
+from gswm.models.registry import Recipe
 from gswm.train.folder import read_json
+from gswm.weights import files as weights
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,20 @@ from typing import Annotated, Any
 import torch
 from tyro.conf import Positional, arg
 
-from gswm import track_pictures
 from gswm.commands.data import find, wrapped
 from gswm.commands.evaluate import resolve
-from gswm.data import hdf5, picture_files, pictures, videos, worlds
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.core.files import check_output, check_place
 from gswm.data.episode import Episodes
-from gswm.data.videos import Crop, Cut
-from gswm.data.world import SplitName
-from gswm.devices import find_device
-from gswm.errors import UserError
-from gswm.files import check_output, check_place
+from gswm.data.importing import videos
+from gswm.data.importing.videos import Crop, Cut
+from gswm.data.storage import hdf5
+from gswm.data.worlds import registry as worlds
+from gswm.data.worlds.base import SplitName
+from gswm.viz import files as picture_files
+from gswm.viz import imagination as track_pictures
+from gswm.viz import pictures
 
 ABOVE = 16
 """The videos above the futures have the room of so many of them."""

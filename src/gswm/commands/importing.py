@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tyro.conf import Positional, Suppress
 
-from gswm.data.hdf5 import SUFFIXES, Writer, open_file
-from gswm.data.importing import Summary, import_videos
-from gswm.data.sources import Source, find
-from gswm.data.videos import Crop, Cut
-from gswm.errors import UserError
-from gswm.files import check_output
+from gswm.core.errors import UserError
+from gswm.core.files import check_output
+from gswm.data.importing.pipeline import Summary, import_videos
+from gswm.data.importing.sources import Source, find
+from gswm.data.importing.videos import Crop, Cut
+from gswm.data.storage.hdf5 import SUFFIXES, Writer, open_file
 
 NAMED = 20
 

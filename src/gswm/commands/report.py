@@ -6,10 +6,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gswm.data import picture_files
-from gswm.errors import UserError
-from gswm.files import check_output, check_place
+from gswm.core.errors import UserError
+from gswm.core.files import check_output, check_place
 from gswm.report import results, writing
+from gswm.viz import files as picture_files
 
 HERE = Path("docs/results")
 """The results of a clone."""

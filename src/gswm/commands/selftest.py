@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from gswm.devices import find_device
-from gswm.errors import UserError
-from gswm.selftest import RECIPES, Path, selftest
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.fast.selftest import RECIPES, Path, selftest
 
 
 class DisagreementError(UserError):

@@ -9,11 +9,11 @@ from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
 from gswm.commands.imagine import check_rate, own_video
-from gswm.data import hdf5
-from gswm.devices import find_device
-from gswm.errors import UserError
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.data.storage import hdf5
 from gswm.studio.catalog import Catalog
-from gswm.weights import shipped
+from gswm.weights.files import shipped
 
 FIRST = "two-layer"
 """The model with which the studio starts where none is named."""

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gswm.commands.train import Train
-from gswm.errors import UserError
-from gswm.files import write_whole
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
 from gswm.train.slurm import launcher
 from gswm.train.sweep import SCORES, Job
 from gswm.train.sweep import Sweep as Runs

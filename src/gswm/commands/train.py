@@ -9,12 +9,12 @@ from typing import Annotated
 import tyro
 
 from gswm.commands.importing import file_of, import_once
-from gswm.data.hdf5 import is_name_of_file
-from gswm.data.videos import Cut
-from gswm.errors import UserError
-from gswm.parsing import tyro_cli
-from gswm.recipes import RECIPES, Recipe, recipe
-from gswm.settings import from_dict
+from gswm.commands.parsing import tyro_cli
+from gswm.core.errors import UserError
+from gswm.core.settings import from_dict
+from gswm.data.importing.videos import Cut
+from gswm.data.storage.hdf5 import is_name_of_file
+from gswm.models.registry import RECIPES, Recipe, recipe
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig

@@ -5,8 +5,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
 
-from gswm import weights
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.weights import files as weights
 
 SHOWN = (
     *("center_error", "strict_error", "objects", "mota"),

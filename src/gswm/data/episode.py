@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int, UInt8
 from torch import Tensor
 
-from gswm.records import map_tensors
+from gswm.core.records import map_tensors
 
 
 @dataclass(frozen=True)

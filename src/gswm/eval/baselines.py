@@ -21,12 +21,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from gswm.core.errors import UserError
+from gswm.core.records import map_tensors
 from gswm.data.episode import Episodes, Truth
-from gswm.data.physics import simulate
-from gswm.errors import UserError
-from gswm.eval.boxes import NOBODY
-from gswm.records import map_tensors
-from gswm.world_model import Track
+from gswm.data.worlds.physics import simulate
+from gswm.eval.metrics.boxes import NOBODY
+from gswm.models.base import Track
 
 Rule = Literal["center", "stay", "straight", "walls", "simulator"]
 

@@ -12,24 +12,24 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from gswm.core.errors import UserError
+from gswm.core.records import concatenate, map_tensors, regroup
 from gswm.data.episode import Episodes
-from gswm.errors import UserError
 from gswm.eval.baselines import Baseline, known
-from gswm.eval.boxes import Boxes
-from gswm.eval.collisions import collisions
-from gswm.eval.corridor import corridor
-from gswm.eval.counts import counts
-from gswm.eval.distance import center_errors
 from gswm.eval.examples import EPISODES, examples
-from gswm.eval.futures import futures
-from gswm.eval.lpips import Lpips
-from gswm.eval.pixels import decibels, pixels, squared_error
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.collisions import collisions
+from gswm.eval.metrics.corridor import corridor
+from gswm.eval.metrics.counts import counts
+from gswm.eval.metrics.distance import center_errors
+from gswm.eval.metrics.futures import futures
+from gswm.eval.metrics.lpips import Lpips
+from gswm.eval.metrics.pixels import decibels, pixels, squared_error
+from gswm.eval.metrics.tracking import tracked
 from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
-from gswm.eval.tracking import tracked
-from gswm.records import concatenate, map_tensors, regroup
-from gswm.world_model import Track, WorldModel, as_float
+from gswm.models.base import Track, WorldModel, as_float
 
 ROWS = 320
 """Videos that are imagined at once: futures of all episodes of a batch."""

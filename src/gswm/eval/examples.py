@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gswm.core.records import map_tensors
 from gswm.data.episode import Episodes
 from gswm.eval.baselines import known
-from gswm.eval.boxes import Boxes
-from gswm.eval.matching import nearest_ids
-from gswm.records import map_tensors
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.matching import nearest_ids
 
 EPISODES = 3
 STEPS = 40

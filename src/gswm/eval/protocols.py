@@ -6,8 +6,8 @@ A number means little without them; a result carries all of its protocol.
 from dataclasses import dataclass
 from typing import Literal
 
-from gswm.data.world import SplitName
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.worlds.base import SplitName
 
 Metric = Literal["center", "tracking", "corridor", "futures", "pixels", "collisions"]
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from gswm.data.episode import Episodes
 from gswm.eval.baselines import known
-from gswm.eval.boxes import Boxes
 from gswm.eval.examples import NEAR, listed
-from gswm.eval.matching import nearest_ids
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.matching import nearest_ids
 
 STEPS = (1, 5, 10, 15, 20, 40, 60, 80)
 """Which of the imagined frames, the first being 1; of a shorter future, those that are there."""

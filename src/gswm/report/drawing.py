@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw
 
-from gswm.data.pictures import Picture, font_of
+from gswm.viz.pictures import Picture, font_of
 
 Number = float | int
 Point = tuple[Number, Number]

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gswm.data.pictures import Picture
-from gswm.eval.distance import LIMIT
+from gswm.eval.metrics.distance import LIMIT
 from gswm.eval.stills import STEPS
 from gswm.report import scenes
 from gswm.report.charts import Series, chart
@@ -11,6 +10,7 @@ from gswm.report.drawing import Drawing, rows
 from gswm.report.frames import solids, tracking
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS
 from gswm.report.results import Measured, Results, curve, fails, recipe_of
+from gswm.viz.pictures import Picture
 
 COLORS = {
     **{"G-SWM": "#3b82e6", "SCALOR": "#e08a2e", "STOVE": "#22a37f"},

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from gswm.data import pictures, worlds
-from gswm.data.pictures import Boxes, Frames, Picture
+from gswm.data.worlds import registry as worlds
 from gswm.eval.stills import from_text
 from gswm.report.paper import BALLS
 from gswm.report.results import Measured, Results
-from gswm.track_pictures import GENERATED
+from gswm.viz import pictures
+from gswm.viz.imagination import GENERATED
+from gswm.viz.pictures import Boxes, Frames, Picture
 
 SCALE, LETTERS = 3, 20
 """How much frames are enlarged, and with them the words beside them."""

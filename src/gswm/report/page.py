@@ -9,9 +9,9 @@ from html import escape
 
 from PIL import Image
 
-from gswm.data.pictures import Picture
 from gswm.report.cells import EMPTY, HERE, UNMEASURED, Table
 from gswm.report.drawing import DARK, LIGHT, Drawing
+from gswm.viz.pictures import Picture
 
 STYLE = """
 *{box-sizing:border-box}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gswm.data.worlds import base_name
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.worlds.registry import base_name
 from gswm.eval.protocols import protocol, usual
 from gswm.report.paper import MODELS
 

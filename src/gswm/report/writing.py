@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from gswm.data import picture_files
-from gswm.data.pictures import Picture
-from gswm.errors import UserError
-from gswm.files import write_whole
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
 from gswm.report import figures
 from gswm.report.cells import EMPTY, markdown
 from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, inline, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
+from gswm.viz import files as picture_files
+from gswm.viz.pictures import Picture
 
 COLORS = 128
 """Of a PNG: a third of the size, and nobody sees it."""

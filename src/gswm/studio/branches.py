@@ -15,12 +15,12 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from gswm.errors import UserError
-from gswm.records import map_tensors
-from gswm.showing import Editor
+from gswm.core.errors import UserError
+from gswm.core.records import map_tensors
+from gswm.models.base import Track
+from gswm.models.showing import Editor
+from gswm.models.throwing import throw
 from gswm.studio.protocol import Change, Edit, Settings
-from gswm.throwing import throw
-from gswm.world_model import Track
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
 """What is said of an object: its attributes, and the region in which it was looked for."""

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from gswm.data import worlds
+from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.data.videos import Cut
-from gswm.errors import UserError
+from gswm.data.importing.videos import Cut
+from gswm.data.worlds import registry as worlds
+from gswm.models.base import WorldModel
 from gswm.studio.protocol import MOST_EPISODES
-from gswm.weights import find, load, read_header, shipped
-from gswm.world_model import WorldModel
+from gswm.weights.files import find, load, read_header, shipped
 
 MOST_UPLOADS = 8
 STEPS = 40

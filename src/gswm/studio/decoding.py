@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gswm.data import videos
+from gswm.data.importing import videos
 
 MOST_FRAMES = 300
 MOST_PIXELS = 4096 * 2304

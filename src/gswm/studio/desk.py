@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from gswm.data import pictures
+from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.errors import UserError
-from gswm.showing import Editor
+from gswm.models.showing import Editor
 from gswm.studio import branches, exports
 from gswm.studio.branches import COLUMNS, Branch, Moments, changed, imagine, join, moments_of
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_EDITS, Edit, Export, Masks, Open, Settings, encode
-from gswm.track_pictures import boxes_of, one, renamed
+from gswm.viz import pictures
+from gswm.viz.imagination import boxes_of, one, renamed
 
 MEMORY = 1 << 29
 """Bytes of futures that are kept; older ones are imagined again when they are shown."""

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from gswm.data import picture_files, pictures
-from gswm.data.pictures import Boxes, Frames
+from gswm.models.base import as_text
 from gswm.studio.branches import Branch, Moments, Objects, Pixels, join
-from gswm.track_pictures import GENERATED, dimmed, drawn, with_futures
-from gswm.world_model import as_text
+from gswm.viz import files as picture_files
+from gswm.viz import pictures
+from gswm.viz.imagination import GENERATED, dimmed, drawn, with_futures
+from gswm.viz.pictures import Boxes, Frames
 
 SCALE = 4
 SMALL = 2

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 
 XY = tuple[float, float]
 

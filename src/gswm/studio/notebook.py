@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.models.base import check_video
 from gswm.studio.catalog import Catalog
 from gswm.studio.server import Server, Start, Studio, rules_for
-from gswm.world_model import check_video
 
 GIVEN = 10
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.studio.fields import XY, as_mapping, choice, flag, integer, mapping, number, pair, text
 
 LONGEST = 1 << 18

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.studio import uploads
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import LONGEST, encode, parse

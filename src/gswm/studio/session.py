@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
 from gswm.studio.desk import Desk
 from gswm.studio.protocol import Edit, Export, Masks, Message, Open, Show, encode

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from gswm.data.videos import Cut
-from gswm.errors import UserError
+from gswm.core.errors import UserError
+from gswm.data.importing.videos import Cut
 from gswm.studio.decoding import MOST_FRAMES
 
 MOST_BYTES = 64 << 20

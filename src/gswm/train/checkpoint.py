@@ -20,8 +20,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from gswm.errors import UserError
-from gswm.files import flush, room, write_through
+from gswm.core.errors import UserError
+from gswm.core.files import flush, room, write_through
 
 KEPT = 2
 SUMS, STATE = "SHA256SUMS", "state.json"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 
 Test = Callable[["Diagnostics", dict[str, float]], bool]
 PATIENCE = 3

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 
 GONE = (
     "closed by peer",

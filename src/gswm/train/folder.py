@@ -27,10 +27,10 @@ import numpy as np
 import torch
 
 import gswm
-from gswm.errors import UserError
-from gswm.files import flush, room, write_whole
-from gswm.recipes import Recipe
-from gswm.settings import differences, from_dict, to_dict
+from gswm.core.errors import UserError
+from gswm.core.files import flush, room, write_whole
+from gswm.core.settings import differences, from_dict, to_dict
+from gswm.models.registry import Recipe
 
 
 class RunFolder:

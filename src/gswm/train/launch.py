@@ -9,27 +9,28 @@ from typing import Any
 
 import torch
 
-from gswm import weights
+from gswm.core.devices import find_device, tf32
+from gswm.core.errors import UserError
+from gswm.core.records import concatenate
+from gswm.core.schedule import Anneal
+from gswm.core.waiting import explained
+from gswm.data.batches.loader import Pool, open_loader
+from gswm.data.batches.resident import Loader
 from gswm.data.episode import Episodes
-from gswm.data.hdf5 import is_name_of_file, open_file
-from gswm.data.loader import Pool, open_loader
-from gswm.data.resident import Loader
-from gswm.data.worlds import world, world_of
-from gswm.devices import find_device, tf32
-from gswm.errors import UserError
+from gswm.data.storage.hdf5 import is_name_of_file, open_file
+from gswm.data.worlds.registry import world, world_of
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
-from gswm.recipes import ModelConfig, Recipe
-from gswm.records import concatenate
-from gswm.schedule import Anneal
-from gswm.train import distributed, pictures
+from gswm.models.registry import ModelConfig, Recipe
+from gswm.train import distributed
+from gswm.train import snapshots as pictures
 from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder, environment
 from gswm.train.loop import LoopConfig, Run, Validate
 from gswm.train.signals import Signals
 from gswm.train.trackers import tracked
-from gswm.waiting import explained
+from gswm.weights import files as weights
 
 HORIZON = 10
 """Frames imagined when validating."""

@@ -13,20 +13,20 @@ from typing import Any
 
 import torch
 
-from gswm import weights
-from gswm.data.resident import Loader, Resident
-from gswm.errors import UserError
-from gswm.recipes import Model, Recipe, build
+from gswm.core.errors import UserError
+from gswm.data.batches.resident import Loader, Resident
+from gswm.fast.ahead import Ahead
+from gswm.fast.deferred import Deferred, plain
+from gswm.models.registry import Model, Recipe, build
 from gswm.train import checkpoint as checkpoints
-from gswm.train.ahead import Ahead
 from gswm.train.checkpoint import num_bytes
 from gswm.train.diagnostics import Diagnostics
 from gswm.train.display import Display
 from gswm.train.distributed import Processes
-from gswm.train.fast import Deferred, plain
 from gswm.train.folder import RunFolder
 from gswm.train.signals import Signals, Stopped
 from gswm.train.step import Trainee
+from gswm.weights import files as weights
 
 Validate = Callable[[Any, Path | None], dict[str, float]]
 """The scores of a model; pictures go to the path, if there is one."""

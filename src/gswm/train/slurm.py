@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 from gswm.train.sweep import Job
 
 

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from gswm.data.resident import Loader
-from gswm.data.windows import mix, signed
-from gswm.recipes import TrainConfig
-from gswm.records import map_tensors, tensors
-from gswm.replay import copy
+from gswm.core.records import map_tensors, tensors
+from gswm.data.batches.resident import Loader
+from gswm.data.batches.windows import mix, signed
+from gswm.fast.deferred import Backward
+from gswm.fast.replay import copy
+from gswm.models.base import Loss
+from gswm.models.registry import TrainConfig
 from gswm.train.distributed import Processes
-from gswm.train.fast import Backward
-from gswm.world_model import Loss
 
 WARM_UP = 3
 """Steps of a stage that are taken before it is captured."""

@@ -20,10 +20,10 @@ from typing import Any, Literal, Protocol, TextIO, runtime_checkable
 
 import torch
 
-from gswm.errors import UserError
-from gswm.recipes import Recipe
+from gswm.core.errors import UserError
+from gswm.models.registry import Recipe
 from gswm.train.folder import RunFolder
-from gswm.weights import read_header
+from gswm.weights.files import read_header
 
 State = Literal["finished", "stopped", "failed"]
 Tell = Callable[[str], None]

@@ -9,9 +9,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Protocol, runtime_checkable
 
-from gswm.errors import UserError
-from gswm.files import write_whole
-from gswm.settings import to_dict
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
+from gswm.core.settings import to_dict
 from gswm.train.loop import Run
 
 

@@ -1,0 +1,56 @@
+"""Settings from the command line, by tyro, with errors of one line."""
+
+import contextlib
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from gswm.core.errors import UserError
+from gswm.core.files import check_output
+
+PRINTED = Path("-")
+"""In place of a file: what would be written is printed."""
+
+
+def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
+    """Parse with tyro, with its box of an error message as one line; --json alone is to print."""
+    caught = io.StringIO()
+    full: list[str] = []
+    for word, after in pairwise([*args, "--"]):
+        alone = word == "--json" and after.startswith("--")
+        full += [word, str(PRINTED)] if alone else [word]
+    try:
+        with contextlib.redirect_stderr(caught):
+            return tyro.cli(cls, args=full, **settings)
+    except SystemExit as stop:
+        if stop.code:
+            raise UserError(one_line(caught.getvalue())) from stop
+        raise
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse at once a --json that could not be written after the work, or is no .json."""
+    if path is not None and path != PRINTED:
+        check_output(path, (".json",))
+
+
+def one_line(box: str) -> str:
+    """The text of one of tyro's error boxes."""
+    lines = [re.sub(r"[│╭╮╰╯]|^\||\|$", " ", line).strip() for line in box.splitlines()]
+    kept = [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
+    text = re.sub(r"\s+", " ", " ".join(kept))
+    text = re.sub(r"^Invalid choice (?=invalid)", "", text)  # the title of the box
+    text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
+    return re.sub(
+        r"\.? For full helptext, (?:run|see) (.*?--help)", r"; `\1` shows all settings", text
+    )
+
+
+def choices(said: re.Match[str]) -> str:
+    """What could have been chosen, always in the same order; nothing is no choice."""
+    names = re.findall(r"'(.*?)'", said[1])
+    return f"; it must be one of {', '.join(sorted(set(names) - {'None'}))}"

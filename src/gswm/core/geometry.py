@@ -1,0 +1,95 @@
+"""Boxes and spatial transformers: ST and ST⁻¹ of §3.3.2, A.2 and A.4, and the grid of A.3.
+
+A box is its center xy, in [-1, 1], and its size hw, as fractions of the image. The image is 2
+wide in the units of xy, so hw is also half the box's size in those units.
+
+Boxes are upright, so bilinear sampling is separable: a matrix of weights for the rows and one
+for the columns, and a glimpse is two matrix products,
+
+    crop  = Y image Xᵀ,    Y[i, y] = max(0, 1 - |row of the image under sample i - y|)
+
+which gives the same bits on every run: there is no scattering in its gradient.
+"""
+
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from gswm.core.shapes import Points
+
+Glimpses = Float[Tensor, "batch object channel h w"]
+Canvases = Float[Tensor, "batch object channel height width"]
+SMALLEST = 0.02
+"""A box is drawn at least this large: sizes are sums of steps, and nothing keeps them positive."""
+
+
+def crop(
+    image: Float[Tensor, "batch channel height width"], xy: Points, hw: Points, size: int
+) -> Glimpses:
+    """ST: what `image` shows inside each box, resampled to `size` × `size`; 0 beyond its edges."""
+    rows, columns = under(xy, hw, size, *image.shape[-2:])
+    strips = einsum(rows, image.to(rows.dtype), "b k i y, b c y x -> b k c i x")
+    return einsum(strips, columns, "b k c i x, b k j x -> b k c i j")
+
+
+def under(
+    xy: Points, hw: Points, size: int, height: int, width: int
+) -> tuple[Float[Tensor, "batch object size height"], Float[Tensor, "batch object size width"]]:
+    """Y and X: the rows and the columns of an image under the samples of each box."""
+    at = centers(size, xy)
+    x, y = xy.unbind(-1)
+    h, w = hw.unbind(-1)
+    rows = bilinear(y[..., None] + h[..., None] * at, height)
+    return rows, bilinear(x[..., None] + w[..., None] * at, width)
+
+
+def paste(glimpses: Glimpses, xy: Points, hw: Points, size: int) -> Canvases:
+    """ST⁻¹: each glimpse in its box, on an empty canvas of its own."""
+    height, width = glimpses.shape[-2:]
+    at = centers(size, xy)
+    x, y = xy.unbind(-1)
+    h, w = hw.clamp_min(SMALLEST).unbind(-1)
+    rows = bilinear((at - y[..., None]) / h[..., None], height)
+    columns = bilinear((at - x[..., None]) / w[..., None], width)
+    strips = einsum(rows, glimpses.to(rows.dtype), "b k y i, b k c i j -> b k c y j")
+    return einsum(strips, columns, "b k c y j, b k x j -> b k c y x")
+
+
+def centers(size: int, like: Tensor) -> Float[Tensor, " size"]:
+    """The middles of `size` pixels that fill [-1, 1]."""
+    return (torch.arange(size, device=like.device, dtype=like.dtype) + 0.5) * (2 / size) - 1
+
+
+def bilinear(at: Float[Tensor, "*batch sample"], size: int) -> Float[Tensor, "*batch sample size"]:
+    """How much each of `size` pixels that fill [-1, 1] gives to a sample at `at`."""
+    index = (at + 1) * (size / 2) - 0.5
+    pixel = torch.arange(size, device=at.device, dtype=at.dtype)
+    return (1 - (index[..., None] - pixel).abs()).clamp_min(0)
+
+
+def cell_centers(grid: int, like: Tensor) -> Float[Tensor, "cell 2"]:
+    """The c of A.3: the xy of the middle of each of grid × grid cells, row by row."""
+    at = centers(grid, like)
+    return rearrange(torch.stack(torch.meshgrid(at, at, indexing="xy"), -1), "i j xy -> (i j) xy")
+
+
+def gaussian_kernel(offset: Float[Tensor, "*batch 2"], sigma: float) -> Float[Tensor, " *batch"]:
+    """The G of A.3: the density of a 2-D Gaussian."""
+    return torch.exp(-offset.square().sum(-1) / (2 * sigma**2)) / (2 * torch.pi * sigma**2)
+
+
+def overlap(
+    xy_a: Float[Tensor, "batch a 2"],
+    hw_a: Float[Tensor, "batch a 2"],
+    xy_b: Float[Tensor, "batch b 2"],
+    hw_b: Float[Tensor, "batch b 2"],
+) -> Float[Tensor, "batch a b"]:
+    """Intersection over union of each box of `a` with each of `b`; 0 if one is inside out."""
+    half_a, half_b = hw_a.flip(-1), hw_b.flip(-1)
+    low = torch.maximum((xy_a - half_a)[:, :, None], (xy_b - half_b)[:, None])
+    high = torch.minimum((xy_a + half_a)[:, :, None], (xy_b + half_b)[:, None])
+    shared = (high - low).clamp_min(0).prod(-1)
+    real: Bool[Tensor, "batch a b"] = (hw_a > 0).all(-1)[:, :, None] & (hw_b > 0).all(-1)[:, None]
+    union = 4 * hw_a.prod(-1)[:, :, None] + 4 * hw_b.prod(-1)[:, None] - shared
+    return torch.where(real, shared / union.clamp_min(1e-9), 0)

@@ -1,0 +1,99 @@
+"""Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
+
+import types
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gswm.core.errors import UserError
+
+Settings = TypeVar("Settings")
+NOTHING = "nothing"
+"""What stands in a comparison where one of two has no such setting."""
+
+
+def to_dict(settings: Any) -> dict[str, Any]:
+    """What JSON can hold of `settings`: every value of it."""
+    return asdict(settings)
+
+
+def from_dict(cls: type[Settings], values: Any, where: str = "") -> Settings:
+    """The settings that `to_dict` gave; a value unknown or of another type is refused.
+
+    One that is missing is of before there was this setting, and has its default, if it has one.
+    """
+    return build(cls, values, where or cls.__name__)
+
+
+def build(kind: Any, value: Any, where: str) -> Any:
+    """A value of type `kind`, from what JSON gave."""
+    origin, args = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, dict):
+            raise UserError(f"{where} must be an object, not {value!r}")
+        hints, names = get_type_hints(kind), names_of(kind)
+        needed = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
+        if wrong := sorted((needed - set(value)) | (set(value) - names)):
+            which = "lacks" if wrong[0] in names else "has an unknown"
+            raise UserError(f"{where} {which} setting '{wrong[0]}'")
+        return kind(**{n: build(hints[n], v, f"{where}.{n}") for n, v in value.items()})
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{where} must be a list, not {value!r}")
+        kinds = [args[0]] * len(value) if args[-1] is ... else args
+        if len(kinds) != len(value):
+            raise UserError(f"{where} must have {len(kinds)} values, not {len(value)}")
+        return tuple(
+            build(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value, strict=True))
+        )
+    if origin is Literal:
+        if value not in args:
+            raise UserError(f"{where} must be one of {', '.join(map(repr, args))}, not {value!r}")
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in args:
+            return None
+        return build(fitting([a for a in args if a is not type(None)], value), value, where)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise UserError(f"{where} must be {getattr(kind, '__name__', kind)}, not {value!r}")
+    return value
+
+
+def fitting(kinds: list[Any], value: Any) -> Any:
+    """Of several kinds of settings the one whose names differ least from those of `value`."""
+    settings = [kind for kind in kinds if is_dataclass(kind) and isinstance(value, dict)]
+    return min(settings, key=lambda kind: len(names_of(kind) ^ set(value)), default=kinds[0])
+
+
+def names_of(kind: Any) -> set[str]:
+    """The names of the settings of a kind."""
+    return {f.name for f in fields(kind)}
+
+
+def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, Any]]:
+    """Each value in which two dictionaries of settings differ, by its name: ours, and theirs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        found: dict[str, tuple[Any, Any]] = {}
+        for key in dict.fromkeys([*ours, *theirs]):
+            both = (ours.get(key, NOTHING), theirs.get(key, NOTHING))
+            found |= differing(*both, f"{where}.{key}".lstrip("."))
+        return found
+    if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
+        same = list(map(repr, flat(ours))) == list(map(repr, flat(theirs)))
+    else:
+        same = ours == theirs
+    return {} if same else {where: (ours, theirs)}
+
+
+def differences(ours: Any, theirs: Any) -> list[str]:
+    """Each value in which two dictionaries of settings differ, one line a value."""
+    found = differing(ours, theirs).items()
+    return [f"{where}: {mine!r} and {other!r}" for where, (mine, other) in found]
+
+
+def flat(values: Any) -> list[Any]:
+    """All numbers of nested lists, with the brackets between them."""
+    if not isinstance(values, list | tuple):
+        return [values]
+    return ["[", *(x for v in values for x in flat(v)), "]"]

@@ -1,0 +1,172 @@
+"""Training batches of a file or of a world, from wherever its videos fit best."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from gswm.core.errors import UserError
+from gswm.data.batches.resident import Fresh, Loader, Pictures, Progress, Resident, write_world
+from gswm.data.batches.streaming import Streaming
+from gswm.data.batches.windows import Windows
+from gswm.data.storage.frame_file import FrameFile
+from gswm.data.worlds.base import MEMORY, SplitName, World
+
+SHARE = 0.6
+"""Of the device's free memory, how much the videos may take; the rest is the training's."""
+PARTS = 8
+"""Of a pool that is renewed."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Fresh episodes of a world in place of a split: how many at a time, and how long."""
+
+    episodes: int = 4096
+    chunk: int = 512
+    """Episodes that are made anew at a time."""
+    uses: int = 16
+    """Windows drawn from an episode before it is replaced, on average."""
+
+    @staticmethod
+    def of(episodes: int) -> "Pool":
+        """About so many at a time, an eighth of which is made anew at once."""
+        parts = max(1, min(PARTS, episodes))
+        return Pool(episodes // parts * parts, episodes // parts)
+
+
+def open_loader(
+    source: str | Path | World,
+    *,
+    batch: int,
+    length: int,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    split: SplitName = "train",
+    episodes: int | None = None,
+    first_frames: int | None = None,
+    fresh: Pool | None = None,
+    place: Literal["auto", "resident", "streaming"] = "auto",
+    rank: int = 0,
+    ranks: int = 1,
+    as_float: bool = False,
+    workers: int = 4,
+    ahead: int = 8,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Loader:
+    """Batches of windows of `length` frames, of the data at a path or of a world.
+
+    Args:
+        source: an HDF5 file, or a world, whose episodes are made on the device.
+        batch: windows of all processes together; each of `ranks` gets its rows.
+        length: frames of a window, unless `Loader.batch` is asked for another number.
+        seed: which windows; the same for every process.
+        device: where the batches are to be.
+        split: which episodes, where the file says it.
+        episodes: only the first so many of them.
+        first_frames: only the first so many frames of each.
+        fresh: of a world, new episodes without end in place of the split's.
+        place: whether all videos are on the device or are read as they are needed; "auto" puts
+            them there if they take no more than `SHARE` of its free memory.
+        rank: which of the processes this is.
+        ranks: how many processes share a batch.
+        as_float: give numbers from 0 to 1 in place of bytes.
+        workers: threads that read, when streaming.
+        ahead: batches that they read ahead.
+        memory: bytes that making episodes, or copying a file, may take beside the videos.
+        progress: is told how many episodes are on the device.
+    """
+    device = torch.device(device)
+    common = {"batch": batch, "seed": seed, "rank": rank, "ranks": ranks, "device": device}
+    if not isinstance(source, str | Path):
+        num_frames = _first(first_frames, source.num_frames)
+        if place == "streaming":
+            raise UserError(f"{source.name}: only a file is streamed; make one with `data make`")
+        if fresh:
+            windows = Windows(fresh.episodes, num_frames, **common)
+            windows.check(length)
+            _refuse_large(source, windows)
+            return Fresh(
+                source,
+                windows,
+                length,
+                chunk=fresh.chunk,
+                uses=fresh.uses,
+                as_float=as_float,
+                memory=memory,
+            )
+        there = source.splits[split]
+        windows = Windows(_first(episodes, there.episodes, "episodes"), num_frames, **common)
+        windows.check(length)
+        _refuse_large(source, windows)
+        video = _empty(windows, source.image_size, source.image_size)
+        write_world(video, source, there.seed, memory=memory, progress=progress)
+        data = {"world": source.name, "world_seed": there.seed}
+        return Resident(video, windows, length, data, as_float)
+
+    if fresh:
+        raise UserError(f"{source}: a file has no fresh episodes; name a world, or leave it off")
+    file = FrameFile(source, split, episodes)
+    windows = Windows(len(file), _first(first_frames, file.num_frames), **common)
+    windows.check(length)
+    size = windows.num_episodes * windows.num_frames * file.height * file.width * 3
+    data = {"height": file.height, "width": file.width, "checksum": file.checksum()}
+    if place == "streaming" or (place == "auto" and size > SHARE * free_memory(device)):
+        return Streaming(
+            file, windows, length, data, workers=workers, ahead=ahead, as_float=as_float
+        )
+    video = _empty(windows, file.height, file.width)
+    write_file(video, file, memory=memory, progress=progress)
+    file.close()
+    return Resident(video, windows, length, data, as_float)
+
+
+def write_file(
+    video: Pictures, file: FrameFile, *, memory: int = MEMORY, progress: Progress | None = None
+) -> None:
+    """Fill `video` with the first frames of the file's episodes, some at a time."""
+    some = max(1, min(len(video), memory // video[0].nbytes))
+    cuda = video.device.type == "cuda"
+    buffer = torch.empty(some, *video.shape[1:], dtype=torch.uint8, pin_memory=cuda)
+    for first in range(0, len(video), some):
+        part = video[first : first + some]
+        for i in range(len(part)):
+            file.read(first + i, 0, buffer[i].numpy())
+        part.copy_(buffer[: len(part)])
+        if progress:
+            progress(first + len(part))
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can be taken on `device` now, as far as is known."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 1 << 32
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def _first(asked: int | None, there: int, what: str = "frames") -> int:
+    if asked is not None and not 1 <= asked <= there:
+        raise UserError(f"the first {asked} {what} were asked for, and there are {there}")
+    return asked or there
+
+
+def _empty(windows: Windows, height: int, width: int) -> Pictures:
+    shape = (windows.num_episodes, windows.num_frames, height, width, 3)
+    return torch.empty(shape, dtype=torch.uint8, device=windows.device)
+
+
+def _refuse_large(world: World, windows: Windows) -> None:
+    size = windows.num_episodes * windows.num_frames * world.image_size**2 * 3
+    free = free_memory(torch.device(windows.device))
+    if size > SHARE * free:
+        raise UserError(
+            f"{world.name}: {windows.num_episodes} episodes take {size / 1e9:.1f} GB, and of "
+            f"{free / 1e9:.1f} GB free they may take {SHARE:.0%}; take fewer, or make a file with "
+            "`data make`, which is read as it is needed"
+        )

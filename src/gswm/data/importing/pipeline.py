@@ -1,0 +1,129 @@
+"""Many videos into one file, several decoded at once, in order, in little memory.
+
+Each video has a thread that decodes it and may be a few episodes ahead. The file is written in
+the order of the videos, so it is the same however many threads there are. Where a video turns
+out to be unusable half-way, its episodes are taken out of the file again. Where no episode is of
+the split train at the end, those whose split follows from their video's name become it.
+"""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from queue import Full, Queue
+
+import torch
+from einops import rearrange
+
+from gswm.data.episode import Episodes
+from gswm.data.importing.sources import Skipped, Source
+from gswm.data.importing.videos import Clip, Cut, UnusableError, clips, frames_of
+from gswm.data.splits import SplitName
+from gswm.data.storage.hdf5 import Writer
+
+AHEAD = 4
+
+
+@dataclass
+class Summary:
+    """What was imported, and what was not."""
+
+    videos: int = 0
+    splits: Counter[str] = field(default_factory=Counter)
+    """Episodes of each split."""
+    by_name: int = 0
+    """Videos whose split follows from their names, and not from a folder's."""
+    all_train: bool = False
+    """Whether these are all train, for otherwise none would be."""
+    left_over: int = 0
+    """Frames at the ends of videos, too few for an episode."""
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def import_videos(
+    found: Iterable[Source | Skipped],
+    writer: Writer,
+    cut: Cut,
+    workers: int,
+    done: Callable[[Source], None] = lambda source: None,
+) -> Summary:
+    """Append the episodes of every video to `writer`; `done` hears of each video."""
+    summary = Summary()
+    sources: list[Source] = []
+    for item in found:
+        summary.skipped.append(item) if isinstance(item, Skipped) else sources.append(item)
+    by_name: list[tuple[SplitName, slice]] = []
+    mark = writer.episodes
+    for source, item in decode(sources, cut, workers):
+        if isinstance(item, UnusableError):
+            writer.truncate(mark)
+            summary.skipped.append(Skipped(str(source.path), str(item), item.frames))
+        elif len(item) == cut.frames:
+            video = rearrange(torch.from_numpy(item), "t h w c -> 1 t c h w")
+            writer.append(Episodes(video), split=source.split, source=source.name)
+            continue
+        else:
+            summary.videos += 1
+            summary.left_over += len(item)
+            summary.splits[source.split] += writer.episodes - mark
+            if source.by_name:
+                by_name.append((source.split, slice(mark, writer.episodes)))
+        mark = writer.episodes
+        done(source)
+    summary.by_name = len(by_name)
+    if by_name and not summary.splits["train"]:
+        summary.all_train = True
+        for split, episodes in by_name:
+            writer.assign(episodes, "train")
+            moved = episodes.stop - episodes.start
+            summary.splits.update({"train": moved, split: -moved})
+        summary.splits = +summary.splits
+    return summary
+
+
+def decode(
+    sources: Iterable[Source], cut: Cut, workers: int
+) -> Iterator[tuple[Source, Clip | UnusableError]]:
+    """The clips of each video in turn; each video ends with a short clip or what is wrong."""
+    stop = threading.Event()
+    rest = iter(sources)
+    with ThreadPoolExecutor(workers) as pool:
+
+        def start(source: Source) -> tuple[Source, Queue]:
+            queue: Queue = Queue(AHEAD)
+            pool.submit(work, source, cut, queue, stop)
+            return source, queue
+
+        try:
+            running = deque(start(source) for source in islice(rest, workers))
+            while running:
+                source, queue = running.popleft()
+                ended = False
+                while not ended:
+                    item = queue.get()
+                    if isinstance(item, Exception) and not isinstance(item, UnusableError):
+                        raise item
+                    ended = isinstance(item, UnusableError) or len(item) < cut.frames
+                    yield source, item
+                running.extend(start(source) for source in islice(rest, 1))
+        finally:
+            stop.set()
+
+
+def work(source: Source, cut: Cut, queue: Queue, stop: threading.Event) -> None:
+    """Put the clips of a video into `queue`, or what is wrong with it."""
+
+    def put(item: Clip | Exception) -> None:
+        while not stop.is_set():
+            with suppress(Full):
+                return queue.put(item, timeout=0.1)
+
+    try:
+        frames = takewhile(lambda _: not stop.is_set(), frames_of(source, cut))
+        for clip in clips(frames, cut):
+            put(clip)
+    except Exception as error:  # the one who waits at the other end raises it
+        put(error)

@@ -1,0 +1,308 @@
+"""Files of episodes, as HDF5, in the layouts of the authors' release.
+
+A file is written under a temporary name beside its own, and gets its own when it is whole: an
+interrupted or failed run leaves nothing. Each episode's video is one uncompressed chunk. HDF5
+reads a window of frames from it with one read of these frames and no more, while compression
+would have it decode the whole episode for each window.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+
+import h5py
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.core.files import flush
+from gswm.data.episode import Episodes
+from gswm.data.storage.layouts import (
+    IMGS,
+    KEYS,
+    Layout,
+    mismatch,
+    recognize,
+    to_arrays,
+    to_episodes,
+)
+from gswm.data.worlds.base import SplitName
+from gswm.data.worlds.obj3d.layout import COMPRESSED, SCENES
+
+SUFFIXES = (".hdf5", ".h5")
+VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
+
+
+class Writer:
+    """A new file, made by `append` inside a `with` block."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        layout: Layout,
+        *,
+        force: bool = False,
+        attributes: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        """`attributes` say where the episodes are from: world, split, seed, ..."""
+        self.path = Path(path)
+        self.layout: Layout = layout
+        self.force = force
+        self.attributes = {**(attributes or {}), "layout": layout, "gswm": _version()}
+        self.episodes = 0
+        self._data: dict[str, h5py.Dataset] = {}
+        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+
+    def __enter__(self) -> "Writer":
+        self._refuse_existing()
+        with _writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Old readers have old libraries: nothing in the file is newer than it needs to be.
+            self._file = h5py.File(self._part, "w", libver="earliest", rdcc_nbytes=0)
+            self._file.attrs.update(self.attributes)
+        return self
+
+    def append(
+        self, episodes: Episodes, *, split: SplitName | None = None, source: str | None = None
+    ) -> None:
+        """Add `episodes`; the split and the name of the video they are from, where imported."""
+        arrays = to_arrays(self.layout, episodes)
+        for key, value in (("splits", split), ("sources", source)):
+            if value is not None:
+                arrays[key] = np.full(len(episodes), value, dtype=object)
+        with _writing(self.path):
+            for key, array in arrays.items():
+                if key not in self._data:
+                    self._data[key] = self._create(key, array)
+                self._data[key].resize(self.episodes + len(episodes), axis=0)
+                self._data[key][self.episodes :] = array
+        self.episodes += len(episodes)
+
+    def truncate(self, episodes: int) -> None:
+        """Take out all but the first `episodes`."""
+        with _writing(self.path):
+            for data in self._data.values():
+                data.resize(episodes, axis=0)
+        self.episodes = episodes
+
+    def assign(self, episodes: slice, split: SplitName) -> None:
+        """Put episodes that were imported into another split."""
+        with _writing(self.path):
+            self._data["splits"][episodes] = split
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is not None:
+                with suppress(OSError, RuntimeError):
+                    self._file.close()
+                return
+            if not self.episodes:
+                self._file.close()
+                raise UserError(f"{self.path}: not written, for there are no episodes to write")
+            with _writing(self.path):
+                self._file.close()
+                flush(self._part)
+                self._refuse_existing()
+                os.replace(self._part, self.path)
+        finally:
+            self._part.unlink(missing_ok=True)
+
+    def _refuse_existing(self) -> None:
+        if self.path.is_dir():
+            raise UserError(f"{self.path} is a folder; name a file")
+        if self.path.exists() and not self.force:
+            raise UserError(f"{self.path} exists; give --force to replace it, or another name")
+
+    def _create(self, key: str, array: np.ndarray) -> h5py.Dataset:
+        shape, kind = array.shape[1:], array.dtype
+        if key in ("splits", "sources"):
+            kind, chunk = h5py.string_dtype(), (1024,)
+        elif key == "imgs":
+            frames = max(1, VIDEO_CHUNK // array[0, 0].nbytes)
+            chunk = (1, min(shape[0], frames), *shape[1:])
+        else:
+            chunk = (max(1, TRUTH_CHUNK // array[0].nbytes), *shape)
+        settings = {"maxshape": (None, *shape), "chunks": chunk, **COMPRESSED.get(key, {})}
+        return self._file.create_dataset(key, (0, *shape), kind, **settings)
+
+
+class File:
+    """A file of episodes, of which only what is asked for is read.
+
+    It can be handed to worker processes: each opens it for itself.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._pid = -1
+        self.shapes = {key: data.shape for key, data in self._data.items()}
+        self.types = {key: _type(data) for key, data in self._data.items()}
+        if (about := self._handle.attrs).get("format") == SCENES:
+            draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
+            raise UserError(f"{path}: is a file of scenes, undrawn; `gswm data {draws}` draws it")
+        if "imgs" not in self.shapes:
+            held = ", ".join(sorted(self.shapes)) or "nothing"
+            raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")
+        if self.types["imgs"] != IMGS[1]:
+            raise UserError(f"{path}: `imgs` is {self.types['imgs']}; expected {IMGS[1]}")
+        self.layout: Layout = recognize(self.shapes)
+        if wrong := mismatch(self.layout, self.shapes):
+            raise UserError(f"{path}: {wrong}")
+        self.episodes, self.frames, self.height, self.width, _ = self.shapes["imgs"]
+        self.attributes = dict(self._handle.attrs)
+
+    def __len__(self) -> int:
+        return self.episodes
+
+    def __enter__(self) -> "File":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self):
+        return File, (self.path,)
+
+    def close(self) -> None:
+        """Close the file; reading opens it again."""
+        if self._pid == os.getpid():
+            self._handle.close()
+        self._pid = -1
+
+    @property
+    def splits(self) -> np.ndarray | None:
+        """The split of each episode, where the file says it or its name does."""
+        if "splits" in self.shapes:
+            return np.array(self._data["splits"].asstr()[:])
+        named = self.attributes.get("split", self.path.stem)
+        return np.full(self.episodes, named) if named in ("train", "val", "test") else None
+
+    @property
+    def sources(self) -> list[str] | None:
+        """The name of the video that each episode is from, where the file says it."""
+        return list(self._data["sources"].asstr()[:]) if "sources" in self.shapes else None
+
+    def of_split(self, split: SplitName | None) -> np.ndarray:
+        """The indices of the episodes of `split`, or of all."""
+        if split is None:
+            return np.arange(self.episodes)
+        if (splits := self.splits) is None:
+            raise UserError(f"{self.path}: does not say which episodes are '{split}'")
+        if not (splits == split).any():
+            found = ", ".join(sorted(set(splits)))
+            raise UserError(f"{self.path}: has no episodes of the split '{split}'; it has {found}")
+        return np.flatnonzero(splits == split)
+
+    def video(
+        self, episodes: Sequence[int], start: int | Sequence[int] = 0, length: int | None = None
+    ) -> UInt8[Tensor, "episode time 3 height width"]:
+        """`length` frames of each of `episodes` from frame `start` on: one for all, or for each."""
+        starts = [start] * len(episodes) if isinstance(start, int) else start
+        length = self.frames - max(starts, default=0) if length is None else length
+        out = np.empty((len(episodes), length, self.height, self.width, 3), np.uint8)
+        imgs = self._data["imgs"]
+        for i, (episode, first) in enumerate(zip(episodes, starts, strict=True)):
+            if not (0 <= episode < self.episodes and 0 <= first <= self.frames - length):
+                raise IndexError(f"no frames {first} to {first + length} of episode {episode}")
+            with _reading(self.path):
+                window = np.s_[int(episode), int(first) : int(first) + length]
+                imgs.read_direct(out, window, np.s_[i])
+        return torch.from_numpy(out).permute(0, 1, 4, 2, 3)
+
+    def read(self, episodes: slice | Sequence[int] = slice(None)) -> Episodes:
+        """These episodes whole, with what the file knows of them."""
+        with _reading(self.path):
+            arrays = {
+                key: self._data[key][episodes]
+                if isinstance(episodes, slice)
+                else np.stack([self._data[key][int(i)] for i in episodes])
+                for key in ("imgs", *KEYS[self.layout])
+            }
+        return to_episodes(self.layout, arrays)
+
+    @property
+    def _data(self) -> dict[str, h5py.Dataset]:
+        if self._pid != os.getpid():
+            with _reading(self.path):
+                self._handle = h5py.File(self.path, "r", rdcc_nbytes=0)
+                held = {k: d for k, d in self._handle.items() if isinstance(d, h5py.Dataset)}
+            self._opened, self._pid = held, os.getpid()
+        return self._opened
+
+
+def open_file(path: str | Path) -> File:
+    """The file at `path`, for reading what is needed of it."""
+    return File(path)
+
+
+def read(
+    path: str | Path, episodes: slice = slice(None), split: SplitName | None = None
+) -> Episodes:
+    """`episodes` of the file at `path`, counted in `split` where one is named."""
+    with File(path) as file:
+        return file.read(episodes if split is None else file.of_split(split)[episodes].tolist())
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist") from error
+    except (OSError, RuntimeError, KeyError) as error:
+        raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise UserError(f"{path}: cannot be written: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why, in a few words; HDF5 puts the number of the system's error into its message."""
+    said = re.search(r"errno = (\d+)", str(error))
+    code = int(said[1]) if said else getattr(error, "errno", None)
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; free some space, or write elsewhere"
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "permission denied; see whose the file and its folder are"
+    if code == errno.EFBIG:
+        return "the file is larger than the system allows"
+    if code:
+        return os.strerror(code).lower()
+    if "signature not found" in str(error):
+        return "it is not an HDF5 file"
+    if "truncated file" in str(error):
+        return "the file is cut short; copy or make it again"
+    return " ".join(str(error).split())
+
+
+def _type(data: h5py.Dataset) -> str:
+    return "text" if h5py.check_string_dtype(data.dtype) else str(data.dtype)
+
+
+def _version() -> str:
+    try:
+        return version("gswm")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def is_name_of_file(name: str) -> bool:
+    """Whether data are a file, and not a world."""
+    return Path(name).suffix.lower() in SUFFIXES

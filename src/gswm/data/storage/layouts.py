@@ -1,0 +1,241 @@
+"""The layouts of data files: which keys a file has, and how they make up episodes (App. C).
+
+The keys, shapes and types are those of the authors' release, so that what reads the one reads
+the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
+
+    balls        positions, velocities, sizes, masses, layers, shapes, colors, present (there is
+                 a ball), in_camera (the frame shows it), ids (0 where it does not)
+    single-ball  positions, directions (0 left, 1 right)
+    maze         grids (1 where agents can be), trajs (cells: row, column), pres
+    obj3d        all of balls, and what is true of space (see `obj3d.layout`)
+    video        nothing else; `splits` and `sources` where the videos were imported
+
+A file may hold less than the truth. Of balls, everything is stored but the depth order: layer 0
+is behind layer 1, and in a layer a slot is behind the next one. Masses are 1 and shapes 0 (a
+disk), as in every set of the release. Of a single ball and a maze, velocities are the steps to
+the next frame, and a color is what the video shows at the middle of the object, in the frame
+where the ones drawn over it are furthest away.
+"""
+
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float64, Int, UInt8
+from torch import Tensor
+
+from gswm.data.episode import Corridors, Episodes, Truth
+from gswm.data.worlds.obj3d import layout as obj3d
+
+Layout = Literal["obj3d", "balls", "single-ball", "maze", "video"]
+Arrays = dict[str, np.ndarray]
+
+IMGS = ("N T H W 3", "uint8")
+BALLS = {
+    **dict.fromkeys(("positions", "velocities"), ("N T O 2", "float64")),
+    **dict.fromkeys(("sizes", "masses", "layers", "shapes"), ("N T O", "float64")),
+    **dict.fromkeys(("present", "in_camera", "ids"), ("N T O", "float64")),
+    "colors": ("N T O 3", "float64"),
+}
+KEYS: dict[Layout, dict[str, tuple[str, str]]] = {
+    "obj3d": {**BALLS, **obj3d.KEYS},
+    "balls": BALLS,
+    "single-ball": {"positions": ("N T 2", "float64"), "directions": ("N", "int64")},
+    "maze": {
+        "grids": ("N R C", "int8"),
+        "trajs": ("N S O 2", "int64"),
+        "pres": ("N S O", "float64"),
+    },
+    "video": {},
+}
+"""Axes: N episodes, T frames, O slots, S steps, R rows, C columns of a grid."""
+MAZE_SLOTS = 5
+SINGLE_BALL_RADIUS = 7.0
+
+
+def recognize(shapes: dict[str, tuple[int, ...]]) -> Layout:
+    """The layout of a file that has keys of these shapes; "video" where it is no other."""
+    for layout in get_args(Layout):
+        if all(
+            k in shapes and len(shapes[k]) == len(a.split()) for k, (a, _) in KEYS[layout].items()
+        ):
+            return layout
+    raise AssertionError("every file has the layout 'video'")
+
+
+def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
+    """The first key whose shape does not fit the others, in words."""
+    sizes: dict[str, int] = {}
+    for key, (axes, _) in {"imgs": IMGS, **KEYS[layout]}.items():
+        found, names = shapes[key], axes.split()
+        expected = [int(a) if a.isdigit() else sizes.get(a) for a in names]
+        if len(found) != len(names) or any(
+            e not in (None, f) for e, f in zip(expected, found, strict=True)
+        ):
+            form = ", ".join(
+                a if e is None else str(e) for a, e in zip(names, expected, strict=True)
+            )
+            return f"`{key}` has the shape {found}; expected ({form})"
+        sizes.update(zip(names, found, strict=True))
+    if layout == "maze" and sizes["T"] != 2 * sizes["S"] - 1:
+        return f"`trajs` has {sizes['S']} steps for {sizes['T']} frames; expected one every two"
+    return None
+
+
+def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
+    """What a file of `layout` stores of `episodes`."""
+    video = rearrange(episodes.video, "n t c h w -> n t h w c")
+    stored = {"imgs": video, **_TO_TENSORS[layout](episodes)}
+    types = {"imgs": IMGS, **KEYS[layout]}
+    return {
+        key: np.ascontiguousarray(tensor.cpu().numpy(), dtype=types[key][1])
+        for key, tensor in stored.items()
+    }
+
+
+def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
+    """The episodes that a file of `layout` stores as `arrays`."""
+    tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
+    video = rearrange(tensors["imgs"], "n t h w c -> n t c h w").contiguous()
+    if layout == "balls":
+        return Episodes(video, _balls_truth(tensors))
+    if layout == "obj3d":
+        order, ids = obj3d.nearness(tensors["poses"]), obj3d.ids_of(tensors)
+        truth = replace(_balls_truth(tensors), hw=obj3d.hw_of(tensors), order=order, ids=ids)
+        return Episodes(video, truth, space=obj3d.space_of(tensors))
+    if layout == "single-ball":
+        return Episodes(video, _single_ball_truth(video, tensors["positions"].double()))
+    if layout == "maze":
+        corridors = Corridors(tensors["grids"].long(), tensors["trajs"].long())
+        return Episodes(video, _maze_truth(video, corridors, tensors["pres"] > 0.5), corridors)
+    return Episodes(video)
+
+
+def _truth_of(episodes: Episodes) -> Truth:
+    if episodes.truth is None:
+        raise ValueError("only the layout 'video' stores episodes without truth")
+    return episodes.truth
+
+
+def _from_balls(episodes: Episodes) -> dict[str, Tensor]:
+    truth = _truth_of(episodes)
+    seen, exists = truth.present.double(), (truth.ids > 0).double()
+    return {
+        "positions": truth.positions * seen[..., None],
+        "velocities": truth.velocities,
+        "sizes": truth.sizes * seen,
+        "masses": exists,
+        "layers": truth.layers,
+        "shapes": torch.zeros_like(exists),
+        "present": exists,
+        "in_camera": seen,
+        "ids": truth.ids * truth.present,
+        "colors": truth.colors,
+    }
+
+
+def _from_single_ball(episodes: Episodes) -> dict[str, Tensor]:
+    positions = _truth_of(episodes).positions[:, :, 0]
+    right = positions[:, -1, 0] > episodes.video.shape[-1] / 2
+    return {"positions": positions, "directions": right}
+
+
+def _from_maze(episodes: Episodes) -> dict[str, Tensor]:
+    if (corridors := episodes.corridors) is None:
+        raise ValueError("the layout 'maze' stores corridors")
+    cells, pres = corridors.cells, _truth_of(episodes).present[:, ::2]
+    missing = max(0, MAZE_SLOTS - cells.shape[2])
+    return {
+        "grids": corridors.grid,
+        "trajs": torch.nn.functional.pad(cells * pres[..., None], (0, 0, 0, missing)),
+        "pres": torch.nn.functional.pad(pres, (0, missing)),
+    }
+
+
+_TO_TENSORS = {
+    "obj3d": lambda episodes: obj3d.to_tensors(episodes, _from_balls(episodes)),
+    "balls": _from_balls,
+    "single-ball": _from_single_ball,
+    "maze": _from_maze,
+    "video": lambda episodes: {},
+}
+
+
+def _balls_truth(stored: dict[str, Tensor]) -> Truth:
+    ids, layers = stored["ids"].long(), stored["layers"].long()
+    behind = torch.where(stored["present"] > 0.5, layers, layers.max() + 1)
+    return Truth(
+        positions=stored["positions"].double(),
+        velocities=stored["velocities"].double(),
+        sizes=stored["sizes"].double(),
+        layers=layers,
+        order=behind.argsort(dim=-1, stable=True).argsort(dim=-1),
+        colors=stored["colors"].double(),
+        ids=ids,
+        present=stored["in_camera"] > 0.5,
+    )
+
+
+def _single_ball_truth(
+    video: UInt8[Tensor, "episode time 3 height width"],
+    positions: Float64[Tensor, "episode time 2"],
+) -> Truth:
+    present = torch.ones(*positions.shape[:2], 1, dtype=torch.bool)
+    return _moving_disks(video, positions[:, :, None], SINGLE_BALL_RADIUS, present)
+
+
+def _maze_truth(
+    video: UInt8[Tensor, "episode time 3 height width"],
+    corridors: Corridors,
+    pres: Bool[Tensor, "episode step object"],
+) -> Truth:
+    cell = video.shape[-1] / corridors.grid.shape[-1]
+    at_steps = (corridors.cells.flip(-1).double() + 0.5) * cell
+    between = (at_steps[:, :-1] + at_steps[:, 1:]) / 2
+    positions = torch.empty(*video.shape[:2], *at_steps.shape[2:], dtype=torch.float64)
+    positions[:, ::2], positions[:, 1::2] = at_steps, between
+    present = pres.repeat_interleave(2, dim=1)[:, :-1]
+    return _moving_disks(video, positions, cell / 2, present)
+
+
+def _moving_disks(
+    video: UInt8[Tensor, "episode time 3 height width"],
+    positions: Float64[Tensor, "episode time object 2"],
+    radius: float,
+    present: Bool[Tensor, "episode time object"],
+) -> Truth:
+    """Disks of one size, drawn in the order of their slots; an empty slot is zeros."""
+    there = present[..., None].double()
+    slot = torch.arange(positions.shape[2]).expand(present.shape)
+    steps = positions.diff(dim=1)
+    colors = colors_shown(video, positions, present)[:, None].expand(*present.shape, 3)
+    return Truth(
+        positions=positions * there,
+        velocities=torch.cat([steps, steps[:, -1:]], dim=1) * there,
+        sizes=radius * present.double(),
+        layers=torch.zeros_like(slot),
+        order=slot.clone(),
+        colors=colors * there,
+        ids=(slot + 1) * present,
+        present=present,
+    )
+
+
+def colors_shown(
+    video: UInt8[Tensor, "episode time 3 height width"],
+    positions: Float64[Tensor, "episode time object 2"],
+    present: Bool[Tensor, "episode time object"],
+) -> Float64[Tensor, "episode object 3"]:
+    """What is seen at the middle of each object when the objects over it are furthest away."""
+    episodes, _, objects, _ = positions.shape
+    distance = torch.cdist(positions, positions)
+    later = torch.ones(objects, objects, dtype=torch.bool).triu(1) & present[:, :, None]
+    clear = distance.masked_fill(~later, torch.inf).amin(dim=-1)
+    when: Int[Tensor, "episode object"] = clear.masked_fill(~present, -1).argmax(dim=1)
+    which = torch.arange(episodes)[:, None]
+    at = positions[which, when, torch.arange(objects)].long()
+    column = at[..., 0].clamp(0, video.shape[-1] - 1)
+    row = at[..., 1].clamp(0, video.shape[-2] - 1)
+    return video[which, when, :, row, column].double() / 255

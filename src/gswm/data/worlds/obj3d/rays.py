@@ -1,0 +1,122 @@
+"""Where rays meet solids: sphere, upright cylinder with caps, and cube, in closed form.
+
+Every solid is an interval of the ray, from where it enters to where it leaves: of a round one, the
+part inside a quadric; of a cube, the parts between two pairs of sides; and of all, the part between
+the planes of top and bottom. A solid is missed where the interval is empty.
+
+    quadric   x² + y² + w z² ≤ r²     w = 1 for a sphere, 0 for a cylinder
+    slab      |x| ≤ half
+
+in the frame of the solid: its center at 0, turned by its yaw. Points and ways have their three
+coordinates on the first axis.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gswm.data.worlds.obj3d.camera import Solids
+from gswm.data.worlds.obj3d.settings import CUBE, SPHERE
+
+TINY = 1e-12
+FIELDS = ("x", "y", "z", "radius", "half", "cos", "sin", "upward", "cube")
+"""Of a solid, as rays see it. `upward` is w; `radius` is negative where there is no solid."""
+Shapes = Float[Tensor, "solid 9"]
+
+
+def shapes_of(solids: Solids) -> Shapes:
+    """The fields of all slots of all frames, one after the other."""
+    yaw, kind = solids.poses[..., 2], solids.shapes
+    parts = (
+        *solids.centers.unbind(dim=-1),
+        *(torch.where(kind > 0, solids.radii, -1), solids.halves, yaw.cos(), yaw.sin()),
+        *((kind == SPHERE).to(yaw.dtype), (kind == CUBE).to(yaw.dtype)),
+    )
+    return torch.stack(parts, dim=-1).flatten(0, 1)
+
+
+def local(shapes: Shapes, index: Int[Tensor, " ray"]) -> dict[str, Float[Tensor, "ray 1"]]:
+    """The fields of one solid for each ray."""
+    return dict(zip(FIELDS, shapes.index_select(0, index).T[..., None].contiguous(), strict=True))
+
+
+def interval(
+    solid: dict[str, Float[Tensor, "ray 1"]],
+    origin: Float[Tensor, "3 #ray #part"],
+    way: Float[Tensor, "3 ray part"],
+) -> tuple[Float[Tensor, "ray part"], Float[Tensor, "ray part"]]:
+    """Where each ray enters and leaves its solid, in lengths of `way`; missed: entry > exit."""
+    cos, sin, half, upward = (solid[name] for name in ("cos", "sin", "half", "upward"))
+    ox, oy, oz = origin[0] - solid["x"], origin[1] - solid["y"], origin[2] - solid["z"]
+    dx, dy, dz = way
+    ox, oy = cos * ox + sin * oy, cos * oy - sin * ox
+    dx, dy = cos * dx + sin * dy, cos * dy - sin * dx
+
+    up = dz * upward
+    a = torch.addcmul(torch.addcmul(dx * dx, dy, dy), up, dz).clamp_min_(TINY)
+    b = torch.addcmul(torch.addcmul(ox * dx, oy, dy), up, oz)
+    c = ox * ox + oy * oy + oz * oz * upward - solid["radius"].square()
+    square = torch.addcmul(b * b, a, c, value=-1)
+    root = torch.where(square < 0, -torch.inf, square.clamp_min(0).sqrt())
+    enter, leave = (-b - root) / a, (root - b) / a
+
+    cube = solid["cube"] > 0
+    x0, x1 = slab(ox, dx, half)
+    y0, y1 = slab(oy, dy, half)
+    z0, z1 = slab(oz, dz, half)
+    enter = torch.where(cube, torch.maximum(x0, y0), enter)
+    leave = torch.where(cube, torch.minimum(x1, y1), leave)
+    return torch.maximum(enter, z0), torch.minimum(leave, z1)
+
+
+def slab(o: Tensor, d: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
+    """Where rays are between two parallel planes."""
+    inverse = torch.where(d.abs() < TINY, TINY, d).reciprocal_()
+    middle, reach = o * inverse, half * inverse.abs()
+    return -middle - reach, reach - middle
+
+
+def hits(
+    shapes: Shapes,
+    index: Int[Tensor, " ray"],
+    origin: Float[Tensor, "3 #ray #part"],
+    way: Float[Tensor, "3 ray part"],
+) -> Float[Tensor, "ray part"]:
+    """How far along `way` each ray first meets its solid, from outside; infinity if it does not."""
+    solid = local(shapes, index)
+    enter, leave = interval(solid, origin, way)
+    met = (enter <= leave) & (enter > 0) & (solid["radius"] > 0)
+    return torch.where(met, enter, torch.inf)
+
+
+def blocks(
+    shapes: Shapes,
+    index: Int[Tensor, " ray"],
+    origin: Float[Tensor, "3 #ray #part"],
+    way: Float[Tensor, "3 ray part"],
+) -> Bool[Tensor, "ray part"]:
+    """Whether the solid is between `origin` and `origin + way`."""
+    solid = local(shapes, index)
+    enter, leave = interval(solid, origin, way)
+    return (enter <= leave) & (leave > 0) & (enter < 1) & (solid["radius"] > 0)
+
+
+def normals(
+    shapes: Shapes, index: Int[Tensor, " ray"], point: Float[Tensor, "3 ray"]
+) -> Float[Tensor, "3 ray"]:
+    """The outward normal of each solid at a point of its surface."""
+    solid = {name: field[:, 0] for name, field in local(shapes, index).items()}
+    cos, sin, half, radius = (solid[name] for name in ("cos", "sin", "half", "radius"))
+    x, y, z = point[0] - solid["x"], point[1] - solid["y"], point[2] - solid["z"]
+    x, y = cos * x + sin * y, cos * y - sin * x
+
+    cube, sphere = solid["cube"] > 0, solid["upward"] > 0
+    beside = torch.hypot(x, y).clamp_min(TINY)
+    across = torch.where(cube, torch.maximum(x.abs(), y.abs()) / half, beside / radius)
+    cap = (z.abs() / half > across) & ~sphere
+    by_x = x.abs() > y.abs()
+    scale = torch.where(sphere, radius, beside)
+    nx = torch.where(cube, x.sign() * by_x, x / scale) * ~cap
+    ny = torch.where(cube, y.sign() * ~by_x, y / scale) * ~cap
+    nz = torch.where(sphere, z / radius, z.sign() * cap)
+    return torch.stack([cos * nx - sin * ny, sin * nx + cos * ny, nz])

@@ -1,0 +1,72 @@
+"""Scene files: HDF5, small enough to carry to a machine that has no MuJoCo.
+
+Keys are the fields of `Scenes`, those of its contacts in a group; attributes are `split`, `seed`
+and the `settings` as JSON, the camera among them. The same scenes give the same bytes.
+"""
+
+import io
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
+from gswm.core.settings import from_dict, to_dict
+from gswm.data.worlds.base import SplitName
+from gswm.data.worlds.obj3d.layout import SCENES
+from gswm.data.worlds.obj3d.scenes import Contacts, Scenes
+from gswm.data.worlds.obj3d.settings import Settings
+
+ARRAYS = [f.name for f in fields(Scenes) if f.name != "contacts"]
+CONTACTS = [f.name for f in fields(Contacts)]
+
+
+@dataclass(frozen=True)
+class SceneFile:
+    """What a scene file holds."""
+
+    scenes: Scenes
+    settings: Settings
+    split: SplitName
+    seed: int
+
+
+def save(path: Path, held: SceneFile, *, force: bool = False) -> None:
+    """Write a scene file."""
+    if path.exists() and not force:
+        raise UserError(f"{path} exists; give --force to replace it, or another name")
+    memory = io.BytesIO()
+    with h5py.File(memory, "w") as file:
+        file.attrs.update(format=SCENES, split=held.split, seed=held.seed)
+        file.attrs["settings"] = json.dumps(to_dict(held.settings))
+        stored = {name: getattr(held.scenes, name) for name in ARRAYS}
+        stored |= {f"contacts/{name}": getattr(held.scenes.contacts, name) for name in CONTACTS}
+        for name, array in stored.items():
+            if array.size:
+                file.create_dataset(name, data=array, compression=6, shuffle=True)
+            else:
+                file.create_dataset(name, data=array)
+    write_whole(path, memory.getvalue())
+
+
+def load(path: Path) -> SceneFile:
+    """Read a scene file."""
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("format") != SCENES:
+                raise UserError(f"{path} is no file of scenes; `gswm data scenes` makes one")
+            arrays = {name: np.asarray(file[name]) for name in ARRAYS}
+            contacts = Contacts(*(np.asarray(file[f"contacts/{name}"]) for name in CONTACTS))
+            about = json.loads(str(file.attrs["settings"]))
+            settings = from_dict(Settings, about, f"{path}: settings")
+            split, seed = str(file.attrs["split"]), int(np.asarray(file.attrs["seed"]))
+    except FileNotFoundError as error:
+        raise UserError(f"{path} does not exist") from error
+    except (OSError, KeyError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a file of scenes; make it again") from error
+    if split not in ("train", "val", "test"):
+        raise UserError(f"{path}: its split is '{split}'; expected train, val or test")
+    return SceneFile(Scenes(**arrays, contacts=contacts), settings, split, seed)

@@ -1,0 +1,197 @@
+"""The world `obj3d`: scenes, simulated here or read from files, and their pictures."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.core.records import regroup
+from gswm.data.episode import Episodes, Space, Truth
+from gswm.data.worlds.base import MEMORY, Split, SplitName, splits
+from gswm.data.worlds.obj3d import scene_file
+from gswm.data.worlds.obj3d.camera import Camera, Solids
+from gswm.data.worlds.obj3d.layout import nearness
+from gswm.data.worlds.obj3d.renderer import SIDE, Pictures, render
+from gswm.data.worlds.obj3d.scene_file import SceneFile
+from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
+from gswm.data.worlds.obj3d.settings import HARD, Settings
+
+Renderer = Literal["torch", "blender"]
+FRAME = 16
+"""Bytes of a frame's pixel: video, mask, depth, and what is copied of them."""
+ROUND = 256
+"""Scenes that are simulated at a time where they have no end."""
+SPLITS = splits(31, train=2920, others=200)
+
+
+@dataclass(frozen=True)
+class Obj3D:
+    """Solids on a plane, and a sphere that is shot into them."""
+
+    name: str = "obj3d"
+    settings: Settings = field(default_factory=Settings)
+    image_size: int = 64
+    renderer: Renderer = "torch"
+    side: int = SIDE
+    """Rays of a pixel, each way."""
+    workers: int = 1
+    """Processes that simulate."""
+    files: tuple[SceneFile, ...] = field(default=(), repr=False)
+    """Scenes that are there; none for simulating them."""
+
+    @staticmethod
+    def of_files(paths: list[Path]) -> "Obj3D":
+        """The world whose episodes are in these scene files, one a split."""
+        files = tuple(scene_file.load(path) for path in paths)
+        if len({file.split for file in files}) < len(files):
+            raise UserError(f"{paths[0].parent}: two files hold scenes of one split; take one out")
+        if any(file.settings != files[0].settings for file in files):
+            raise UserError(f"{paths[0].parent}: settings of the files differ; keep one world's")
+        return Obj3D(settings=files[0].settings, files=files)
+
+    @staticmethod
+    def of_folder(folder: Path) -> "Obj3D":
+        """The world whose episodes are in a folder's files, named after their splits."""
+        paths = [path for name in SPLITS if (path := folder / f"{name}.hdf5").exists()]
+        if not paths:
+            raise UserError(
+                f"{folder} has no train.hdf5, val.hdf5 or test.hdf5; `gswm data scenes` makes them"
+            )
+        return Obj3D.of_files(paths)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of an episode."""
+        return self.settings.num_frames
+
+    @property
+    def num_objects(self) -> int:
+        """Slots for objects, the sphere that is shot first."""
+        return self.settings.num_slots
+
+    @property
+    def splits(self) -> dict[SplitName, Split]:
+        """The paper's data sets, or those that are there."""
+        if not self.files:
+            return SPLITS
+        return {file.split: Split(file.seed, len(file.scenes)) for file in self.files}
+
+    def episodes(
+        self,
+        seed: int,
+        n: int | None = None,
+        device: str | torch.device = "cpu",
+        memory: int = MEMORY,
+        first: int = 0,
+    ) -> Iterator[Episodes]:
+        """See `World`."""
+        step = max(1, memory // 4 // (self.num_frames * self.image_size**2 * FRAME))
+        for scenes in self.scenes(seed, n, step, first):
+            yield self.show(scenes, device, memory // 4)
+
+    def scenes(self, seed: int, n: int | None, step: int, first: int = 0) -> Iterator[Scenes]:
+        """The `n` scenes of `seed` from `first` on, or all without end, `step` at a time."""
+        if self.files:
+            held = next((file.scenes for file in self.files if file.seed == seed), None)
+            if held is None:
+                seeds = ", ".join(str(file.seed) for file in self.files)
+                raise UserError(f"{self.name}: the files hold scenes of the seeds {seeds}")
+            if n is None or first + n > len(held):
+                asked = "episodes without end" if n is None else f"{first + n} episodes"
+                raise UserError(f"{self.name}: {asked} were asked for, and there are {len(held)}")
+            some = held[first : first + n]
+            yield from (some[i : i + step] for i in range(0, n, step))
+            return
+        for start in count(first, ROUND) if n is None else (first,):
+            made = make_scenes(self.settings, seed, n or ROUND, start, self.workers)
+            yield from regroup(made, step, join)
+
+    def show(
+        self, scenes: Scenes, device: str | torch.device = "cpu", memory: int = MEMORY
+    ) -> Episodes:
+        """Scenes with their pictures."""
+        solids = solids_of(scenes, device)
+        pictures = self.draw(solids, memory)
+        camera = Camera(self.settings.camera, self.image_size)
+        return described(scenes, solids, pictures, camera)
+
+    def draw(self, solids: Solids, memory: int) -> Pictures:
+        """The pictures of some frames."""
+        if self.renderer == "blender":
+            from gswm.data.worlds.obj3d.blender import render_blender
+
+            return render_blender(solids, self.settings.camera, self.image_size)
+        return render(solids, self.settings.camera, self.image_size, self.side, memory)
+
+
+def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:
+    """The objects of every frame of every episode, one after the other."""
+    time = scenes.poses.shape[1]
+
+    def each(values: np.ndarray) -> Tensor:
+        """Of each episode to of each frame."""
+        return torch.from_numpy(values).to(device).repeat_interleave(time, dim=0)
+
+    return Solids(
+        shapes=each(scenes.shapes).long(),
+        materials=each(scenes.materials).long(),
+        colors=each(scenes.colors),
+        radii=each(scenes.radii),
+        poses=torch.from_numpy(scenes.poses).to(device).flatten(0, 1),
+    )
+
+
+def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera) -> Episodes:
+    """Episodes, with all that is true of them."""
+    episodes, time = scenes.poses.shape[:2]
+    device = solids.radii.device
+    at = partial(torch.as_tensor, device=device)
+    motions = at(scenes.motions.astype(np.float32)).flatten(0, 1)
+    box, box_next = (
+        camera.boxes(replace(solids, poses=poses)).double()
+        for poses in (solids.poses, solids.poses + motions)
+    )
+    center, center_next = ((b[..., :2] + b[..., 2:]) / 2 for b in (box, box_next))
+    hw = (box[..., 2:] - box[..., :2]).flip(-1)
+    there, exists = pictures.seen, solids.shapes > 0
+    seen = there[..., None]
+    number = torch.arange(1, exists.shape[1] + 1, device=device)
+    height = (solids.halves * exists)[..., None]
+
+    def of_frames(values: Tensor) -> Tensor:
+        return values.unflatten(0, (episodes, time))
+
+    truth = Truth(
+        positions=of_frames(center * seen),
+        velocities=of_frames((center_next - center) * seen),
+        sizes=of_frames(hw.prod(dim=-1).sqrt() / 2 * there),
+        layers=of_frames(torch.zeros_like(solids.shapes)),
+        order=of_frames(nearness(solids.poses)),
+        colors=of_frames(solids.colors.double()),
+        ids=of_frames(number * exists),
+        present=of_frames(there),
+        hw=of_frames(hw * seen),
+    )
+    space = Space(
+        masks=of_frames(pictures.masks),
+        depth=of_frames(pictures.depth),
+        visibility=of_frames(pictures.visibility),
+        poses=of_frames(torch.cat([solids.poses[..., :2], height, solids.poses[..., 2:]], dim=-1)),
+        motions=of_frames(torch.cat([motions[..., :2], 0 * height, motions[..., 2:]], dim=-1)),
+        contacts=at(scenes.impulses()),
+        shapes=at(scenes.shapes).long(),
+        materials=at(scenes.materials).long(),
+        radii=at(scenes.radii),
+        masses=at(scenes.masses),
+    )
+    return Episodes(of_frames(pictures.video), truth, space=space)
+
+
+OBJ3D, OBJ3D_HARD = Obj3D(), Obj3D(name="obj3d-hard", settings=HARD)

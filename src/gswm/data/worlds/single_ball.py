@@ -1,0 +1,87 @@
+"""Random single ball: down the middle, then to one of the two lower corners (App. C).
+
+Only two episodes exist. The first five frames tell nothing about which one it is, so a model
+that has seen them must imagine both.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gswm.data.episode import Episodes, Truth
+from gswm.data.worlds.base import MEMORY, splits
+from gswm.data.worlds.sprites import draw
+
+NUM_FRAMES = 9
+IMAGE_SIZE = 64
+TURN = 5
+"""The first frame that differs between the two episodes."""
+RADIUS = 7.0
+SPEED = 6.25
+RED = (1.0, 0.0, 0.0)
+
+
+class SingleBall:
+    """The world `single-ball`."""
+
+    name: str = "single-ball"
+    num_frames: int = NUM_FRAMES
+    image_size: int = IMAGE_SIZE
+    num_objects: int = 1
+
+    def __init__(self) -> None:
+        self.splits = splits(0, train=10_000, others=100)
+
+    def episodes(
+        self,
+        seed: int,
+        n: int | None = None,
+        device: str | torch.device = "cpu",
+        memory: int = MEMORY,
+        first: int = 0,
+    ) -> Iterator[Episodes]:
+        """See `World`. Episode i goes as `randint(2)` number i of `RandomState(seed)` says."""
+        both = two_episodes().to(device)
+        chunk = max(1, memory // (4 * both.video[0].nbytes))
+        rng = np.random.RandomState(seed)
+        rng.randint(2, size=first)
+        for start in count(0, chunk):
+            size = chunk if n is None else min(chunk, n - start)
+            if size <= 0:
+                return
+            directions = torch.from_numpy(rng.randint(2, size=size))
+            yield both[directions.to(device)]
+
+
+def two_episodes() -> Episodes:
+    """0: the one that goes left. 1: the one that goes right."""
+    time = torch.arange(NUM_FRAMES, dtype=torch.float64)
+    sideways = SPEED * (time - (TURN - 1)).clamp_min(0)
+    x = IMAGE_SIZE / 2 + torch.stack([-sideways, sideways])
+    y = (RADIUS + SPEED * time).expand_as(x)
+    positions = torch.stack([x, y], dim=-1)[:, :, None]
+
+    sizes = torch.full((2, NUM_FRAMES, 1), RADIUS, dtype=torch.float64)
+    colors = torch.tensor(RED, dtype=torch.float64).expand(2, NUM_FRAMES, 1, 3)
+    zeros = torch.zeros(2, NUM_FRAMES, 1, dtype=torch.int64)
+    truth = Truth(
+        positions=positions,
+        velocities=velocities(positions),
+        sizes=sizes,
+        layers=zeros,
+        order=zeros,
+        colors=colors,
+        ids=zeros + 1,
+        present=zeros == 0,
+    )
+    frames = draw(positions.flatten(0, 1), sizes.flatten(0, 1), colors.flatten(0, 1), IMAGE_SIZE)
+    return Episodes(frames.unflatten(0, (2, NUM_FRAMES)), truth)
+
+
+def velocities(positions: Tensor) -> Tensor:
+    """Where each frame's object goes next; in the last frame, where it came from."""
+    step = positions.diff(dim=1)
+    return torch.cat([step, step[:, -1:]], dim=1)

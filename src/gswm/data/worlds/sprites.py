@@ -1,0 +1,177 @@
+"""Drawing: anti-aliased disks, one over the other, on a black or a given background (App. C).
+
+Every object of the paper's worlds is one sprite of 17 × 17 pixels, a disk with soft edges,
+
+    α(d) = clip(8.5 - d, 0, 1),    d the distance from the sprite's middle, in its pixels
+
+scaled to the object's radius s. Pixel p of a row takes, between the sprite's pixels and zero
+beyond them, the sprite at (p - (x - s)) · 17 / (2s), and so does a column with y. Objects are
+drawn in the order of their slots, canvas ← canvas (1 - α) + color α, truncated to 1/128 of a grey
+level; last, the canvas becomes 8 bit by truncation.
+
+Only the window of pixels that an object touches is read and written. What it holds depends on the
+object's place within a pixel alone, and linearly so between the few places (knots) at which a
+pixel comes to lie on a sprite's pixel: α of a window is a weighted sum of four stamps.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Float32, Float64, Int64, UInt8
+from torch import Tensor
+
+from gswm.data.worlds.arrays import blank, every_window, new_bytes, put, shift, take
+from gswm.data.worlds.base import MEMORY
+from gswm.data.worlds.threads import in_threads, shares
+
+SIDE = 17
+BITS = 7
+"""A canvas holds that many binary digits of a grey level's fraction, in 16 bit."""
+FULL = 255.001 * (1 << BITS)
+"""What 1 is on a canvas: a full 1 that lost its last digit still truncates to 255."""
+APART = 4.0
+"""Between the knots of two sizes."""
+GROUP = 1024
+"""Frames that a CPU's core paints at a time: many, since two threads that begin operations often
+wait for each other more than they work."""
+
+
+def draw(
+    positions: Float64[Tensor, "frame object 2"],
+    sizes: Float64[Tensor, "frame object"],
+    colors: Float64[Tensor, "frame object 3"],
+    image_size: int,
+    background: Float[Tensor, "frame height width 3"] | None = None,
+    memory: int = MEMORY,
+) -> UInt8[Tensor, "frame 3 height width"]:
+    """One picture a frame; an object of size 0 is not drawn.
+
+    Meant for few different sizes: each needs stamps of its own. The pictures lie in memory as
+    (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
+    """
+    frames, objects, _ = positions.shape
+    out = new_bytes((frames, image_size, image_size, 3), positions.device)
+    if frames and objects:
+        stamps = make_stamps(tuple(sizes.unique().tolist()), sizes.device)
+        # In bytes: a canvas and its shifted copy; a window read, blended and written; the rest.
+        canvas = 3 * (image_size + 2 * stamps.width) ** 2
+        each = 6 * (canvas + 3 * stamps.table.shape[1]) + objects * (12 * stamps.width + 256)
+        on_cpu = positions.device.type == "cpu"
+        group = shares(frames, GROUP) if on_cpu else max(1, memory // each)
+
+        def paint(start: int) -> None:
+            part = slice(start, start + group)
+            ground = None if background is None else background[part]
+            where, size, color = (a[part].transpose(0, 1) for a in (positions, sizes, colors))
+            windows = stamps.windows(where.contiguous(), size.contiguous())
+            blend(windows, stamps, color, ground, out[part])
+
+        in_threads(paint, range(0, frames, group), positions.device)
+    else:
+        out[:] = 0 if background is None else background * (FULL / (1 << BITS))
+    return out.permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The pixels that each object touches."""
+
+    corner: Int64[Tensor, "object frame 2"]
+    """The first of them, x and y."""
+    stamps: Int64[Tensor, "object frame 4"]
+    """The stamps that α is made of,"""
+    weights: Float32[Tensor, "object frame 4"]
+    """and how much of each."""
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """α at the knots, for every size."""
+
+    width: int
+    """Pixels on a side of a window."""
+    sizes: Float64[Tensor, " size"]
+    knots: Float64[Tensor, "size knot"]
+    """How far the window's first pixel is past the sprite's edge, from 0 to 1, then filled up;
+    and a multiple of APART, so that they rise from size to size."""
+    table: Float32[Tensor, "stamp value"]
+    """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
+
+    def windows(
+        self,
+        positions: Float64[Tensor, "object frame 2"],
+        sizes: Float64[Tensor, "object frame"],
+    ) -> Windows:
+        """Where objects are drawn, and from which stamps."""
+        edge = positions - (sizes * (1 + 2 / SIDE))[..., None]
+        corner = edge.floor() + 1
+        size = torch.searchsorted(self.sizes, sizes)[..., None]
+        past = corner - edge + APART * size
+        knots, per_size = self.knots.flatten(), self.knots.shape[1]
+        right = torch.searchsorted(knots, past, right=True)
+        left = right - 1
+        low, high = knots[left], knots[right]
+        part = (past - low) / (high - low)
+        weight = torch.stack([1 - part, part], -1) * (sizes > 0)[..., None, None]
+        weight = weight[:, :, 1, :, None] * weight[:, :, 0, None, :]
+        knot = torch.stack([left, right], -1)
+        x, y = knot[:, :, 0] - per_size * size, knot[:, :, 1] * per_size
+        stamp = y[..., None] + x[..., None, :]
+        return Windows(corner.long(), stamp.flatten(2), weight.flatten(2).float())
+
+
+@lru_cache(maxsize=8)
+def make_stamps(sizes: tuple[float, ...], device: torch.device) -> Stamps:
+    """The stamps of all of `sizes`, which rise."""
+    different = torch.tensor(sizes, dtype=torch.float64)
+    pixel = (2 / SIDE) * different.clamp_min(1e-6)
+    index = torch.arange(SIDE + 2, dtype=torch.float64)
+    meets = [((p * index) % 1).round(decimals=12).tolist() for p in pixel]
+    places = [sorted({0.0, 1.0, *row}) for row in meets]
+    longest = max(map(len, places)) + 1
+    filled = [row + (longest - len(row)) * [2.0] for row in places]
+    knots = torch.tensor(filled, dtype=torch.float64)
+
+    middle = index[:SIDE] - SIDE // 2
+    sprite = (SIDE / 2 - torch.hypot(middle[:, None], middle)).clamp(0, 1)
+    width = int(((SIDE + 1) * pixel.max()).ceil())
+    at = (knots[..., None] + torch.arange(width)) / pixel[:, None, None] - 1
+    weight = (1 - (at[..., None] - index[:SIDE]).abs()).clamp_min(0)
+    alpha = torch.einsum("skyi,ij,slxj->sklyx", weight, sprite, weight)
+    table = alpha.flatten(0, 2).flatten(1).repeat_interleave(3, 1).float()
+    knots += APART * torch.arange(len(knots))[:, None]
+    return Stamps(width, different.to(device), knots.to(device), table.to(device))
+
+
+def blend(
+    windows: Windows,
+    stamps: Stamps,
+    colors: Float64[Tensor, "object frame 3"],
+    background: Float[Tensor, "frame height width 3"] | None,
+    out: UInt8[Tensor, "frame height width 3"],
+) -> None:
+    """Paint the objects over the background into `out`, in the order of their slots."""
+    frames, width, image_size = len(out), stamps.width, out.shape[1]
+    corner = windows.corner.clamp(-width, image_size)
+    margin = int(torch.maximum(-corner, corner + width - image_size).amax().clamp_min(0))
+    side = image_size + 2 * margin
+    inner = slice(margin, margin + image_size)
+    x, y = (corner + margin).unbind(-1)
+    at = (torch.arange(frames, device=out.device) * side + y) * side + x
+    paint = (colors.float() * FULL).repeat(1, 1, width)[:, :, None]
+    canvas = blank((frames, side, side, 3), out.device)
+    every, picture = every_window(canvas, width), canvas[:, inner, inner]
+    if background is not None:
+        picture[:] = background * FULL
+    first_stamp = torch.arange(0, 4 * frames, 4, device=out.device)
+    black = torch.zeros((), device=out.device)
+    for i, (where, color) in enumerate(zip(at, paint, strict=True)):
+        stamp, weight = windows.stamps[i].reshape(-1), windows.weights[i].reshape(-1)
+        alpha = F.embedding_bag(
+            stamp, stamps.table, first_stamp, mode="sum", per_sample_weights=weight
+        ).view(frames, width, 3 * width)
+        below = take(every, where).float() if i or background is not None else black
+        put(every, where, torch.lerp(below, color, alpha, out=alpha).to(torch.int16))
+    shift(picture, BITS, out)

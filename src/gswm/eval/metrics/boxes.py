@@ -1,0 +1,95 @@
+"""Where objects are, said by a model or by the truth: one record for both.
+
+All of it lies on the CPU and in double precision. It is small, and so a score does not depend on
+the device that the model ran on more than the model itself does.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float64, Int
+from torch import Tensor
+
+from gswm.core.records import concatenate, map_tensors
+from gswm.data.episode import Truth
+from gswm.models.base import Track
+
+NOBODY = -1
+"""The id of a slot in which there is no object."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Objects, frame by frame. The unit is the side of the frame."""
+
+    xy: Float64[Tensor, "*row time object 2"]
+    """Centers, from the top left corner."""
+    hw: Float64[Tensor, "*row time object 2"]
+    """Heights and widths."""
+    id: Int[Tensor, "*row time object"]
+    there: Bool[Tensor, "*row time object"]
+
+    @staticmethod
+    def of_track(track: Track) -> "Boxes":
+        """What a model says: an object is there if its presence is above a half."""
+        xy, hw = ((values.detach().cpu().double()) for values in (track.xy, track.hw))
+        there = (track.pres > 0.5) & (track.id >= 0)
+        return Boxes((xy + 1) / 2, hw, track.id.cpu(), there.cpu())
+
+    @staticmethod
+    def of_truth(truth: Truth, image_size: int) -> "Boxes":
+        """What is true."""
+        hw = truth.boxes_hw() / image_size
+        parts = truth.positions / image_size, hw, truth.ids, truth.present
+        return Boxes(*(part.cpu() for part in parts))
+
+    def frames(self, start: int, stop: int | None = None) -> "Boxes":
+        """Some of the frames."""
+        axis = self.id.dim() - 2
+        stop = self.id.shape[axis] if stop is None else stop
+        return map_tensors(lambda values: values.narrow(axis, start, stop - start), self)
+
+    def each(self, times: int) -> "Boxes":
+        """Each row so many times, one after the other."""
+        return map_tensors(lambda values: values.repeat_interleave(times, dim=0), self)
+
+    def flat(self) -> "Boxes":
+        """Futures as rows."""
+        return map_tensors(lambda values: values.flatten(0, 1), self)
+
+    def then(self, later: "Boxes") -> "Boxes":
+        """These frames, and then those."""
+        return concatenate([self, later], dim=self.id.dim() - 2)
+
+    def of(self, id: Int[Tensor, "row wanted"]) -> "Boxes":
+        """The objects of these ids, in their order, whichever slots they are in."""
+        same = (self.id[:, :, None] == id[:, None, :, None]) & self.there[:, :, None]
+        slot = same.to(torch.uint8).argmax(dim=-1)
+        there = same.any(dim=-1) & (id != NOBODY)[:, None]
+        xy, hw = (v.take_along_dim(slot[..., None], dim=2) for v in (self.xy, self.hw))
+        return Boxes(xy, hw, id[:, None].expand_as(there), there)
+
+
+def distances(
+    one: Float64[Tensor, "*row left 2"], other: Float64[Tensor, "*row right 2"]
+) -> Float64[Tensor, "*row left right"]:
+    """How far each is from each."""
+    apart = one[..., :, None, :] - other[..., None, :, :]
+    return torch.hypot(apart[..., 0], apart[..., 1])
+
+
+def overlaps(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
+    """Intersection over union of each with each; 0 where either is not there."""
+    low = torch.maximum(*(corner(one, other, -1)))
+    high = torch.minimum(*(corner(one, other, 1)))
+    both = (high - low).clamp_min(0).prod(dim=-1)
+    area, other_area = (b.hw.clamp_min(0).prod(dim=-1) for b in (one, other))
+    union = area[..., :, None] + other_area[..., None, :] - both
+    there = one.there[..., :, None] & other.there[..., None, :]
+    return torch.where(there & (union > 0), both / union.clamp_min(1e-300), 0)
+
+
+def corner(one: Boxes, other: Boxes, sign: int) -> tuple[Tensor, Tensor]:
+    """The lower (-1) or upper (1) corners, laid out to be compared each with each."""
+    at, at_other = (b.xy + sign * b.hw.flip(-1).clamp_min(0) / 2 for b in (one, other))
+    return at[..., :, None, :], at_other[..., None, :, :]

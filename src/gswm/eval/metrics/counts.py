@@ -1,0 +1,33 @@
+"""How many objects a model sees, against how many there are."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Int
+from torch import Tensor
+
+from gswm.eval.metrics.boxes import Boxes
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Objects of each frame."""
+
+    predicted: Int[Tensor, "row time"]
+    true: Int[Tensor, "row time"]
+
+    def scores(self) -> dict[str, float]:
+        """Means, and the share of frames with the right number."""
+        return {
+            "objects": self.predicted.double().mean().item(),
+            "true_objects": self.true.double().mean().item(),
+            "count_right": (self.predicted == self.true).double().mean().item(),
+        }
+
+    def curves(self) -> dict[str, list[float]]:
+        """Over the frames."""
+        return {"objects": self.predicted.double().mean(dim=0).tolist()}
+
+
+def counts(predicted: Boxes, true: Boxes) -> Counts:
+    """Of the same frames."""
+    return Counts(predicted.there.sum(dim=-1), true.there.sum(dim=-1))

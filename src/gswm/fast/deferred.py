@@ -1,0 +1,157 @@
+"""The backward pass, plain or fast.
+
+A recurrent network's weights are the same in every frame, so the gradient of a layer is one
+product over all frames, dW = Σ_t dy_tᵀ x_t. Plain autograd makes a small product for every frame
+and adds them up. `Deferred` does it at once, for any model whose recurrent methods are functions
+of their arguments:
+
+    forward     frame by frame, with weights that want no gradient; arguments are remembered
+    backward    frame by frame, through arguments only; this gives the gradient of every output
+    at the end  the method once more, on the arguments of all frames as one batch, and backward
+                from there with those gradients: one product a layer
+
+It does the forward work twice to save most of the backward's many small kernels, which are what
+a GPU waits for here. The same code runs on a CPU, where a test compares it with plain autograd.
+Frames go through a copy of the model that shares its weights, some operations of which can be
+replaced by single kernels, and which can be compiled.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._functorch import config as aot_config
+
+from gswm.core.records import concatenate, map_tensors, tensors
+from gswm.fast.operations import constants, halve, replace_operations
+from gswm.fast.replay import as_written
+from gswm.models.base import Loss
+
+LossFunction = Callable[[], Loss]
+Backward = Callable[[LossFunction], Loss]
+"""Evaluates a loss, and leaves the gradients of all parameters."""
+
+
+def plain(loss: LossFunction) -> Loss:
+    """By autograd as it is."""
+    value = loss()
+    value.total.backward()
+    return value
+
+
+class Deferred:
+    """With the gradients of recurrent weights in one go at the end.
+
+    Args:
+        model: what is trained, which has `Parts`; some of its methods are replaced.
+        kernels: whether frames go through kernels of our own.
+        half: whether convolutions that are done for all frames at once are in bfloat16.
+    """
+
+    def __init__(self, model: Any, *, kernels: bool = False, half: bool = False) -> None:
+        self.model = model
+        frames: Any = constants(model)
+        self.prepared = replace_operations(model, frames) if kernels else []
+        self.methods = [
+            Method(module, name, getattr(twin, name))
+            for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)
+        ]
+        if half:
+            for module in model.halves():
+                halve(module)
+
+    @classmethod
+    def for_device(cls, model: nn.Module) -> "Deferred":
+        """All that makes a step fast where the model is: kernels and bfloat16 on a GPU alone."""
+        on_gpu = next(model.parameters()).is_cuda
+        return cls(model, kernels=on_gpu, half=on_gpu)
+
+    def compile(self) -> "Deferred":
+        """Have torch compile the methods of frames, and those done for all at once, once a length.
+
+        To compile the latter for any length takes longer by two thirds; so this is for when the
+        length will not change any more.
+        """
+        # What reaches the outputs of a frame is contiguous, whatever they are themselves.
+        aot_config.guess_tangent_strides_as_outputs = False
+        for method in self.methods:
+            method.compile()
+        for module, name in self.model.batched():
+            setattr(module, name, where_learning(getattr(module, name)))
+        return self
+
+    def __call__(self, loss: LossFunction) -> Loss:
+        """The loss; the gradients of all parameters are left behind."""
+        for module in self.prepared:
+            module.prepare()
+        for method in self.methods:
+            method.calls.clear()  # of a loss that was not finished, or not ours
+        value = loss()
+        value.total.backward()
+        for method in self.methods:
+            method.finish()
+        return value
+
+
+class Method:
+    """A recurrent method in place of a module's own."""
+
+    def __init__(self, module: nn.Module, name: str, frame: Callable[..., Any]) -> None:
+        self.own: Callable[..., Any] = getattr(module, name)
+        self.frame, self.whole = frame, self.own
+        self.calls: list[tuple[Any, Gradients]] = []
+        setattr(module, name, self)
+
+    def __call__(self, *args: Any) -> Any:
+        """What the module's own method gives."""
+        if not torch.is_grad_enabled():
+            return self.own(*args)
+        # A view has a gradient of its own: what comes from outside, and not from other outputs.
+        out = map_tensors(lambda tensor: tensor.view_as(tensor), self.frame(*args))
+        self.calls.append((map_tensors(Tensor.detach, args), Gradients(tensors(out))))
+        return out
+
+    def compile(self) -> None:
+        """For the sizes it will meet."""
+        self.frame = torch.compile(as_written(self.frame), dynamic=False)
+        self.whole = torch.compile(as_written(self.own), dynamic=False)
+
+    def finish(self) -> None:
+        """Add the weights' gradients of all calls."""
+        calls, self.calls = self.calls, []
+        if not calls:
+            return
+        args = concatenate([args for args, _ in calls])
+        pairs = []
+        for i, whole in enumerate(tensors(self.whole(*args))):
+            if whole.requires_grad and any(i in gradients.of for _, gradients in calls):
+                pairs.append((whole, torch.cat([gradients[i] for _, gradients in calls])))
+        if pairs:
+            wholes, gradients = zip(*pairs, strict=True)
+            torch.autograd.backward(wholes, gradients)
+
+
+class Gradients:
+    """What reaches some tensors in the backward pass."""
+
+    def __init__(self, outputs: list[Tensor]) -> None:
+        self.outputs = [tensor.detach() for tensor in outputs]
+        self.of: dict[int, Tensor] = {}
+        for i, tensor in enumerate(outputs):
+            if tensor.requires_grad:
+                tensor.register_hook(partial(self.of.__setitem__, i))
+
+    def __getitem__(self, i: int) -> Tensor:
+        return self.of[i] if i in self.of else torch.zeros_like(self.outputs[i])
+
+
+def where_learning(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, compiled where gradients are wanted."""
+    compiled = torch.compile(method, dynamic=False)
+
+    def either(*args: Any) -> Any:
+        return compiled(*args) if torch.is_grad_enabled() else method(*args)
+
+    return either

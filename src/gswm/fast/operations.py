@@ -1,0 +1,244 @@
+"""Operations of a model, replaced by faster ones that compute the same.
+
+The model's code stays as it is: in a copy of it that shares its weights and asks for no gradients
+of them, some modules become modules of a faster class. What such a class wants to know of the
+weights, it prepares once a step.
+"""
+
+from copy import deepcopy
+from typing import Protocol, cast, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gswm.core.networks import MLP, Encoder
+from gswm.core.shapes import Frame, Mask
+from gswm.fast.kernels.compose import draw
+from gswm.fast.kernels.crop import crop
+from gswm.fast.kernels.os_rnn import os_rnn
+from gswm.fast.kernels.os_rnn_weights import OSRNNWeights
+from gswm.models.gswm.context import Context, ContextState
+from gswm.models.gswm.propagation import Propagation
+from gswm.models.gswm.rendering import Foreground, Renderer
+from gswm.models.gswm.situation import Situation
+from gswm.models.objects import Attributes, LSTMState, Objects
+from gswm.models.scalor.rendering import EPS, Appearance
+
+LARGEST = 16
+"""Pixels of the largest image whose convolutions are faster as matrices."""
+
+
+def constants(model: nn.Module) -> nn.Module:
+    """A copy that shares the model's weights, and asks for no gradients of them."""
+    copy = deepcopy(model)
+    for ours, theirs in zip(copy.modules(), model.modules(), strict=True):
+        for name, param in theirs.named_parameters(recurse=False):
+            setattr(ours, name, nn.Parameter(param.detach(), requires_grad=False))
+        for name, buffer in theirs.named_buffers(recurse=False):
+            setattr(ours, name, buffer)
+    return copy
+
+
+def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
+    """Replace what can be; gives those that want to be prepared before each step."""
+    for module in copy.modules():
+        for fast in (
+            *(FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation),
+            FastAppearance,
+        ):
+            if fast.replaces(module):
+                module.__class__ = fast
+    for module in model.modules():
+        for fast in (FastRenderer, FastAppearance):
+            if fast.replaces(module):
+                module.__class__ = fast
+    return [module for module in copy.modules() if isinstance(module, Prepared)]
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A module that makes something of its weights before each step."""
+
+    def prepare(self) -> None:
+        """Do so."""
+        ...
+
+
+def keep(module: nn.Module, name: str, value: Tensor) -> None:
+    """Let a module have it where it was before, so that what is captured finds it."""
+    if name in module._buffers:
+        module.get_buffer(name).copy_(value)
+    else:
+        module.register_buffer(name, value, persistent=False)
+
+
+class FusedMLP(MLP):
+    """Two or three layers in one kernel."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is MLP and len(module) in (3, 5)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same."""
+        from gswm.fast.kernels.mlp import mlp
+
+        layers = [cast(nn.Linear, layer) for layer in list(self)[::2]]
+        return mlp(input, [layer.weight for layer in layers], [layer.bias for layer in layers])
+
+
+class DenseEncoder(Encoder):
+    """Convolutions of small images, each as the matrix that it is."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Encoder and module.size <= LARGEST
+
+    @torch.no_grad()
+    def prepare(self) -> None:
+        """A convolution's matrix is what it makes of each pixel alone."""
+        size = self.size
+        for i, layer in enumerate(self):
+            if isinstance(layer, nn.Conv2d):
+                num = layer.in_channels * size**2
+                pixels = torch.eye(num, device=layer.weight.device)
+                pixels = pixels.view(num, layer.in_channels, size, size)
+                made = F.conv2d(pixels, layer.weight, None, layer.stride, layer.padding)
+                size = made.shape[-1]
+                keep(self, f"matrix_{i}", made.flatten(1))
+                keep(self, f"bias_{i}", cast(Tensor, layer.bias).repeat_interleave(size**2))
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same."""
+        x = input.flatten(1)
+        for i, layer in enumerate(self):
+            if isinstance(layer, nn.Conv2d):
+                x = torch.addmm(self.get_buffer(f"bias_{i}"), x, self.get_buffer(f"matrix_{i}"))
+            elif isinstance(layer, nn.GroupNorm):
+                x = layer(x.unflatten(1, (layer.num_channels, -1))).flatten(1)
+            else:
+                x = layer(x)
+        return x
+
+
+class FastPropagation(Propagation):
+    """Both object-state RNNs in one kernel, and glimpses in another."""
+
+    crop = staticmethod(crop)
+    packed: OSRNNWeights
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        if type(module) is not Propagation:
+            return False
+        return all(
+            x >= 16 and not x & (x - 1) for x in (module.sizes.hidden, module.sizes.encoding)
+        )
+
+    def prepare(self) -> None:
+        """The weights as the kernel reads them."""
+        if hasattr(self, "packed"):
+            self.packed.refresh()
+        else:
+            self.packed = OSRNNWeights(self.rnn_prior, self.rnn_post)
+
+    def remember(self, prev: Objects, e_ctx: Tensor) -> tuple[LSTMState, LSTMState]:
+        """The same."""
+        own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
+        h = torch.stack([prev.h_prior.h, prev.h_post.h])
+        c = torch.stack([prev.h_prior.c, prev.h_post.c])
+        h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed)
+        return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
+
+
+class FastContext(Context):
+    """Both RNNs in one product."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Context
+
+    @torch.no_grad()
+    def prepare(self) -> None:
+        """The weights of both, those of z_ctx above those of h."""
+        rnns = (self.rnn_prior, self.rnn_post)
+        matrices = [torch.cat([rnn.weight_ih, rnn.weight_hh], dim=1).mT for rnn in rnns]
+        keep(self, "matrices", torch.stack(matrices))
+        keep(self, "biases", torch.stack([rnn.bias_ih + rnn.bias_hh for rnn in rnns])[:, None])
+
+    def remember(self, state: ContextState, z_ctx: Tensor) -> ContextState:
+        """The same."""
+        h = torch.stack([state.h_prior.h, state.h_post.h])
+        c = torch.stack([state.h_prior.c, state.h_post.c])
+        x = torch.cat([z_ctx.expand(2, -1, -1), h], dim=-1)
+        gates = torch.bmm(x, self.get_buffer("matrices")) + self.get_buffer("biases")
+        i, f, new, o = gates.chunk(4, dim=-1)
+        c = f.sigmoid() * c + i.sigmoid() * new.tanh()
+        h = o.sigmoid() * c.tanh()
+        return ContextState(LSTMState(h[0], c[0]), LSTMState(h[1], c[1]))
+
+
+class FastSituation(Situation):
+    """Glimpses in one kernel."""
+
+    crop = staticmethod(crop)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Situation
+
+
+class FastRenderer(Renderer):
+    """Objects onto one canvas in one kernel."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Renderer
+
+    def place(self, glimpses: Tensor, o: Attributes) -> Foreground:
+        """The same."""
+        return Foreground(*draw(glimpses, o.xy, o.hw, o.depth, self.image_size))
+
+
+class FastAppearance(Appearance):
+    """Glimpses in one kernel, and objects onto one canvas in another."""
+
+    crop = staticmethod(crop)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is Appearance
+
+    def place(self, glimpses: Tensor, o: Attributes) -> tuple[Frame, Mask]:
+        """The same."""
+        return draw(glimpses, o.xy, o.hw, o.depth, self.image_size, summed=True, eps=EPS)
+
+
+class HalfConv(nn.Conv2d):
+    """A convolution in bfloat16, channels last; what it takes and gives is as before."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same, less exactly; exactly where no gradient is wanted."""
+        if not torch.is_grad_enabled():
+            return super().forward(input)
+        x, weight = (
+            tensor.to(torch.bfloat16, memory_format=torch.channels_last)
+            for tensor in (input, self.weight)
+        )
+        bias = None if self.bias is None else self.bias.to(torch.bfloat16)
+        return F.conv2d(x, weight, bias, self.stride, self.padding).to(input.dtype)
+
+
+def halve(module: nn.Module) -> None:
+    """Let all convolutions of a module be in bfloat16."""
+    for conv in module.modules():
+        if type(conv) is nn.Conv2d:
+            conv.__class__ = HalfConv

@@ -1,0 +1,180 @@
+"""Whether the fast path and the plain path of training are the same function.
+
+Loss and every gradient are compared, of small models of several recipes, on the same video, with
+the same weights and the same noise. What is compared with plain autograd:
+
+    deferred    recurrent weights' gradients in one go
+    kernels     the same, with frames through kernels of our own
+    captured    the same as kernels, replayed from a CUDA graph
+    compiled    the same as kernels, compiled
+
+All of it in full precision: the bfloat16 convolutions and TF32 products that a GPU trains with
+are left out, since they differ from plain float32 by more than a mistake might. So is what makes
+gradients jump where a last digit differs: edges in the videos, and the ReLUs of the trunk, whose
+weights' gradients, by plain autograd, move by up to 8e-3 if all weights do by 1e-7.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gswm.core.devices import tf32
+from gswm.core.schedule import only
+from gswm.core.shapes import Video
+from gswm.fast.deferred import Backward, Deferred, plain
+from gswm.models.base import Loss
+from gswm.models.registry import Model, Recipe, build, recipe
+from gswm.train.step import WARM_UP, side_stream
+
+Path = Literal["deferred", "kernels", "captured", "compiled"]
+RECIPES = (
+    *("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe"),
+    *("scalor-interaction", "stove-interaction"),
+)
+SIZES = {"what": 12, "state": 20, "hidden": 16, "prior": 24, "encoding": 32, "context": 8}
+BATCH, LENGTH, OBJECTS = 3, 4, 4
+SIDE = 5
+"""Colors along a side of a frame."""
+LOSS_TOLERANCE = 1e-5
+GRADIENT_TOLERANCE = 1e-3
+"""Of the difference's norm, relative to the gradient's; float32 sums in another order."""
+LEAST = 1e-5
+"""A gradient smaller than this, relative to all gradients together, counts as so large."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far one path is from the plain one, in one recipe."""
+
+    recipe: str
+    path: Path
+    loss: float
+    """Relative difference of the losses."""
+    gradient: float
+    """The largest relative difference of a parameter's gradient."""
+    parameter: str
+    """Whose that is."""
+    missing: tuple[str, ...]
+    """Parameters that have a gradient on one path alone."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are the same but for rounding; a NaN is not."""
+        close = self.loss <= LOSS_TOLERANCE and self.gradient <= GRADIENT_TOLERANCE
+        return close and not self.missing
+
+
+def selftest(
+    device: str | torch.device = "cpu",
+    names: Iterable[str] = RECIPES,
+    paths: Iterable[Path] | None = None,
+) -> Iterator[Comparison]:
+    """Compare all paths of all recipes; those that the device can take if none are named."""
+    device = torch.device(device)
+    on_gpu: tuple[Path, ...] = ("deferred", "kernels", "captured", "compiled")
+    chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
+    for each in [case for name in names for case in cases(small(recipe(name)))]:
+        for path in chosen:
+            with tf32(False):
+                yield compare(each, path, device)
+
+
+def small(chosen: Recipe) -> Recipe:
+    """The recipe, at sizes at which it takes no time."""
+    model: Any = chosen.model
+    changes = {"num_objects": OBJECTS, "schedule": only(model.schedule, LENGTH)}
+    if hasattr(model, "sizes"):
+        names = {f.name for f in fields(model.sizes)}
+        fewer = {name: size for name, size in SIZES.items() if name in names}
+        changes["sizes"] = replace(model.sizes, **fewer)
+    return replace(chosen, model=replace(model, **changes))
+
+
+def cases(chosen: Recipe) -> list[Recipe]:
+    """The recipe, and its stage in which only the prior learns, if it can have one."""
+    model: Any = chosen.model
+    if not hasattr(model.schedule, "prior_only"):
+        return [chosen]
+    alone = replace(model, schedule=replace(model.schedule, prior_only=0))
+    return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=alone)]
+
+
+def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
+    """One path with the plain one."""
+    model: Any = example(chosen).to(device)
+    video = smooth(chosen.model.image_size).to(device)
+    stage = model.stage(0)
+    noise = model.noise(BATCH, stage, torch.Generator(device).manual_seed(0))
+    clock = torch.zeros((), dtype=torch.int64, device=device)
+
+    def run(backward: Backward, of: Any) -> Loss:
+        of.zero_grad(set_to_none=True)
+        return backward(lambda: of.loss(video, noise, clock, stage))
+
+    other = deepcopy(model)
+    want = result(model, run(plain, model))
+    deferred = Deferred(other, kernels=path != "deferred")
+    deferred = deferred.compile() if path == "compiled" else deferred
+    got = captured(partial(run, deferred, other)) if path == "captured" else run(deferred, other)
+    return difference(chosen.name, path, want, result(other, got))
+
+
+def example(chosen: Recipe) -> Model:
+    """Its model, with an activation of continuous slope instead of each ReLU."""
+    torch.manual_seed(0)
+    model = build(chosen)
+    for module in model.modules():
+        for name, child in module.named_children():
+            if isinstance(child, nn.ReLU):
+                setattr(module, name, nn.CELU())
+    return model
+
+
+def smooth(size: int) -> Video:
+    """Random colors without edges."""
+    generator = torch.Generator().manual_seed(0)
+    few = torch.rand((BATCH * LENGTH, 3, SIDE, SIDE), generator=generator)
+    video = F.interpolate(few, size=(size, size), mode="bicubic").clamp(0, 1)
+    return video.unflatten(0, (BATCH, LENGTH))
+
+
+def captured(step: Callable[[], Loss]) -> Loss:
+    """The loss of a step that is replayed; its gradients are where the step leaves them."""
+    for _ in range(WARM_UP):
+        with side_stream():
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    graph.replay()
+    torch.cuda.synchronize()
+    return loss
+
+
+def result(model: Any, loss: Loss) -> dict[str, Tensor]:
+    """The loss and all gradients, by name."""
+    gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+    values = {"": loss.total, **gradients}
+    return {name: value.detach().double().cpu() for name, value in values.items()}
+
+
+def difference(
+    name: str, path: Path, want: dict[str, Tensor], got: dict[str, Tensor]
+) -> Comparison:
+    """How far `got` is from what the plain path gives."""
+    both = [key for key in want if key and key in got]
+    least = LEAST * float(torch.stack([want[key].norm() for key in both]).norm())
+    far = {
+        key: float((got[key] - want[key]).norm()) / max(float(want[key].norm()), least)
+        for key in both
+    }
+    worst = max(far, key=lambda key: (far[key] != far[key], far[key]))
+    loss = abs(float((got[""] - want[""]) / want[""]))
+    return Comparison(name, path, loss, far[worst], worst, tuple(sorted(want.keys() ^ got.keys())))

@@ -1,0 +1,154 @@
+"""Discovery (A.3): one new object, if there is one, in each cell of a grid.
+
+A cell sees the frame around it, and those propagated objects that are near:
+
+    e_img = Conv_disc([x, x - μ_bg])
+    e_cond_ij = Σ_k G(õ_xy_k - c_ij, σ_cond) · õ_pres_k · MLP_cond(õ_k, z̃_state_k)
+    z̄_state, z̄_pres, z̄_depth, z̄_hw, z̄_xy, z̄_what ~ MLP_disc([e_img, e_cond])
+    ō_hw = σ(z̄_hw)    ō_xy = c_ij + 2 tanh(z̄_xy) / grid    the others as they are
+
+A discovered object on top of one that is already there is rejected: its presence becomes 0, and
+all else stays. A cell is rejected also for another cell that is more present.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.geometry import cell_centers, gaussian_kernel, overlap
+from gswm.core.networks import MLP, Trunk, in_parts
+from gswm.core.shapes import Points, Scalars, Video
+from gswm.models.objects import NOBODY, Attributes, Latents, LSTMState, Objects, Sizes
+
+Cells = Float[Tensor, "batch cell e"]
+Keep = Bool[Tensor, " batch"]
+
+
+@dataclass(frozen=True)
+class DiscoveryConfig:
+    """Settings of discovery, and its priors."""
+
+    grid: int = 4
+    """H = W of the paper: how many cells high and wide."""
+    cond_sigma: float = 0.1
+    """σ_cond."""
+    dropout: float = 0.5
+    """Share of the frames, after the first, in which training does not discover."""
+    rejection: float = 0.4
+    """IoU with a propagated object above which a discovered one is rejected."""
+    rivals: bool = True
+    """Whether cells reject each other too."""
+    rival_rejection: float = 0.6
+    """IoU above which they do."""
+    hw_std: float = 0.1
+    """Standard deviation of the prior of z̄_hw; its mean is annealed, see the schedule."""
+    pres_prior: float = 1e-10
+    """Prior probability of an object in a cell."""
+    tau: float = 1.0
+    """Temperature of the relaxed presence."""
+
+
+@dataclass(frozen=True)
+class DiscoveryNoise:
+    """What is random in one frame."""
+
+    state: Float[Tensor, "*batch cell state"]
+    att: Float[Tensor, "*batch cell z_att"]
+    pres: Float[Tensor, "*batch cell 1"]
+
+
+@dataclass(frozen=True)
+class DiscoveryEvidence:
+    """What the objective needs to know of what the cells found."""
+
+    pres: Bernoulli
+    q_att: Gaussian
+    q_state: Gaussian
+    weight: Float[Tensor, "*batch cell 1"]
+    """How much the attributes of a cell count: its drawn presence, before rejection."""
+
+
+class Discovery(nn.Module):
+    """New objects."""
+
+    def __init__(
+        self, cfg: DiscoveryConfig, sizes: Sizes, image_size: int, *, background: bool
+    ) -> None:
+        super().__init__()
+        self.cfg, self.sizes = cfg, sizes
+        self.background = background
+        e = sizes.encoding
+        stride = image_size // (Trunk.STRIDE * cfg.grid)
+        self.conv_disc = Trunk(6 if background else 3, e, stride)
+        self.mlp_cond = MLP(sizes.o + sizes.state, [e, e], e)
+        self.splits = [1, 2 * sizes.z_att, 2 * sizes.state]
+        self.mlp_disc = MLP(2 * e, [e, e], sum(self.splits))
+        self.is_hw: Tensor
+        is_hw = torch.zeros(sizes.z_att)
+        is_hw[1:3] = 1
+        self.register_buffer("is_hw", is_hw, persistent=False)
+
+    def look(
+        self, video: Video, mu_bg: Video, keep: Bool[Tensor, "batch time"], num_kept: int
+    ) -> Float[Tensor, "batch time cell e"]:
+        """e_img of every frame; 0 in those in which there is no discovery."""
+        x = torch.cat([video, video - mu_bg], dim=2) if self.background else video
+        frames = x.flatten(0, 1)
+        first = keep.flatten().to(torch.uint8).argsort(descending=True, stable=True)[:num_kept]
+        frames = frames[first].contiguous(memory_format=torch.channels_last)
+        e_img = rearrange(in_parts(self.conv_disc, frames), "frame e h w -> frame (h w) e")
+        everywhere = e_img.new_zeros(keep.numel(), *e_img.shape[1:])
+        return everywhere.index_copy(0, first, e_img).unflatten(0, keep.shape)
+
+    def infer(
+        self,
+        propagated: Objects,
+        e_img: Cells,
+        keep: Keep,
+        noise: DiscoveryNoise,
+        h_0: tuple[LSTMState, LSTMState],
+    ) -> tuple[Objects, DiscoveryEvidence]:
+        """q(z̄ | x, z̃); nothing is there in the batch elements that `keep` leaves out."""
+        center = cell_centers(self.cfg.grid, e_img.float())
+        e = torch.cat([e_img, self.condition(propagated, center)], dim=-1)
+        logit, att, state = self.mlp_disc(e).float().split(self.splits, dim=-1)
+        pres, q_att, q_state = Bernoulli(logit), Gaussian.of(att), Gaussian.of(state)
+
+        there = pres.draw(noise.pres, self.cfg.tau) * keep[:, None, None]
+        z = Latents.split(q_att.draw(noise.att))
+        hw = z.hw.sigmoid()
+        xy = center + (2 / self.cfg.grid) * z.xy.tanh()
+        accepted = self.accept(propagated.o, xy, hw, there)
+        o = Attributes(there * accepted, z.depth, hw, xy, z.what)
+        nobody = torch.full_like(there[..., 0], NOBODY, dtype=torch.long)
+        objects = Objects(o, q_state.draw(noise.state), *h_0, nobody, propagated.born)
+        return objects, DiscoveryEvidence(pres, q_att, q_state, weight=there)
+
+    def condition(self, propagated: Objects, center: Float[Tensor, "cell 2"]) -> Cells:
+        """e_cond: the propagated objects near each cell."""
+        o = propagated.o
+        near = gaussian_kernel(o.xy[:, None] - center[:, None], self.cfg.cond_sigma)
+        said = o.pres * self.mlp_cond(torch.cat([o.cat(), propagated.z_state], dim=-1))
+        return einsum(near, said.float(), "b cell k, b k e -> b cell e")
+
+    @torch.no_grad()
+    def accept(
+        self, o: Attributes, xy: Points, hw: Points, pres: Scalars
+    ) -> Float[Tensor, "batch object 1"]:
+        """1 where a discovered box is new, 0 where it is rejected."""
+        known = overlap(xy, hw, o.xy, o.hw) > self.cfg.rejection
+        rejected = (known & (o.pres.mT > 0.5)).any(dim=-1)
+        if self.cfg.rivals:
+            rank = torch.arange(pres.shape[1], device=pres.device)
+            stronger = (pres.mT > pres) | ((pres.mT == pres) & (rank < rank[:, None]))
+            same = overlap(xy, hw, xy, hw) > self.cfg.rival_rejection
+            rejected = rejected | (same & stronger & (pres.mT > 0.5)).any(dim=-1)
+        return (~rejected).to(pres.dtype)[..., None]
+
+    def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:
+        """p(z̄_att) of every cell, but for presence."""
+        return Gaussian(self.is_hw * hw_mean, 1 - self.is_hw * (1 - self.cfg.hw_std))

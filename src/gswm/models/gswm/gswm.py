@@ -1,0 +1,242 @@
+"""G-SWM (§3.1): context, propagation, discovery and rendering, frame by frame.
+
+What does not feed the recurrence is done for all frames at once: the context and the trunk of
+discovery before it, rendering and the objective after it.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.core.errors import UserError
+from gswm.core.networks import GlimpseDecoder, Trunk
+from gswm.core.records import frames, stack
+from gswm.core.schedule import Schedule, Stage
+from gswm.core.shapes import Frame, Video
+from gswm.fast.replay import replayed
+from gswm.models.base import AnyVideo, Discover, Loss, Track, as_float, check_video
+from gswm.models.gswm import objective
+from gswm.models.gswm.context import Context, Contexts, NoContext
+from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
+from gswm.models.gswm.noise import Noise, NoiseShape
+from gswm.models.gswm.propagation import (
+    Propagation,
+    PropagationConfig,
+    PropagationEvidence,
+    PropagationNoise,
+)
+from gswm.models.gswm.rendering import Renderer
+from gswm.models.imagining import Imagines
+from gswm.models.objects import NOBODY, Attributes, Objects, Sizes, select
+from gswm.models.scene import Scene, as_track
+from gswm.models.showing import Shows
+
+
+@dataclass(frozen=True)
+class GSWMConfig:
+    """All settings of the model."""
+
+    image_size: int = 64
+    num_objects: int = 10
+    """K: slots for objects."""
+    background: bool = False
+    """Whether there is a context; without one the background is black."""
+    aux_pres: bool = True
+    """The auxiliary loss of presence."""
+    sizes: Sizes = field(default_factory=Sizes)
+    propagation: PropagationConfig = field(default_factory=PropagationConfig)
+    discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
+    schedule: Schedule = field(default_factory=Schedule)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the objective needs to know of a frame."""
+
+    found: DiscoveryEvidence
+    known: PropagationEvidence | None
+    """None in the first frame."""
+
+
+class GSWM(Imagines, Shows, nn.Module):
+    """Generative Structured World Model."""
+
+    def __init__(self, cfg: GSWMConfig) -> None:
+        super().__init__()
+        check(cfg)
+        sizes = cfg.sizes if cfg.propagation.multimodal else replace(cfg.sizes, state=0)
+        size, propagation = cfg.image_size, cfg.propagation
+        if not cfg.background:
+            propagation = replace(propagation, situation="off")
+        self.cfg, self.sizes = cfg, sizes
+        self.noise_shape = NoiseShape(sizes, cfg.num_objects, cfg.discovery.grid**2)
+        self.context = Context(sizes, size) if cfg.background else NoContext(size)
+        self.propagation = Propagation(propagation, sizes, size)
+        self.discovery = Discovery(cfg.discovery, sizes, size, background=cfg.background)
+        self.renderer = Renderer(sizes.what, size)
+
+    def stage(self, step: int) -> Stage:
+        """The stage of training that `step` belongs to."""
+        return self.cfg.schedule.stage(step)
+
+    def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> Noise:
+        """All that is random in a training step."""
+        return self.noise_shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
+
+    def loss(self, video: AnyVideo, noise: Noise, step: Tensor, stage: Stage) -> Loss:
+        """-ELBO and the auxiliary loss (§3.4.2)."""
+        video, cfg = as_float(video), self.cfg
+        std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
+        contexts = self.context.infer(self.context.start(len(video)), noise.context, video)
+        terms = objective.context_terms(contexts)
+        if stage.background_only:
+            terms |= objective.likelihood_terms(video, contexts.mu_bg, std)
+            return Loss.of(terms, {"objects": torch.zeros_like(std)})
+
+        objects, evidence = self.track(video, contexts, noise)
+        o = stack([each.o for each in objects], dim=1)
+        mu = self.renderer.draw(o, contexts.mu_bg)
+        hw_mean = cfg.schedule.hw_prior_mean.at(step).to(video.device, torch.float32)
+        prior_att = self.discovery.prior_att(hw_mean)
+        found = stack([each.found for each in evidence], dim=1)
+        known = [each.known for each in evidence if each.known is not None]
+        terms |= objective.likelihood_terms(video, mu, std)
+        terms |= objective.discovery_terms(found, noise.keep, prior_att, cfg.discovery)
+        if known:
+            prior = self.propagation.latent.prior(stack(known, dim=1).h_prior)
+            aux = cfg.discovery.pres_prior if cfg.aux_pres else None
+            terms |= objective.propagation_terms(stack(known, dim=1), prior, aux)
+        metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
+        return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
+
+    def track(
+        self, video: Video, contexts: Contexts, noise: Noise
+    ) -> tuple[list[Objects], list[Evidence]]:
+        """The objects of every frame, and what the objective needs to know of them."""
+        seen = frames(self.propagation.situation.survey(contexts.mu_bg))
+        e_img = frames(self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept)))
+        x, at = frames(video), noise.frames()
+        objects, first = self.begin(e_img[0], at[0])
+        tracked, evidence = [objects], [first]
+        for t in range(1, len(x)):
+            objects, more = self.step(objects, seen[t - 1], x[t], e_img[t], at[t])
+            tracked.append(objects)
+            evidence.append(more)
+        return tracked, evidence
+
+    def begin(self, e_img: Float[Tensor, "batch cell e"], noise: Noise) -> tuple[Objects, Evidence]:
+        """The first frame, in which all objects are new."""
+        objects, found = self.discover(self.empty(len(e_img)), e_img, noise)
+        return objects, Evidence(found, None)
+
+    @replayed
+    def step(
+        self,
+        objects: Objects,
+        seen: Float[Tensor, " batch *seen"],
+        frame: Frame,
+        e_img: Float[Tensor, "batch cell e"],
+        noise: Noise,
+    ) -> tuple[Objects, Evidence]:
+        """One frame more: the known objects propagate, new ones are found, K of both stay."""
+        propagated, known = self.propagation.infer(objects, seen, frame, noise.propagation)
+        objects, found = self.discover(propagated, e_img, noise)
+        return objects, Evidence(found, known)
+
+    def discover(
+        self, propagated: Objects, e_img: Float[Tensor, "batch cell e"], noise: Noise
+    ) -> tuple[Objects, DiscoveryEvidence]:
+        """The K objects of a frame, from those propagated to it and those found in it."""
+        batch, cells, _ = e_img.shape
+        h_0 = (
+            self.propagation.rnn_prior.start(batch, cells),
+            self.propagation.rnn_post.start(batch, cells),
+        )
+        found, evidence = self.discovery.infer(propagated, e_img, noise.keep, noise.discovery, h_0)
+        return select(propagated, found), evidence
+
+    def empty(self, batch: int) -> Objects:
+        """K slots with nothing in them."""
+        slots, like = self.cfg.num_objects, self.propagation.rnn_prior.h_0
+        o = Attributes.split(like.new_zeros(batch, slots, self.sizes.o))
+        z_state = like.new_zeros(batch, slots, self.sizes.state)
+        h_prior = self.propagation.rnn_prior.start(batch, slots)
+        h_post = self.propagation.rnn_post.start(batch, slots)
+        ids = torch.full((batch, slots), NOBODY, device=like.device)
+        return Objects(o, z_state, h_prior, h_post, ids, torch.zeros_like(ids[:, 0]))
+
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """See `Parts`."""
+        return [(self, "step"), *self.context.recurrent()]
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """See `Parts`."""
+        ours = [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
+        return [*ours, *self.context.batched()]
+
+    def halves(self) -> list[nn.Module]:
+        """See `Parts`."""
+        objects = [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
+        return [*objects, self.propagation.situation, self.context]
+
+    @torch.no_grad()
+    def infer(
+        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
+    ) -> Track:
+        """The objects of each video, by the means of the posterior."""
+        video = check_video(video, self.image_size).to(self.device)
+        batch, time = video.shape[:2]
+        keep = torch.full((time,), discover == "always", device=video.device)
+        keep[0] = True
+        noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
+        contexts = self.context.infer(self.context.start(batch), noise.context, video)
+        objects, _ = self.track(video, contexts, noise)
+        return self.as_track(objects, contexts, render=render)
+
+    def go_on(
+        self, state: Scene, steps: int, generator: torch.Generator | None, *, render: bool
+    ) -> Track:
+        """From a state; the background by its mean, also where objects are drawn."""
+        batch = len(state.objects.id)
+        keep = torch.zeros(steps, dtype=torch.bool, device=self.device)
+        noise = self.noise_shape.none(batch, steps, keep, 0)
+        if generator is not None:
+            drawn = self.noise_shape.of(batch, steps, self.cfg.num_objects, generator)
+            noise = replace(noise, propagation=PropagationNoise(*drawn))
+
+        contexts = self.context.imagine(state.context, noise.context)
+        seen = self.propagation.situation.survey(contexts.mu_bg)
+        seen = torch.cat([state.seen[:, None], seen], dim=1)
+        objects, imagined = state.objects, []
+        for t, now in enumerate(frames(noise.propagation)):
+            objects = self.propagation.imagine(objects, seen[:, t], now)
+            imagined.append(objects)
+        return self.as_track(imagined, contexts, render=render)
+
+    def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
+        """What a user sees of the objects."""
+        seen = self.propagation.situation.survey(contexts.mu_bg)
+        scenes = [
+            Scene(each, context, seen[:, t])
+            for t, (each, context) in enumerate(zip(objects, contexts.states, strict=True))
+        ]
+        if not render:
+            return as_track(scenes, None, None)
+        mu = self.renderer.draw(stack([each.o for each in objects], dim=1), contexts.mu_bg)
+        return as_track(scenes, mu, contexts.mu_bg)
+
+
+def check(cfg: GSWMConfig) -> None:
+    """Refuse settings that do not fit together."""
+    size, grid = cfg.image_size, cfg.discovery.grid
+    if size < 64 or size & (size - 1):
+        raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
+    if grid < 1 or size % (Trunk.STRIDE * grid):
+        finest = size // Trunk.STRIDE
+        raise UserError(f"a grid of {grid} does not fit images of {size}: it must divide {finest}")
+    if cfg.num_objects < 1:
+        raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
+    if cfg.sizes.glimpse != GlimpseDecoder.SIZE:
+        raise UserError(f"glimpses are of {GlimpseDecoder.SIZE} pixels, not {cfg.sizes.glimpse}")

@@ -1,0 +1,244 @@
+"""Versatile propagation, V-Prop (§3.3, A.2): the objects of frame t-1, at frame t.
+
+A prior imagines the objects; a posterior also looks at the frame. Each has an object-state RNN:
+
+    h_k ← RNN_os([o_k, z_state_k, e_ctx_k, e_rel_k], h_k)            all at t-1, but the new h
+
+They differ in z_state alone. Attributes come from z_state, by the prior's networks, also in the
+posterior (§3.4.1): a posterior that read them off the frame would leave z_state empty.
+
+    prior       z_state ~ N(MLP_state_prior(h))
+    posterior   z_state ~ N(MLP_state_post([ĥ, e_prop]))    e_prop = Conv_prop(ST(x, o_xy, s_prop))
+    both        z_att ~ MLP_att(z_state)                    o ← o + c · gate · tanh(z_att)
+
+Without z_state (G-SWM-D, "w/o MU") the RNNs give the attributes' latents themselves, ungated:
+
+    prior       z_att ~ N(MLP_att_prior(h))
+    posterior   z_att ~ N(MLP_att_post([ĥ, e_prop]))
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.geometry import crop
+from gswm.core.networks import MLP, Encoder, per_object
+from gswm.core.shapes import Frame, Scalars
+from gswm.fast.replay import replayed
+from gswm.models.gswm.interaction import Interaction
+from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind
+from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
+
+Hidden = Float[Tensor, "*batch object hidden"]
+Encoding = Float[Tensor, "batch object e"]
+Seen = Float[Tensor, " batch *seen"]
+
+
+@dataclass(frozen=True)
+class UpdateScales:
+    """c of A.2: how far one step may move an attribute."""
+
+    depth: float = 1.0
+    xy: float = 0.2
+    hw: float = 0.1
+    what: float = 0.2
+
+
+@dataclass(frozen=True)
+class PropagationConfig:
+    """Settings of V-Prop."""
+
+    multimodal: bool = True
+    """z_state between h and the attributes; off is the paper's G-SWM-D, "w/o MU"."""
+    situation: SituationKind = "attend"
+    """What an object sees of the background; "whole" is "w/o AOE" and "off" is "w/o SA"."""
+    situation_size: float = 0.25
+    """s_ctx: how much larger than the object the background is that it sees."""
+    proposal_range: tuple[float, float] = (0.0, 0.2)
+    """s_min, s_max: how much larger than the object the region is that the posterior looks at."""
+    update: UpdateScales = field(default_factory=UpdateScales)
+    tau: float = 1.0
+    """Temperature of the relaxed presence."""
+
+
+@dataclass(frozen=True)
+class PropagationNoise:
+    """What is random in one step."""
+
+    state: Float[Tensor, "*batch object state"]
+    att: Float[Tensor, "*batch object z_att"]
+    pres: Float[Tensor, "*batch object 1"]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The latents of a step: z_pres, the other attributes' z, and where these came from."""
+
+    q: Gaussian
+    """What was drawn from: z_state, or z_att where there is no z_state."""
+    z_state: Float[Tensor, "batch object state"]
+    pres: Bernoulli
+    z_att: Float[Tensor, "batch object z_att"]
+    gate: Float[Tensor, "batch object z_att"]
+
+
+@dataclass(frozen=True)
+class PropagationEvidence:
+    """What the objective needs to know of a step of the posterior."""
+
+    q: Gaussian
+    h_prior: Float[Tensor, "*batch object hidden"]
+    """From which the prior follows."""
+    pres: Bernoulli
+    """Of z̃_pres, which the auxiliary loss is about (§3.4.2)."""
+    weight: Float[Tensor, "*batch object 1"]
+    """How much each slot counts: the presence it had; no gradient passes."""
+
+
+class ObjectStateRNN(nn.Module):
+    """OS-RNN: the history of each object, in a vector."""
+
+    def __init__(self, sizes: Sizes, num_e_ctx: int) -> None:
+        super().__init__()
+        own = sizes.o + sizes.state
+        self.interaction = Interaction(own + sizes.hidden, sizes.encoding)
+        self.mlp_os = MLP(own + num_e_ctx + sizes.encoding, [], sizes.hidden)
+        self.rnn_os = nn.LSTMCell(sizes.hidden, sizes.hidden)
+        self.h_0 = nn.Parameter(torch.randn(2, sizes.hidden))
+
+    def start(self, batch: int, num_objects: int) -> LSTMState:
+        """The state of objects that were not there before."""
+        return LSTMState(*self.h_0.expand(batch, num_objects, 2, -1).unbind(2))
+
+    def forward(self, prev: Objects, e_ctx: Encoding, state: LSTMState) -> LSTMState:
+        """h_t, from what was at t-1."""
+        own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
+        e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.pres)
+        x = self.mlp_os(torch.cat([own, e_ctx, e_rel], dim=-1))
+
+        hc = self.rnn_os(x.flatten(0, 1), (state.h.flatten(0, 1), state.c.flatten(0, 1)))
+        return LSTMState(*(v.unflatten(0, x.shape[:2]) for v in hc))
+
+
+class StateLatent(nn.Module):
+    """z_state, and the attributes' latents from it (§3.3.3)."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        hidden, e, att = sizes.hidden, sizes.encoding, sizes.z_att
+        self.mlp_state_prior = MLP(hidden, [e, e], 2 * sizes.state)
+        self.mlp_state_post = MLP(hidden + e, [e, e], 2 * sizes.state)
+        # Paper: MLP_att and MLP_gate. Here one network gives both, as in the authors' release.
+        self.mlp_att = MLP(sizes.state, [e, e], 1 + 3 * att)
+        self.splits = [1, 2 * att, att]
+
+    def prior(self, h_prior: Hidden) -> Gaussian:
+        """p(z̃_state | h)."""
+        return Gaussian.of(self.mlp_state_prior(h_prior))
+
+    def post(self, h_post: Hidden, e_prop: Encoding, noise: PropagationNoise) -> Drawn:
+        """q(z̃_state | ĥ, e_prop), and p(z̃_att | z̃_state)."""
+        q = Gaussian.of(self.mlp_state_post(torch.cat([h_post, e_prop], dim=-1)))
+        return self.draw(q, noise)
+
+    def draw(self, q: Gaussian, noise: PropagationNoise) -> Drawn:
+        """All latents, given where z_state comes from."""
+        z_state = q.draw(noise.state)
+        logit, params, gate = self.mlp_att(z_state).float().split(self.splits, dim=-1)
+        z_att = Gaussian.of(params).draw(noise.att)
+        return Drawn(q, z_state, Bernoulli(logit), z_att, gate.sigmoid())
+
+
+class NoStateLatent(nn.Module):
+    """The attributes' latents without a z_state: a single mode (G-SWM-D, "w/o MU")."""
+
+    FIRST_STD = 0.1
+    """At first. At 0.7, as a network begins, and without gates, objects in a maze are moved by ten
+    pixels at random: the model learns to let them vanish, and never learns to move them."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        hidden, e, att = sizes.hidden, sizes.encoding, sizes.z_att
+        self.mlp_att_prior = MLP(hidden, [e, e], 2 * att)
+        self.mlp_att_post = MLP(hidden + e, [e, e], 1 + 2 * att)
+        for mlp in (self.mlp_att_prior, self.mlp_att_post):
+            std = cast(nn.Linear, mlp[-1]).bias[-att:]
+            nn.init.constant_(std, math.log(math.expm1(self.FIRST_STD)))
+
+    def prior(self, h_prior: Hidden) -> Gaussian:
+        """p(z̃_att | h)."""
+        return Gaussian.of(self.mlp_att_prior(h_prior))
+
+    def post(self, h_post: Hidden, e_prop: Encoding, noise: PropagationNoise) -> Drawn:
+        """q(z̃_att | ĥ, e_prop)."""
+        params = self.mlp_att_post(torch.cat([h_post, e_prop], dim=-1)).float()
+        logit, params = params.tensor_split([1], dim=-1)
+        return replace(self.draw(Gaussian.of(params), noise), pres=Bernoulli(logit))
+
+    def draw(self, q: Gaussian, noise: PropagationNoise) -> Drawn:
+        """All latents, given where z_att comes from; objects stay where nothing says otherwise."""
+        stays = Bernoulli(torch.full_like(q.mean[..., :1], torch.inf))
+        return Drawn(q, noise.state, stays, q.draw(noise.att), torch.ones_like(q.mean))
+
+
+class Propagation(nn.Module):
+    """V-Prop."""
+
+    crop = staticmethod(crop)
+
+    def __init__(self, cfg: PropagationConfig, sizes: Sizes, image_size: int) -> None:
+        super().__init__()
+        self.cfg, self.sizes = cfg, sizes
+        self.situation = Situation(cfg.situation, cfg.situation_size, sizes, image_size)
+        self.rnn_prior = ObjectStateRNN(sizes, self.situation.num_e)
+        self.rnn_post = ObjectStateRNN(sizes, self.situation.num_e)
+        self.mlp_prop = MLP(sizes.hidden, [sizes.encoding, sizes.encoding], 2)
+        self.conv_prop = Encoder(sizes.glimpse, CHANNELS, sizes.encoding)
+        self.latent = StateLatent(sizes) if cfg.multimodal else NoStateLatent(sizes)
+
+    @replayed
+    def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
+        """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
+        h_prior = self.rnn_prior(prev, self.situation(seen, prev.o), prev.h_prior)
+        drawn = self.latent.draw(self.latent.prior(h_prior.h), noise)
+        o = replace(self.move(prev.o, drawn, noise.pres), pres=prev.o.pres)
+        return replace(prev, o=o, z_state=drawn.z_state, h_prior=h_prior, h_post=h_prior)
+
+    def infer(
+        self, prev: Objects, seen: Seen, frame: Frame, noise: PropagationNoise
+    ) -> tuple[Objects, PropagationEvidence]:
+        """q(z̃_t | x_t, z_<t)."""
+        e_ctx = self.situation(seen, prev.o)
+        h_prior, h_post = self.remember(prev, e_ctx)
+        drawn = self.latent.post(h_post.h, self.look(frame, prev.o, h_post.h), noise)
+        o = self.move(prev.o, drawn, noise.pres)
+        objects = replace(prev, o=o, z_state=drawn.z_state, h_prior=h_prior, h_post=h_post)
+        weight = prev.o.pres.detach()
+        return objects, PropagationEvidence(drawn.q, h_prior.h, drawn.pres, weight)
+
+    def remember(self, prev: Objects, e_ctx: Encoding) -> tuple[LSTMState, LSTMState]:
+        """H and ĥ: both RNNs, one step on."""
+        h_prior = self.rnn_prior(prev, e_ctx, prev.h_prior)
+        return h_prior, self.rnn_post(prev, e_ctx, prev.h_post)
+
+    def look(self, frame: Frame, o: Attributes, h: Hidden) -> Encoding:
+        """e_prop: the frame around where each object was; h sets how far around."""
+        low, high = self.cfg.proposal_range
+        s_prop = o.hw + low + (high - low) * self.mlp_prop(h).float().sigmoid()
+        return per_object(self.conv_prop, self.crop(frame, o.xy, s_prop, self.sizes.glimpse))
+
+    def move(self, o: Attributes, drawn: Drawn, noise_pres: Scalars) -> Attributes:
+        """The attributes to which the latents move `o` (A.2, "Attribute updates")."""
+        z, gate, c = Latents.split(drawn.z_att), Latents.split(drawn.gate), self.cfg.update
+        return Attributes(
+            pres=o.pres * drawn.pres.draw(noise_pres, self.cfg.tau),
+            depth=o.depth + c.depth * gate.depth * z.depth,
+            hw=o.hw + c.hw * gate.hw * z.hw.tanh(),
+            xy=o.xy + c.xy * gate.xy * z.xy.tanh(),
+            what=o.what + c.what * gate.what * z.what.tanh(),
+        )

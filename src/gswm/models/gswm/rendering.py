@@ -1,0 +1,76 @@
+"""Rendering (§2, A.4): objects and a background into a frame.
+
+Each object is decoded to a small glimpse, put in its box on a canvas of its own, and the
+canvases are laid over each other by depth:
+
+    [y_att, α_att] = σ(Deconv_what(o_what))
+    α̂_att = α_att · o_pres        ŷ_att = α̂_att · y_att
+    y_k = ST⁻¹(ŷ_att, o_where)    α_k = ST⁻¹(α̂_att, o_where)
+    w_k = α_k σ(o_depth_k) / Σ_j α_j σ(o_depth_j)
+    μ_fg = Σ_k w_k y_k            α = Σ_k w_k α_k
+    μ = μ_fg + (1 - α) μ_bg
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.core.geometry import paste
+from gswm.core.networks import GlimpseDecoder, in_parts, per_object
+from gswm.core.records import map_tensors
+from gswm.core.shapes import Frame, Mask, Scalars, Video
+from gswm.fast.kernels.compose import EPS
+from gswm.models.objects import Attributes
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """All objects of a frame, drawn."""
+
+    mu_fg: Frame
+    alpha: Mask
+
+    def over(self, mu_bg: Frame) -> Frame:
+        """μ: the frame, with the background where no object is."""
+        return self.mu_fg + (1 - self.alpha) * mu_bg
+
+
+class Renderer(nn.Module):
+    """Draws objects."""
+
+    def __init__(self, num_what: int, image_size: int) -> None:
+        super().__init__()
+        self.image_size = image_size
+        self.deconv_what = GlimpseDecoder(num_what, 4)
+
+    def draw(self, o: Attributes, mu_bg: Video) -> Video:
+        """μ of every frame, all at once; in parts where no gradient is wanted."""
+        flat = map_tensors(lambda x: x.flatten(0, 1), (o, mu_bg))
+        mu = in_parts(lambda some: self(some[0]).over(some[1]), flat)
+        return mu.unflatten(0, mu_bg.shape[:2])
+
+    def forward(self, o: Attributes) -> Foreground:
+        """Every object in its box, the near over the far."""
+        y_att, alpha_att = per_object(self.deconv_what, o.what).sigmoid().split([3, 1], dim=2)
+
+        alpha_att = alpha_att * o.pres[..., None, None]
+        y_att = alpha_att * y_att
+        return self.place(torch.cat([y_att, alpha_att], dim=2), o)
+
+    def place(self, glimpses: Float[Tensor, "batch object 4 h w"], o: Attributes) -> Foreground:
+        """[ŷ_att, α̂_att] of every object, on one canvas."""
+        y, alpha = paste(glimpses, o.xy, o.hw, self.image_size).split([3, 1], dim=2)
+        return compose(y, alpha, o.depth)
+
+
+def compose(
+    y: Float[Tensor, "batch object 3 height width"],
+    alpha: Float[Tensor, "batch object 1 height width"],
+    depth: Scalars,
+) -> Foreground:
+    """Layers into one image. A pixel is shared by the objects on it, by α_k σ(depth_k)."""
+    w = alpha * depth.sigmoid()[..., None, None]
+    w = w / (w.sum(dim=1, keepdim=True) + EPS)  # 0 where there is no object
+    return Foreground(mu_fg=(w * y).sum(dim=1), alpha=(w * alpha).sum(dim=1))

@@ -1,0 +1,151 @@
+"""What an object is (§2, "Object Representation").
+
+The paper keeps two forms of an object apart, and so does the code:
+
+    z   latents      what is sampled: a deviation, in no unit of its own
+    o   attributes   what is drawn: a value, in the units of the image
+
+A frame has K slots. A slot is never removed: an object that is not there has pres = 0, and
+whoever uses a slot weights it by its pres. An object keeps its slot as long as it lives.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gswm.core.shapes import Ids, Points, Scalars
+
+NOBODY = -1
+"""The id of a slot in which there is no object."""
+XY = slice(4, 6)
+"""Where xy stands among all attributes, side by side."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Table 9: how many numbers each vector of an object has."""
+
+    what: int = 64
+    state: int = 128
+    hidden: int = 128
+    encoding: int = 128
+    """Every e of the paper, and every hidden layer."""
+    context: int = 128
+    glimpse: int = 16
+    """Pixels of an object seen up close, high and wide."""
+
+    @property
+    def z_att(self) -> int:
+        """depth, hw, xy and what."""
+        return 1 + 2 + 2 + self.what
+
+    @property
+    def o(self) -> int:
+        """All attributes."""
+        return 1 + self.z_att
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """o_t: the attributes of K objects."""
+
+    pres: Float[Tensor, "*batch object 1"]
+    """Presence, from 0 (not there) to 1."""
+    depth: Float[Tensor, "*batch object 1"]
+    """Nearness to the viewer: the larger covers the smaller."""
+    hw: Float[Tensor, "*batch object 2"]
+    """Height and width, as fractions of the image."""
+    xy: Float[Tensor, "*batch object 2"]
+    """Center; (-1, -1) is the top left corner of the image, (1, 1) its bottom right."""
+    what: Float[Tensor, "*batch object what"]
+    """Appearance."""
+
+    def cat(self) -> Float[Tensor, "*batch object o"]:
+        """All attributes of an object, side by side."""
+        return torch.cat([self.pres, self.depth, self.hw, self.xy, self.what], dim=-1)
+
+    @staticmethod
+    def split(o: Float[Tensor, "batch object o"]) -> "Attributes":
+        """The inverse of `cat`."""
+        return Attributes(*o.split([1, 1, 2, 2, o.shape[-1] - 6], dim=-1))
+
+
+@dataclass(frozen=True)
+class Latents:
+    """z_att but for z_pres; also anything else with a value for each of its elements."""
+
+    depth: Scalars
+    hw: Points
+    xy: Points
+    what: Float[Tensor, "batch object what"]
+
+    @staticmethod
+    def split(z_att: Float[Tensor, "batch object z_att"]) -> "Latents":
+        """From one vector an object."""
+        return Latents(*z_att.split([1, 2, 2, z_att.shape[-1] - 5], dim=-1))
+
+
+@dataclass(frozen=True)
+class LSTMState:
+    """h of the paper, which stands for both of an LSTM's states (B.2); only `h` is ever read."""
+
+    h: Float[Tensor, "*batch hidden"]
+    c: Float[Tensor, "*batch hidden"]
+
+
+@dataclass(frozen=True)
+class Objects:
+    """All that K objects take from one frame to the next."""
+
+    o: Attributes
+    z_state: Float[Tensor, "batch object state"]
+    h_prior: LSTMState
+    h_post: LSTMState
+    id: Ids
+    """Which object this is, in all frames; NOBODY where there never was one."""
+    born: Int[Tensor, " batch"]
+    """How many objects there have been: the next one's id."""
+
+    def flat(self) -> Float[Tensor, "batch object all"]:
+        """Everything but the ids, side by side."""
+        states = [self.h_prior.h, self.h_prior.c, self.h_post.h, self.h_post.c]
+        return torch.cat([self.o.cat(), self.z_state, *states], dim=-1)
+
+    def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "Objects":
+        """Objects of the same sizes, from what `flat` gives."""
+        parts = [self.o.what.shape[-1] + 6, self.z_state.shape[-1]]
+        parts += [
+            s.shape[-1] for s in (self.h_prior.h, self.h_prior.c, self.h_post.h, self.h_post.c)
+        ]
+        o, z_state, *h = flat.split(parts, dim=-1)
+        prior, post = LSTMState(*h[:2]), LSTMState(*h[2:])
+        return Objects(Attributes.split(o), z_state, prior, post, ids, self.born)
+
+
+def select(propagated: Objects, discovered: Objects) -> Objects:
+    """The K objects with the highest presence of both (§2), at most K of which are new.
+
+    A propagated object that stays keeps its slot; the new ones take the slots of those that go.
+    """
+    num_slots = propagated.id.shape[1]
+    pres = torch.cat([propagated.o.pres, discovered.o.pres], dim=1)[..., 0]
+    candidate = torch.arange(pres.shape[1], device=pres.device)
+    before = (pres[:, None] == pres[..., None]) & (candidate < candidate[:, None])
+    rank = ((pres[:, None] > pres[..., None]) | before).sum(dim=-1)
+    stays, comes = (rank < num_slots).tensor_split([num_slots], dim=1)
+
+    # The n-th newcomer takes the n-th slot that is free.
+    free, turn = (~stays).cumsum(dim=1), comes.cumsum(dim=1)
+    takes = (free[..., None] == turn[:, None]) & comes[:, None]
+    newcomer = num_slots + (takes * candidate[: takes.shape[-1]]).sum(dim=-1)
+    source = torch.where(stays, candidate[:num_slots], newcomer)
+
+    # Presence never grows again, so who is less than half there now will never be an object.
+    real = comes & (discovered.o.pres[..., 0] > 0.5)
+    new_id = propagated.born[:, None] + real.cumsum(dim=1) - 1
+    ids = torch.cat([propagated.id, torch.where(real, new_id, NOBODY)], dim=1).gather(1, source)
+    both = torch.cat([propagated.flat(), discovered.flat()], dim=1)
+    flat = both.gather(1, source[..., None].expand(-1, -1, both.shape[-1]))
+    return replace(propagated.with_flat(flat, ids), born=propagated.born + real.sum(dim=1))

@@ -1,0 +1,295 @@
+"""SCALOR: features of the whole clip, then propagation and discovery frame by frame.
+
+Drawing, the background and the objective come after, for all frames at once.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from gswm.core.errors import UserError
+from gswm.core.networks import in_parts
+from gswm.core.records import cut, frames, map_tensors, stack
+from gswm.core.shapes import Ids, Mask, Scalars, Video
+from gswm.fast.replay import replayed
+from gswm.models.base import AnyVideo, Discover, Loss, Track, as_float, check_video
+from gswm.models.gswm.context import Contexts, NoContext
+from gswm.models.gswm.objective import context_terms, likelihood_terms
+from gswm.models.gswm.rendering import Foreground
+from gswm.models.imagining import Imagines
+from gswm.models.objects import NOBODY, Attributes
+from gswm.models.scalor.background import Background
+from gswm.models.scalor.discovery import Discovery, DiscoveryEvidence, Proposals, ScalorDiscovery
+from gswm.models.scalor.networks import ImageFeatures
+from gswm.models.scalor.noise import ScalorNoise
+from gswm.models.scalor.objective import discovery_terms, propagation_terms
+from gswm.models.scalor.objects import (
+    BoxConfig,
+    ScalorObjects,
+    ScalorSizes,
+    admitted,
+    carried,
+    joined,
+)
+from gswm.models.scalor.observed import Observed
+from gswm.models.scalor.propagation import ObjectNoise, Propagation, PropagationEvidence, Sight
+from gswm.models.scalor.rendering import Appearance
+from gswm.models.scalor.schedule import ScalorSchedule, ScalorStage
+from gswm.models.scene import Scene, as_track
+
+
+@dataclass(frozen=True)
+class ScalorConfig:
+    """All settings of the model."""
+
+    image_size: int = 64
+    num_objects: int = 5
+    """K: slots for objects; each costs as much, empty or not."""
+    background: bool = False
+    """Whether there is a background; without one it is black."""
+    sizes: ScalorSizes = field(default_factory=ScalorSizes)
+    boxes: BoxConfig = field(default_factory=BoxConfig)
+    discovery: ScalorDiscovery = field(default_factory=ScalorDiscovery)
+    schedule: ScalorSchedule = field(default_factory=ScalorSchedule)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """The objects of a frame."""
+
+    objects: ScalorObjects
+    """Those that go on to the next."""
+    shown: Attributes
+    """Those that are drawn: also what was found and does not go on."""
+    known: PropagationEvidence
+    found: DiscoveryEvidence
+
+
+class Scalor(Imagines, nn.Module):
+    """Scalable object-oriented representation."""
+
+    def __init__(self, cfg: ScalorConfig) -> None:
+        super().__init__()
+        check(cfg)
+        size, sizes, grid = cfg.image_size, cfg.sizes, cfg.discovery.grid
+        self.cfg, stride = cfg, size // grid
+        self.features = ImageFeatures(stride, grid)
+        self.appearance = Appearance(sizes.what, size)
+        self.propagation = Propagation(cfg.boxes, sizes, grid)
+        self.discovery = Discovery(cfg.discovery, cfg.boxes, stride)
+        self.background = Background(sizes.context) if cfg.background else NoContext(size)
+
+    def stage(self, step: int) -> ScalorStage:
+        """The stage of training that `step` belongs to."""
+        return self.cfg.schedule.stage(step)
+
+    def noise(
+        self, batch: int, stage: ScalorStage, generator: torch.Generator | None
+    ) -> ScalorNoise:
+        """All that is random in a training step; without a generator none, and all is a mean."""
+        shape, cells = (batch, stage.length), self.cfg.discovery.grid**2
+        sizes, slots = self.cfg.sizes, self.cfg.num_objects
+        return ScalorNoise.draw(shape, sizes, slots, cells, generator or self.device)
+
+    def loss(self, video: AnyVideo, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
+        """-ELBO, a mean over time; of it only what the prior decides, where that learns alone."""
+        if stage.prior_only:
+            return self.loss_of(self.observe(video, noise))
+        video, schedule = as_float(video), self.cfg.schedule
+        annealed = (schedule.likelihood_std.at(step), schedule.pres_prior.at(step))
+        std, rho, tau = (x.to(video.device, torch.float32) for x in (*annealed, schedule.tau(step)))
+        terms, metrics = {}, {"objects": torch.zeros_like(std)}
+        nothing = torch.zeros_like(video).flatten(0, 1)
+        foreground = Foreground(nothing, nothing[:, :1])
+        if not stage.background_only:
+            looks = torch.ones(video.shape[:2], device=video.device)
+            tracked = self.track(video, noise, tau, looks, detached=stage.detached)
+            foreground = self.draw(stack([each.shown for each in tracked], dim=1))
+            known = stack([each.known for each in tracked], dim=1)
+            terms = propagation_terms(known, *self.propagation.prior(known.h_prior))
+            terms |= discovery_terms(stack([each.found for each in tracked], dim=1), rho)
+            metrics = {"objects": number(tracked)}
+        contexts = self.behind(foreground, video, noise)
+        mu = over(foreground, contexts)
+        terms |= likelihood_terms(video, mu, std) | context_terms(contexts)
+        per_frame = {name: term / stage.length for name, term in terms.items()}
+        return Loss.of(per_frame, metrics | {"squared_error": (video - mu).square().mean()})
+
+    @torch.no_grad()
+    def observe(self, video: AnyVideo, noise: ScalorNoise) -> Observed:
+        """What the prior learns from where it learns alone, at the last temperature."""
+        video = as_float(video)
+        tau = video.new_full((), self.cfg.schedule.tau_end)
+        tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
+        known = stack([each.known for each in tracked], dim=1)
+        return Observed.of([each.objects for each in tracked], known, number(tracked))
+
+    def loss_of(self, seen: Observed) -> Loss:
+        """What the prior decides of -ELBO."""
+        terms = seen.terms(self.propagation).items()
+        per_frame = {name: term / seen.told.shape[1] for name, term in terms}
+        return Loss.of(per_frame, {"objects": seen.number})
+
+    def track(
+        self,
+        video: Video,
+        noise: ScalorNoise,
+        tau: Float[Tensor, ""],
+        looks: Float[Tensor, "batch time"],
+        *,
+        detached: bool = False,
+    ) -> list[Tracked]:
+        """The objects of every frame; in the first there are none to propagate."""
+        objects = ScalorObjects.none(self.cfg.sizes, len(video), self.cfg.num_objects, video)
+        looks = looks[..., None, None]
+        sights = frames((video, self.features(video), tau.expand_as(looks), looks))
+        tracked: list[Tracked] = []
+        for sight, now in zip(sights, frames(noise), strict=True):
+            if detached or not tracked:
+                objects = cut(objects)
+            tracked.append(self.step(objects, Sight(*sight), now))
+            objects = tracked[-1].objects
+        return tracked
+
+    @replayed
+    def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> Tracked:
+        """One frame more: the known objects propagate, new ones are found, some of both stay."""
+        propagated, known = self.propagate(objects, sight, noise.known)
+        explained = self.explain(propagated.o)
+        proposed = self.propose(explained, sight, noise.found)
+        rejected, kept = self.judge(proposed.o, explained, propagated.id)
+        objects, shown = self.carry(propagated, proposed.o, kept)
+        there = proposed.o.pres
+        found = DiscoveryEvidence(proposed.q, proposed.pres, there, rejected, sight.looks)
+        return Tracked(objects, shown, known, found)
+
+    def propagate(
+        self, objects: ScalorObjects, sight: Sight, noise: ObjectNoise
+    ) -> tuple[ScalorObjects, PropagationEvidence]:
+        """The known objects."""
+        return self.propagation.infer(objects, sight, self.appearance, noise)
+
+    @torch.no_grad()
+    def explain(self, o: Attributes) -> Mask:
+        """α of the objects that are there already."""
+        return self.appearance(o).alpha
+
+    def propose(self, explained: Mask, sight: Sight, noise: ObjectNoise) -> Proposals:
+        """New objects, one in each cell."""
+        return self.discovery.propose(explained, sight, self.appearance, noise)
+
+    @torch.no_grad()
+    def judge(
+        self, o: Attributes, explained: Mask, known: Ids
+    ) -> tuple[Bool[Tensor, "batch cell 1"], Float[Tensor, "batch cell 1"]]:
+        """Which proposals are rejected; and 1 for those of the others that find a slot free."""
+        rejected = self.discovery.rejected(self.appearance.masks(o), explained, o.pres)
+        free = (known == NOBODY).sum(dim=1)
+        return rejected, admitted(o.pres * ~rejected, free) * ~rejected
+
+    def carry(
+        self, propagated: ScalorObjects, proposed: Attributes, kept: Scalars
+    ) -> tuple[ScalorObjects, Attributes]:
+        """Those that go on to the next frame, and those of this one."""
+        objects = joined(propagated, proposed, kept)
+        return carried(objects), objects.o
+
+    def draw(self, o: Attributes) -> Foreground:
+        """The objects of all frames at once, one video after the other."""
+        return in_parts(self.appearance, map_tensors(lambda x: x.flatten(0, 1), o))
+
+    def behind(self, foreground: Foreground | None, video: Video, noise: ScalorNoise) -> Contexts:
+        """The background, which is inferred from where no object is."""
+        if isinstance(self.background, NoContext):
+            return self.background.imagine(self.background.start(len(video)), noise.context)
+        assert foreground is not None
+        alpha = foreground.alpha.unflatten(0, video.shape[:2])
+        return self.background.infer(noise.context, torch.cat([video, 1 - alpha], dim=2))
+
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """See `Parts`."""
+        features = self.features
+        ours = [(self, "propagate"), (self, "propose")]
+        return [*ours, (features.first, "step"), (features.second, "step")]
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """See `Parts`."""
+        return [(self, "explain"), (self, "judge"), (self, "carry"), (self.appearance, "forward")]
+
+    def halves(self) -> list[nn.Module]:
+        """See `Parts`."""
+        f = self.features
+        return [f.conv, f.lateral, f.join, self.appearance.deconv_what]
+
+    @torch.no_grad()
+    def infer(
+        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
+    ) -> Track:
+        """The objects of each video, by the means of the posterior, at the last temperature."""
+        video = check_video(video, self.image_size).to(self.device)
+        batch, time = video.shape[:2]
+        noise = self.noise(batch, ScalorStage(time), None)
+        tau = video.new_tensor(self.cfg.schedule.tau_end)
+        looks = video.new_full((batch, time), discover == "always")
+        looks[:, 0] = 1
+        tracked = self.track(video, noise, tau, looks)
+        seen = render or self.cfg.background
+        foreground = self.draw(stack([each.shown for each in tracked], dim=1)) if seen else None
+        contexts = self.behind(foreground, video, noise)
+        objects = [each.objects for each in tracked]
+        return tracks(objects, foreground if render else None, contexts)
+
+    def go_on(
+        self, state: Scene, steps: int, generator: torch.Generator | None, *, render: bool
+    ) -> Track:
+        """From a state; the background by its mean, also where objects are drawn."""
+        noise = self.noise(len(state.objects.id), ScalorStage(steps), generator)
+        objects, imagined = state.objects, []
+        for now in frames(noise.known):
+            objects = self.propagation.imagine(objects, now)
+            imagined.append(objects)
+        foreground = self.draw(stack([each.o for each in imagined], dim=1)) if render else None
+        contexts = self.background.imagine(state.context, torch.zeros_like(noise.context))
+        return tracks(imagined, foreground, contexts)
+
+
+def number(tracked: list[Tracked]) -> Float[Tensor, ""]:
+    """How many objects there are in a frame."""
+    there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
+    return there.float().sum(dim=(2, 3)).mean()
+
+
+def tracks(
+    objects: list[ScalorObjects], foreground: Foreground | None, contexts: Contexts
+) -> Track:
+    """What a user sees of the objects; with pictures where there is a foreground."""
+    nothing = objects[0].bias[:, 0, :0]
+    both = zip(objects, contexts.states, strict=True)
+    scenes = [Scene(each, context, nothing) for each, context in both]
+    if foreground is None:
+        return as_track(scenes, None, None)
+    return as_track(scenes, over(foreground, contexts), contexts.mu_bg)
+
+
+def over(foreground: Foreground, contexts: Contexts) -> Video:
+    """μ of every frame."""
+    mu_bg = contexts.mu_bg
+    return foreground.over(mu_bg.flatten(0, 1)).unflatten(0, mu_bg.shape[:2])
+
+
+def check(cfg: ScalorConfig) -> None:
+    """Refuse settings that do not fit together."""
+    size, grid, boxes = cfg.image_size, cfg.discovery.grid, cfg.boxes
+    if grid < 2 or grid % 2 or size not in (8 * grid, 16 * grid):
+        fits = f"{size // 16} or {size // 8}"
+        raise UserError(f"a grid of {grid} does not fit images of {size}: it must be {fits}")
+    if cfg.background and size != 64:
+        raise UserError(f"SCALOR's background has 64 × 64 pixels, and the image {size} × {size}")
+    if cfg.num_objects < 1:
+        raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
+    if (steps := cfg.schedule.prior_repeats) < 0 or (steps and cfg.schedule.prior_only is None):
+        raise UserError(f"--model.schedule.prior-repeats is {steps}: 0, or more with prior-only")
+    if boxes.size <= boxes.size_range or boxes.ratio <= boxes.ratio_range:
+        raise UserError("a box may have no size: --model.boxes.*-range must be below its middle")

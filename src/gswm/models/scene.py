@@ -1,0 +1,134 @@
+"""A scene that can be edited: all that carries on from one frame to the next.
+
+Every edit gives a new scene. It is done in each video that has an object of that id, or in video
+number `of` alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.core.records import stack
+from gswm.core.shapes import Video
+from gswm.models.base import Track
+from gswm.models.objects import NOBODY, Attributes
+
+Slots = Bool[Tensor, "batch object"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The state of a model whose objects are `Objects`, or a record like it."""
+
+    objects: Any
+    """With `o`, `id`, `born`, `flat` and `with_flat`, as `Objects` has them."""
+    context: Any
+    """What the model's background carries on."""
+    seen: Float[Tensor, " batch *seen"]
+    """What the objects see of the background."""
+
+    def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "Scene":
+        """The object at another place."""
+        return self.edit(self.where(id, of), xy=xy)
+
+    def remove(self, id: int, of: int | None = None) -> "Scene":
+        """The object gone."""
+        where = self.where(id, of)
+        gone = self.edit(where, pres=(0.0,))
+        ids = torch.where(where, NOBODY, gone.objects.id)
+        return replace(gone, objects=replace(gone.objects, id=ids))
+
+    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "Scene":
+        """One more object, like another but at `xy`, in the emptiest slot; its id is a new one."""
+        objects, source = self.objects, self.where(copy_of, of)
+        here = source.any(dim=1, keepdim=True)
+        free = objects.o.pres[..., 0].argmin(dim=1, keepdim=True)
+        if (here & (objects.o.pres[..., 0].gather(1, free) > 0.5)).any():
+            raise UserError("every slot holds an object: remove one first")
+        target = torch.zeros_like(source).scatter(1, free, True) & here
+        index = source.to(torch.uint8).argmax(dim=1, keepdim=True)
+        copied = objects.flat().take_along_dim(index[..., None], dim=1)
+        flat = torch.where(target[..., None], copied, objects.flat())
+        ids = torch.where(target, objects.born[:, None], objects.id)
+        born = objects.born + here[:, 0]
+        added = replace(self, objects=replace(objects.with_flat(flat, ids), born=born))
+        return added.edit(target, xy=xy)
+
+    def change(
+        self,
+        id: int,
+        *,
+        hw: tuple[float, float] | None = None,
+        depth: float | None = None,
+        look_of: int | None = None,
+        velocity: tuple[float, float] | None = None,
+        of: int | None = None,
+    ) -> "Scene":
+        """The object with another size, depth or look; the look where both objects are."""
+        if velocity is not None:
+            raise UserError(
+                "this model keeps velocity in its hidden state: edit the frames before, and infer"
+            )
+        where, scene = self.where(id, of), self
+        if hw is not None:
+            scene = scene.edit(where, hw=hw)
+        if depth is not None:
+            scene = scene.edit(where, depth=(depth,))
+        if look_of is not None:
+            other = self.where(look_of, of)
+            both = where.any(dim=1, keepdim=True) & other.any(dim=1, keepdim=True)
+            if not both.any():
+                raise UserError(
+                    f"no video has both object {id} and object {look_of}: name two of one video"
+                )
+            index = other.to(torch.uint8).argmax(dim=1, keepdim=True)[..., None]
+            o = scene.objects.o
+            look = torch.where((where & both)[..., None], o.what.take_along_dim(index, 1), o.what)
+            scene = replace(scene, objects=replace(scene.objects, o=replace(o, what=look)))
+        return scene
+
+    def where(self, id: int, of: int | None) -> Slots:
+        """The slots of that object."""
+        found = (self.objects.id == id) & (self.objects.o.pres[..., 0] > 0.5)
+        if of is not None:
+            if not 0 <= of < len(found):
+                raise UserError(f"there is no video {of}: this state has {len(found)}")
+            found &= torch.arange(len(found), device=found.device)[:, None] == of
+        if id == NOBODY or not found.any():
+            there = self.objects.id[self.objects.o.pres[..., 0] > 0.5].unique().tolist()
+            raise UserError(f"there is no object {id}; there are {there}")
+        return found
+
+    def edit(self, where: Slots, **values: tuple[float, ...]) -> "Scene":
+        """Attributes set to `values` in some slots."""
+        o = self.objects.o
+        for name, value in values.items():
+            old = getattr(o, name)
+            new = torch.tensor(value, device=old.device, dtype=old.dtype)
+            if new.shape != old.shape[-1:]:
+                raise UserError(f"{name} takes {old.shape[-1]} numbers, not {value}")
+            if not torch.isfinite(new).all():
+                raise UserError(f"{name} must be finite numbers, not {value}")
+            if name == "hw" and not (new > 0).all():
+                raise UserError(f"hw must be above 0, in fractions of the image, not {value}")
+            o = replace(o, **{name: torch.where(where[..., None], new, old)})
+        return replace(self, objects=replace(self.objects, o=o))
+
+
+def as_track(
+    scenes: Sequence[Scene], reconstruction: Video | None, background: Video | None
+) -> Track:
+    """What a user sees of the scenes after each frame."""
+    o: Attributes = stack([scene.objects.o for scene in scenes], dim=1)
+    ids = torch.stack([scene.objects.id for scene in scenes], dim=1)
+    return Track(
+        *(o.xy, o.hw, o.depth[..., 0], o.pres[..., 0], ids),
+        reconstruction=reconstruction,
+        background=background,
+        states=tuple(scenes),
+    )

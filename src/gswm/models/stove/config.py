@@ -1,0 +1,52 @@
+"""All settings of STOVE, and what changes with the step."""
+
+from dataclasses import dataclass, field
+
+from gswm.core.errors import UserError
+from gswm.core.schedule import Anneal, Stage, length_at
+from gswm.models.stove.dynamics import DynamicsConfig
+from gswm.models.stove.supair import EncoderConfig, ImagesConfig
+
+
+@dataclass(frozen=True)
+class StoveSchedule:
+    """What changes with the step."""
+
+    lengths: tuple[tuple[int, int], ...] = ((0, 8), (20_000, 20))
+    """The curriculum: (from which step, T)."""
+    background_only: int = 0
+    """For so many steps only the background learns."""
+    reward_weight: Anneal = field(default_factory=lambda: Anneal(0.0, 15_000.0, 0, 20_000))
+    """Of the rewards' cross entropy, beside the bound."""
+
+    def stage(self, step: int) -> Stage:
+        """The stage of `step`."""
+        return Stage(length_at(self.lengths, step), step < self.background_only)
+
+
+@dataclass(frozen=True)
+class StoveConfig:
+    """All settings of the model."""
+
+    image_size: int = 64
+    num_objects: int = 3
+    """How many there are, always."""
+    color: bool = False
+    """Whether the networks see three channels, or their sum."""
+    match_hue: bool = False
+    """Whether objects are matched between frames by their colors too."""
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    images: ImagesConfig = field(default_factory=ImagesConfig)
+    dynamics: DynamicsConfig = field(default_factory=DynamicsConfig)
+    schedule: StoveSchedule = field(default_factory=StoveSchedule)
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together."""
+        if self.num_objects < 1:
+            raise UserError(f"there must be at least 1 object, not {self.num_objects}")
+        if self.dynamics.width % 2 or self.dynamics.latents < 1:
+            raise UserError(f"the width must be even and at least 10, not {self.dynamics.width}")
+        if min(length for _, length in self.schedule.lengths) < 3:
+            raise UserError("a velocity needs two frames, and a step one more: T must be 3 or more")
+        if min(self.images.object.depth, self.images.background.depth) < 1:
+            raise UserError("a sum-product network must be at least 1 deep")

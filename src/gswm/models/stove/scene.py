@@ -1,0 +1,82 @@
+"""What carries on after a frame: boxes and hues, velocities and latents."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.models.objects import NOBODY, Attributes, LSTMState, Objects
+from gswm.models.scene import Scene
+from gswm.models.stove.dynamics import MOTION, POSITION, SIZE, Bodies
+
+
+@dataclass(frozen=True)
+class StoveScene(Scene):
+    """A scene in which velocity can be edited, and which has always room for one object more.
+
+    An object's hue is its `what`; its velocity and its latents are its `z_state`.
+    """
+
+    @property
+    def s(self) -> Bodies:
+        """What the dynamics know."""
+        return torch.cat([self.objects.o.xy, self.objects.z_state], dim=-1)
+
+    def after(self, s: Bodies) -> "StoveScene":
+        """The same objects elsewhere; their sizes and hues stay."""
+        o = replace(self.objects.o, xy=s[..., :POSITION])
+        return replace(self, objects=replace(self.objects, o=o, z_state=s[..., POSITION:]))
+
+    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> Scene:
+        """One more object, like another but at `xy`; its id is a new one."""
+        objects = self.objects
+        if not (objects.o.pres > 0.5).all(dim=1).any():
+            return super().add(copy_of, xy, of)
+        flat = torch.cat([objects.flat(), torch.zeros_like(objects.flat()[:, :1])], dim=1)
+        ids = torch.cat([objects.id, torch.full_like(objects.id[:, :1], NOBODY)], dim=1)
+        return replace(self, objects=objects.with_flat(flat, ids)).add(copy_of, xy, of)
+
+    def change(
+        self,
+        id: int,
+        *,
+        hw: tuple[float, float] | None = None,
+        depth: float | None = None,
+        look_of: int | None = None,
+        velocity: tuple[float, float] | None = None,
+        of: int | None = None,
+    ) -> Scene:
+        """The object with another size, hue or velocity; the latter in units of `xy` a frame."""
+        if depth is not None:
+            raise UserError("this model has no depth: an earlier slot covers a later one")
+        changed = super().change(id, hw=hw, look_of=look_of, of=of)
+        if velocity is None:
+            return changed
+        z_state = changed.objects.z_state.clone()
+        z_state[..., : MOTION - POSITION][self.where(id, of)] = z_state.new_tensor(velocity)
+        if not torch.isfinite(z_state).all():
+            raise UserError(f"velocity must be finite numbers, not {velocity}")
+        return replace(changed, objects=replace(changed.objects, z_state=z_state))
+
+
+def as_scene(
+    z: Float[Tensor, "batch object z"], hue: Float[Tensor, "batch object 3"]
+) -> StoveScene:
+    """From z = (s_x, q, s): all objects are there, those of earlier slots in front."""
+    batch, num, _ = z.shape
+    size, s = z.tensor_split([SIZE], dim=-1)
+    one, slot = torch.ones_like(z[..., :1]), torch.arange(num, device=z.device)
+    o = Attributes(one, -slot[:, None] * one, as_hw(size), s[..., :POSITION], hue)
+    none = LSTMState(z[..., :0], z[..., :0])
+    ids = slot.expand(batch, num)
+    born = torch.full((batch,), num, device=z.device)
+    objects = Objects(o, s[..., POSITION:], none, none, ids, born)
+    return StoveScene(objects, None, z.new_zeros(batch, 0))
+
+
+def as_hw(size: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]:
+    """Height and width from (s_x, q): the width, and the height over it."""
+    width, ratio = size.split(1, dim=-1)
+    return torch.cat([width * ratio, width], dim=-1)

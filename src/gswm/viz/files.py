@@ -1,0 +1,118 @@
+"""Pictures and moving pictures as files: PNG, GIF and MP4."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int, UInt8
+from PIL import Image
+from scipy.spatial import KDTree
+
+from gswm.core.files import check_place, check_suffix, room
+from gswm.viz.pictures import Frames, Picture
+
+Palette = UInt8[np.ndarray, "_color 3"]
+Codes = Int[np.ndarray, "..."]
+
+STILL, MOVING = (".png",), (".gif", ".mp4")
+COLORS = 256
+EXACT = 96
+"""Of them, those that are kept as they are, the most frequent."""
+
+
+def save_picture(path: Path, picture: Picture, colors: int | None = None) -> None:
+    """Write a PNG: of at most so many colors, up to 256, if that is said."""
+    check_suffix(path, STILL)
+    image = Image.fromarray(picture)
+    if colors is not None:
+        image = image.quantize(colors, dither=Image.Dither.NONE)
+    write(path, lambda part: image.save(part, format="PNG", optimize=True))
+
+
+def save_video(path: Path, frames: Frames, fps: int = 10) -> None:
+    """Write a GIF or an MP4, by the name's ending."""
+    check_suffix(path, MOVING)
+    to = save_gif if path.suffix.lower() == ".gif" else save_mp4
+    write(path, lambda part: to(part, frames, fps))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that it is in, if it is not there."""
+    check_place(path, folder=True)
+    with room(path):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def write(path: Path, to: Callable[[Path], None]) -> None:
+    """Make the file whole under another name, then give it its own."""
+    make_folder(path.parent)
+    part = path.with_name(f".{path.name}.tmp")
+    with room(path):
+        try:
+            to(part)
+            os.replace(part, path)
+        finally:
+            with suppress(OSError):
+                part.unlink()
+
+
+def save_gif(path: Path, frames: Frames, fps: int) -> None:
+    """Endlessly repeated, with one palette for all frames: exact where 256 colors suffice."""
+    palette, indices = to_palette(frames)
+    size = (frames.shape[2], frames.shape[1])
+    images = [Image.frombytes("P", size, frame.tobytes()) for frame in indices]
+    for image in images:
+        image.putpalette(palette.tobytes())
+    duration = max(20, 10 * round(100 / fps))  # in ms; the format counts in hundredths of a second
+    first, *rest = images
+    settings = {"duration": duration, "loop": 0, "optimize": False, "disposal": 1}
+    first.save(path, format="GIF", save_all=True, append_images=rest, **settings)
+
+
+def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "_time _height _width"]]:
+    """At most 256 colors, and for each pixel the nearest of them."""
+    index = np.zeros(1 << 24, np.uint8)
+    for frame in frames:
+        index[codes(frame)] = 1
+    used = np.flatnonzero(index)
+    palette = colors_of(used) if len(used) <= COLORS else few_colors(used, frames)
+    index[used] = KDTree(palette).query(colors_of(used))[1]
+    return palette, np.stack([index[codes(frame)] for frame in frames])
+
+
+def few_colors(used: Codes, frames: Frames) -> Palette:
+    """256 that stand for all: the most frequent as they are, and means of similar others."""
+    some = np.stack([codes(frame) for frame in frames[:: 1 + len(frames) // 8]])
+    found, counts = np.unique(some, return_counts=True)
+    exact = found[np.argsort(-counts, kind="stable")[:EXACT]]
+    others = Image.fromarray(colors_of(np.setdiff1d(used, exact))[None])
+    means = others.quantize(COLORS - len(exact), method=Image.Quantize.MEDIANCUT, kmeans=2)
+    return np.concatenate([colors_of(exact), np.array(means.getpalette(), np.uint8).reshape(-1, 3)])
+
+
+def codes(frame: Picture) -> Codes:
+    """Each pixel's color as one number."""
+    red, green, blue = np.moveaxis(frame.astype(np.int32), -1, 0)
+    return red << 16 | green << 8 | blue
+
+
+def colors_of(codes: Codes) -> Palette:
+    """The colors that have these numbers."""
+    return np.stack([codes >> 16, codes >> 8, codes], axis=-1).astype(np.uint8)
+
+
+def save_mp4(path: Path, frames: Frames, fps: int) -> None:
+    """H.264, in the form that every browser plays; sides are made even."""
+    import av
+
+    _, height, width, _ = frames.shape
+    frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
+        stream = container.add_stream("libx264", rate=fps, options={"crf": "16"})
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = "yuv420p"
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode())

@@ -1,0 +1,231 @@
+"""Weights in a file: a model's tensors as safetensors, and its whole recipe in the header."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.core.files import write_whole
+from gswm.core.settings import differing, flat, from_dict, to_dict
+from gswm.models.registry import RECIPES, Model, Recipe, build
+
+FORMAT = "gswm-weights-1"
+HERE = Path(__file__).parents[1]
+INSTALLED = HERE / "shipped"
+SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir()), None)
+"""Weights that come with the package: inside it, or beside its source."""
+MOST_NAMED = 3
+"""Settings that are named where weights do not fit."""
+MEND = "install gswm again, or `git checkout weights` where it is a clone"
+
+
+def save(
+    path: str | Path,
+    model: Model,
+    recipe: Recipe | None = None,
+    *,
+    half: bool = False,
+    about: dict[str, Any] | None = None,
+) -> None:
+    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
+
+    The recipe is the one that the model was built by, or loaded with, unless another is given.
+    """
+    recipe = recipe or model.recipe
+    if recipe is None:
+        raise UserError(
+            "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
+        )
+    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    if half:
+        tensors = {k: v.half() for k, v in tensors.items()}
+    header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
+    header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
+    write_whole(Path(path), safetensors.torch.save(tensors, header))
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The recipe of a file of weights, and what is said about it."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path} is no safetensors file, or is damaged: {error}") from error
+    if header.get("format") != FORMAT:
+        raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
+    try:
+        recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path} is damaged: its header cannot be read") from error
+    return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+
+
+def trained_by(header: dict[str, Any]) -> str:
+    """The command that trains weights of this header, with every setting not the recipe's own.
+
+    `trained_with` is what was otherwise while they were trained than it is now.
+    """
+    recipe: Recipe = header["recipe"]
+    plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
+    changed = {
+        name: " ".join(str(x) for x in flat(ours) if x not in ("[", "]"))
+        for name, (ours, _) in differing(to_dict(recipe), to_dict(plain)).items()
+    } | header["about"].get("trained_with", {})
+    if changed.get("train.start") == recipe.name:  # the weights before these
+        changed["train.start"] = "RUN"
+    return " ".join(["gswm train", recipe.name, *(f"--{k} {v}" for k, v in changed.items())])
+
+
+def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
+    """All runs that weights of this header come from: each one's command, and the step it led to.
+
+    Steps count from the first run on.
+    """
+    about: dict[str, Any] = header["about"]
+    earlier = about.get("began", {}).get("runs", [])
+    return [*earlier, {"command": trained_by(header), "step": about.get("step", 0)}]
+
+
+def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
+    """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
+    there = find_device(str(device))
+    path = find(name)
+    model = build(read_header(path)["recipe"])
+    fill(model, path)
+    return model.to(there).eval()
+
+
+def fill(model: Model, path: Path) -> None:
+    """Give a model the weights of a file, if that is whole."""
+    ships = check_shipped(path)
+    with safe_open(path, framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        wanted = (file.metadata() or {}).get("sha256")  # files of before have none
+    if not ships and wanted is not None and digest(tensors) != wanted:
+        raise UserError(f"{path} is damaged: its weights are not what its checksum says")
+    try:
+        model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
+    except RuntimeError as error:
+        why = misfit(model, tensors, read_header(path)["recipe"])
+        raise UserError(f"{path} does not fit this model: {why}") from error
+
+
+def misfit(model: Model, tensors: dict[str, torch.Tensor], theirs: Recipe) -> str:
+    """Why weights do not fit a model: the settings that are to blame, if any are."""
+    ours = model.recipe
+    if ours is not None and type(ours.model) is not type(theirs.model):
+        return f"they are of {type(build(theirs)).__name__}, and this is {type(model).__name__}"
+    here = shapes(model.state_dict())
+    found = []
+    if ours is not None:
+        for name, (mine, other) in differing(to_dict(ours.model), to_dict(theirs.model)).items():
+            changed = replace(ours, model=with_value(ours.model, name, other))
+            if not name.startswith("schedule.") and shapes_of(changed) != here:
+                found.append(f"model.{name} is {other} there and {mine} here")
+    if found:
+        return ", ".join(found[:MOST_NAMED])
+    names = here.items() ^ shapes(tensors).items()
+    differ = sorted({name for name, _ in names})
+    more = f", and so do {len(differ) - 1} other tensors" if len(differ) > 1 else ""
+    return f"{differ[0]} differs{more}"
+
+
+def with_value(settings: Any, name: str, value: Any) -> Any:
+    """Settings with another value of the one that dots lead to."""
+    first, _, rest = name.partition(".")
+    inner = with_value(getattr(settings, first), rest, value) if rest else value
+    return replace(settings, **{first: inner})
+
+
+def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of a recipe's weights; None where there is no such model."""
+    try:
+        with torch.device("meta"):
+            return shapes(build(recipe).state_dict())
+    except UserError:
+        return None
+
+
+def shapes(tensors: dict[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor."""
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def digest(tensors: dict[str, torch.Tensor]) -> str:
+    """A checksum of tensors and their names."""
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        found.update(name.encode())
+        found.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def find(name: str | Path) -> Path:
+    """The file of weights that a user means: a file, a run's folder, or a name that ships."""
+    path, ours = Path(name), shipped()
+    if path.is_dir():
+        kept = [path / f"{which}.safetensors" for which in ("best", "last")]
+        if found := [file for file in kept if file.is_file()]:
+            return found[0]
+        if str(name) not in ours or (path / "recipe.json").is_file():
+            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
+    elif path.suffix == ".safetensors" or path.is_file():
+        return path
+    if str(name) in ours:
+        return ours[str(name)]
+    names = ", ".join(ours) or "none"
+    raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")
+
+
+def shipped() -> dict[str, Path]:
+    """The weights that come with the package, by name."""
+    return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))} if SHIPPED else {}
+
+
+def checksums() -> dict[str, str]:
+    """What `checksums.txt` says of the files that ship, by their names."""
+    if SHIPPED is None:
+        return {}
+    file = SHIPPED / "checksums.txt"
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{file} cannot be read, and without it no weights can be checked: {MEND}"
+        ) from error
+    return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines) if name}
+
+
+def fault(path: Path, wanted: dict[str, str]) -> str | None:
+    """What is wrong with a file that ships, in a word or two; `wanted` are the checksums."""
+    if path.name not in wanted:
+        return "unlisted"
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return "missing"
+    except OSError:
+        return "unreadable"
+    return None if found == wanted[path.name] else "damaged"
+
+
+def check_shipped(path: Path) -> bool:
+    """Whether a file is among those that ship; if so, it must be what `checksums.txt` says."""
+    if SHIPPED is None or path.parent.resolve() != SHIPPED.resolve():
+        return False
+    if (wrong := fault(path, checksums())) == "unlisted":
+        raise UserError(f"{path} is not in the checksums.txt beside it: add its line of sha256sum")
+    if wrong is not None:
+        raise UserError(f"{path} is {wrong}: it is not what shipped; {MEND}")
+    return True

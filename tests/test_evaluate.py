@@ -26,7 +26,8 @@ from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate, validate
 from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, usual
-from gswm.models.base import Track, WorldModel, as_float
+from gswm.models.base import WorldModel, as_float
+from gswm.models.track import Track
 
 SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 

@@ -11,8 +11,8 @@ import torch
 from gswm.core.records import tensors
 from gswm.fast import replay
 from gswm.fast.selftest import small
-from gswm.models.base import Track
 from gswm.models.registry import build, recipe
+from gswm.models.track import Track
 
 made: list[str] = []
 

@@ -14,7 +14,8 @@ from gswm.eval.baselines import Baseline
 from gswm.eval.evaluate import Seen, whole
 from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.stills import STEPS, as_text, from_text, stills
-from gswm.models.base import Track, as_float
+from gswm.models.base import as_float
+from gswm.models.track import Track
 
 
 def balls(n: int = 2, frames: int = 40) -> Episodes:

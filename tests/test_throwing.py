@@ -12,8 +12,8 @@ import gswm
 from gswm.core.errors import UserError
 from gswm.data.worlds.registry import world
 from gswm.models import throwing
-from gswm.models.base import Track
 from gswm.models.gswm.gswm import GSWM
+from gswm.models.track import Track
 
 
 @pytest.fixture(scope="module")

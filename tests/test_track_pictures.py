@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gswm.models.base import Track
+from gswm.models.track import Track
 from gswm.viz import imagination as tracks
 from gswm.viz.pictures import Boxes, Frames
 

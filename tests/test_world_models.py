@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gswm.core.errors import UserError
-from gswm.models.base import Parts, State, Track, WorldModel
+from gswm.models.base import Parts, State, WorldModel
+from gswm.models.track import Track
 
 GSWMS = ("interaction", "maze", "maze-no-aoe", "maze-no-mu", "single-ball-d")
 MODELS: dict[str, Callable[..., Any]] = {

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gswm import studio
     from gswm.core.errors import UserError
-    from gswm.models.base import Track, WorldModel
+    from gswm.models.base import WorldModel
     from gswm.models.registry import RECIPES, Recipe, build, recipe
+    from gswm.models.track import Track
     from gswm.weights.files import load, save
 
 try:
@@ -27,7 +28,7 @@ HOME = {
     "UserError": "gswm.core.errors",
     **dict.fromkeys(["RECIPES", "Recipe", "build", "recipe"], "gswm.models.registry"),
     **dict.fromkeys(["load", "save"], "gswm.weights.files"),
-    **dict.fromkeys(["Track", "WorldModel"], "gswm.models.base"),
+    **dict.fromkeys(["WorldModel"], "gswm.models.base"),
 }
 __all__ = [
     "RECIPES",

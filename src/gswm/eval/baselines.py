@@ -26,7 +26,7 @@ from gswm.core.records import map_tensors
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.physics import simulate
 from gswm.eval.metrics.boxes import NOBODY
-from gswm.models.base import Track
+from gswm.models.track import Track
 
 Rule = Literal["center", "stay", "straight", "walls", "simulator"]
 

@@ -29,7 +29,8 @@ from gswm.eval.metrics.tracking import tracked
 from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
-from gswm.models.base import Track, WorldModel, as_float
+from gswm.models.base import WorldModel, as_float
+from gswm.models.track import Track
 
 ROWS = 320
 """Videos that are imagined at once: futures of all episodes of a batch."""

@@ -1,1 +1,1 @@
-"""The models that G-SWM is compared with, each a folder that reads beside its own paper."""
+"""The models: G-SWM and those that the paper compares it with."""

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat
-from gswm.models.base import AnyVideo, Track, check_video
+from gswm.models.base import AnyVideo, check_video
+from gswm.models.track import Track
 
 Actions = Float[Tensor, "batch moment action"]
 Plans = Actions | Float[Tensor, "batch future moment action"]

@@ -13,9 +13,10 @@ from torch import Tensor
 from gswm.core.geometry import paste
 from gswm.core.networks import per_object
 from gswm.core.shapes import Frame
-from gswm.models.base import AnyVideo, Discover, Track, check_video
+from gswm.models.base import AnyVideo, Discover, check_video
 from gswm.models.objects import NOBODY, Objects
 from gswm.models.scene import Scene, as_track
+from gswm.models.track import Track
 
 Owners = Int[Tensor, "batch height width"]
 """The id of the object that is seen at each pixel; -1 for the background."""

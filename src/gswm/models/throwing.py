@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
-from gswm.models.base import Track
 from gswm.models.showing import Editor
+from gswm.models.track import Track
 
 FRAMES = 4
 """How many of the last frames are drawn anew, where there are so many."""

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
-from gswm.models.base import Track
 from gswm.models.showing import Editor
 from gswm.models.throwing import throw
+from gswm.models.track import Track
 from gswm.studio.protocol import Change, Edit, Settings
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")

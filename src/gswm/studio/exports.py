@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gswm.models.base import as_text
+from gswm.models.track import as_text
 from gswm.studio.branches import Branch, Moments, Objects, Pixels, join
 from gswm.viz import files as picture_files
 from gswm.viz import pictures

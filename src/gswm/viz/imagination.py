@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from gswm.core.records import concatenate, map_tensors
-from gswm.models.base import Track
+from gswm.models.track import Track
 from gswm.viz import pictures
 from gswm.viz.pictures import Boxes, Frames, Picture
 

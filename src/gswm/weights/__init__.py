@@ -1,1 +1,1 @@
-""""""
+"""Trained models in files."""

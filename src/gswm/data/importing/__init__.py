@@ -1,1 +1,1 @@
-""""""
+"""Your own videos, as episodes."""

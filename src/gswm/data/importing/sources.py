@@ -9,7 +9,7 @@ Every video belongs to one split. Where a folder on the way to it is called trai
 as in OBJ3D (train/000/test_1.png), or video_train, video_validation or video_test, as in CLEVRER,
 the split is that one. Otherwise it follows from the video's name alone, so that it stays the
 same whatever else is imported: about 80 % train, 10 % val and 10 % test. Where that would leave
-nothing to train on, all videos that no folder assigns are train: see `gswm.data.importing.pipeline`.
+nothing to train on, all videos that no folder assigns are train: see `pipeline`.
 """
 
 import hashlib

@@ -1,1 +1,1 @@
-""""""
+"""Episodes in HDF5 files, in the layouts of the authors' release."""

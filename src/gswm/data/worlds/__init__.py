@@ -1,1 +1,1 @@
-""""""
+"""The paper's worlds as exact, batched simulators."""

@@ -1,1 +1,1 @@
-""""""
+"""Scores: predicted boxes and pixels against the ground truth."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gswm.core.records import concatenate, map_tensors
 from gswm.data.episode import Truth
-from gswm.models.base import Track
+from gswm.models.track import Track
 
 NOBODY = -1
 """The id of a slot in which there is no object."""

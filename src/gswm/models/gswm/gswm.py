@@ -16,7 +16,7 @@ from gswm.core.records import frames, stack
 from gswm.core.schedule import Schedule, Stage
 from gswm.core.shapes import Frame, Video
 from gswm.fast.replay import replayed
-from gswm.models.base import AnyVideo, Discover, Loss, Track, as_float, check_video
+from gswm.models.base import AnyVideo, Discover, Loss, as_float, check_video
 from gswm.models.gswm import objective
 from gswm.models.gswm.context import Context, Contexts, NoContext
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
@@ -32,6 +32,7 @@ from gswm.models.imagining import Imagines
 from gswm.models.objects import NOBODY, Attributes, Objects, Sizes, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.showing import Shows
+from gswm.models.track import Track
 
 
 @dataclass(frozen=True)

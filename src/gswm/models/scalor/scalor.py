@@ -14,7 +14,7 @@ from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
 from gswm.core.shapes import Ids, Mask, Scalars, Video
 from gswm.fast.replay import replayed
-from gswm.models.base import AnyVideo, Discover, Loss, Track, as_float, check_video
+from gswm.models.base import AnyVideo, Discover, Loss, as_float, check_video
 from gswm.models.gswm.context import Contexts, NoContext
 from gswm.models.gswm.objective import context_terms, likelihood_terms
 from gswm.models.gswm.rendering import Foreground
@@ -38,6 +38,7 @@ from gswm.models.scalor.propagation import ObjectNoise, Propagation, Propagation
 from gswm.models.scalor.rendering import Appearance
 from gswm.models.scalor.schedule import ScalorSchedule, ScalorStage
 from gswm.models.scene import Scene, as_track
+from gswm.models.track import Track
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from gswm.core.errors import UserError
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import Video
-from gswm.models.base import AnyVideo, Discover, Loss, Track, as_float, check_video
+from gswm.models.base import AnyVideo, Discover, Loss, as_float, check_video
 from gswm.models.imagining import Actions, Imagines
 from gswm.models.scene import as_track
 from gswm.models.stove.config import StoveConfig
@@ -32,6 +32,7 @@ from gswm.models.stove.dynamics import SIZE, Dynamics, Evidence
 from gswm.models.stove.matching import Matching, in_order, with_velocities
 from gswm.models.stove.scene import StoveScene, as_hw, as_scene
 from gswm.models.stove.supair import Encoder, ImageModel, as_grey, hues
+from gswm.models.track import Track
 
 Images = Float[Tensor, "batch time channel height width"]
 Hues = Float[Tensor, "batch time object 3"]

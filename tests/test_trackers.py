@@ -16,7 +16,8 @@ from tiny import SIZES
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.models.registry import Recipe, build, recipe
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build, recipe
 from gswm.train import snapshots as pictures
 from gswm.train.launch import train, validator
 from gswm.train.loop import LoopConfig

@@ -31,7 +31,8 @@ from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.registry import world
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.models.objects import Sizes
-from gswm.models.registry import RECIPES, Recipe, build
+from gswm.models.recipe import Recipe
+from gswm.models.registry import RECIPES, build
 from gswm.train import folder, launch
 from gswm.train.checkpoint import numbered
 from gswm.train.launch import validator

@@ -20,11 +20,12 @@ from gswm.cli import main
 from gswm.core.settings import to_dict
 from gswm.models.gswm import discovery
 from gswm.models.objects import Sizes
-from gswm.models.registry import Recipe, recipe
+from gswm.models.recipe import Recipe
+from gswm.models.registry import recipe
 from gswm.train.checkpoint import load_newest
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig, Run
-from gswm.train.step import Trainee
+from gswm.train.step import MakeTrainee, Trainee
 
 SIZES = Sizes(what=4, state=4, hidden=8, encoding=8, context=4)
 TIMING = ("minutes", "frames_per_second")
@@ -82,12 +83,12 @@ def arguments(one: Recipe) -> list[str]:
     return found
 
 
-def train_here(one: Recipe, out: Path, **loop: Any) -> Run:
+def train_here(one: Recipe, out: Path, trainee: MakeTrainee = Trainee, **loop: Any) -> Run:
     """Train in this process, with one thread, as the others do: sums depend on their number."""
     cfg, before = LoopConfig(**({"report_every": 2, "save_every": 3} | loop)), get_num_threads()
     torch.set_num_threads(1)
     try:
-        return train(one, out, "cpu", cfg)
+        return train(one, out, "cpu", cfg, trainee=trainee)
     finally:
         torch.set_num_threads(before)
 

@@ -20,7 +20,7 @@ from gswm.report.results import Results
 from gswm.report.tables import tables
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
-from gswm.weights import files as weights
+from gswm.weights.finding import shipped
 
 EPISODES = 4
 SHEET_COLUMNS = 9
@@ -86,7 +86,7 @@ class Demo:
         if self.scale < 1:
             raise UserError(f"--scale is {self.scale}; it must be at least 1")
         picture_files.make_folder(self.out)
-        there = weights.shipped()
+        there = shipped()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
             print("this installation has no weights: there is nothing to imagine with")

@@ -28,9 +28,11 @@ from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.metrics import lpips
 from gswm.eval.protocols import Protocol, protocol, usual
+from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
-from gswm.weights.files import find, load, read_header, trained_by
+from gswm.weights.files import read_header, trained_by
+from gswm.weights.finding import find
 
 MEMORY = 1 << 28
 CHUNK = 16

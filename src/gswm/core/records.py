@@ -128,3 +128,14 @@ def leaves(record: Any) -> list[Any]:
 
     walk([record])
     return found
+
+
+def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+    """Copy all of them, in one kernel per dtype."""
+    of_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for source, target in zip(sources, targets, strict=True):
+        of, to = of_type.setdefault(target.dtype, ([], []))
+        of.append(source.contiguous())
+        to.append(target)
+    for of, to in of_type.values():
+        torch._foreach_copy_(to, of)  # pyright: ignore[reportPrivateImportUsage]

@@ -86,7 +86,7 @@ def repeat(record: Record, times: int) -> Record:
 def cut(record: Record) -> Record:
     """The same values, through which no gradient passes, though one reaches them.
 
-    So what comes first has what later ones have, and `train.fast` compiles one form for both.
+    So the first frame has the form of the later ones, and is compiled once for both.
     """
     wants = torch.is_grad_enabled()
     return map_tensors(

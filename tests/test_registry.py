@@ -11,7 +11,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from studio import Page
+from training import small, train_here
 
 import gswm
 from gswm.cli import main
@@ -20,6 +23,7 @@ from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
 from gswm.models.registry import REGISTRY, Registry, config_class
 from gswm.studio.catalog import Catalog
+from gswm.weights.files import read_header
 
 THEIRS = Path(__file__).parent / "third_party"
 SETTINGS = ["--data.episodes", "8", "--train.validation-episodes", "2", "--device", "cpu"]
@@ -200,3 +204,24 @@ def test_an_unknown_kind_is_named() -> None:
     values["model"]["kind"] = "unheard-of"
     with pytest.raises(UserError, match="there is no model 'unheard-of'"):
         from_dict(gswm.Recipe, values)
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_a_run_of_version_0_1_0_is_evaluated_exported_and_resumed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train_here(small(2), run)
+    recipe = json.loads((run / "recipe.json").read_text())
+    assert recipe["model"].pop("kind") == "gswm"
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    for name in ("best", "last"):
+        file = run / f"{name}.safetensors"
+        with safe_open(file, framework="pt") as opened:
+            header = opened.metadata()
+        recipe = json.loads(header["recipe"])
+        del recipe["model"]["kind"]
+        save_file(load_file(file), file, header | {"recipe": json.dumps(recipe)})
+    assert main(["eval", str(run), "--episodes", "2", "--device", "cpu"]) == 0
+    out = tmp_path / "released.safetensors"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    assert read_header(out)["recipe"].model == small(2).model
+    assert main(["train", "--resume", str(run), "--device", "cpu"]) == 0

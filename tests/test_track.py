@@ -4,10 +4,14 @@ import csv
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 import pytest
+import tiny
+import tiny_scalor
+import tiny_stove
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -388,3 +392,17 @@ def test_a_track_is_shown_wherever_it_is(device: str, tmp_path: Path) -> None:
     made.save(tmp_path / "a.csv")
     imagined().save(tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "build", [tiny.lively, tiny_scalor.lively, tiny_stove.build], ids=["G-SWM", "SCALOR", "STOVE"]
+)
+def test_a_video_of_a_batch_goes_on_as_in_the_batch(build: Callable[[], Any]) -> None:
+    model = build()
+    both = model.infer(tiny.video(2, 3, model.image_size))
+    futures = model.imagine_from(both.state_at(-1), 2, futures=2, sample=False)
+    alone = model.imagine_from(both[1].state_at(-1), 2, futures=2, sample=False)
+    torch.testing.assert_close(alone.xy, futures[1].xy, atol=1e-4, rtol=1e-3)
+    again = model.imagine_from(futures[1].state_at(0), 1, sample=False)
+    torch.testing.assert_close(again.xy[:, 0, 0], futures[1].xy[0, :, 1], atol=1e-4, rtol=1e-3)
+    assert futures[1].draw(scale=1).shape[0] == 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from test_track_pictures import track
+from test_track import track
 from tiny import SIZES
 
 from gswm.core.errors import UserError

@@ -24,8 +24,6 @@ from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
 
-COLUMNS = 10
-
 
 @dataclass(frozen=True)
 class Make:
@@ -174,7 +172,7 @@ class Show:
             picture_files.save_video(self.out, video, self.fps)
         else:
             title = f"{Path(self.source).name}, episode {self.episode}"
-            picture_files.save_picture(self.out, wrapped(video, self.frames, title))
+            picture_files.save_picture(self.out, pictures.wrapped(video, self.frames, title))
         print(self.out)
 
 
@@ -249,12 +247,3 @@ def drawn(
     video = pictures.enlarge(pictures.frames_of(episodes, index)[:length], scale)
     true = pictures.true_boxes(episodes, index) if boxes else None
     return video if true is None else pictures.draw_boxes(video, true[:length], scale, trail)
-
-
-def wrapped(video: pictures.Frames, most: int, title: str) -> pictures.Picture:
-    """At most so many frames of one video, evenly spaced, as a sheet."""
-    every = -(-len(video) // most)
-    shown = video[::every]
-    rows = [shown[i : i + COLUMNS] for i in range(0, len(shown), COLUMNS)]
-    times = [f"t = {i * every}" for i in range(0, len(shown), COLUMNS)]
-    return pictures.sheet(rows, times, [f"+{i * every}" for i in range(len(rows[0]))], title)

@@ -16,7 +16,7 @@ from gswm.studio.branches import COLUMNS, Branch, Moments, changed, imagine, joi
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_EDITS, Edit, Export, Masks, Open, Settings, encode
 from gswm.viz import pictures
-from gswm.viz.imagination import boxes_of, one, renamed
+from gswm.viz.imagination import renamed
 
 MEMORY = 1 << 29
 """Bytes of futures that are kept; older ones are imagined again when they are shown."""
@@ -243,7 +243,7 @@ def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.Boxes |
     truth = pictures.true_boxes(episodes, 0)
     if truth is None:
         return None
-    seen = boxes_of(one(branches.track_of([past], torch.device("cpu")), 0), size)
+    seen = branches.track_of([past], torch.device("cpu")).boxes(0, size=(size, size))
     return renamed(truth, seen, len(past) - 1)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gswm.core.errors import UserError
     from gswm.core.schedule import Curriculum
     from gswm.data.batches.batch import Batch
+    from gswm.data.importing.reading import read_video
     from gswm.data.worlds.base import World
     from gswm.data.worlds.registry import world
     from gswm.fast.loading import load
@@ -38,6 +39,7 @@ HOME = {
     "UserError": "gswm.core.errors",
     "Curriculum": "gswm.core.schedule",
     "Batch": "gswm.data.batches.batch",
+    "read_video": "gswm.data.importing.reading",
     "World": "gswm.data.worlds.base",
     "world": "gswm.data.worlds.registry",
     "load": "gswm.fast.loading",
@@ -67,6 +69,7 @@ __all__ = [
     "WorldModel",
     "build",
     "load",
+    "read_video",
     "recipe",
     "register",
     "save",

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gswm.core.errors import UserError
@@ -25,12 +25,12 @@ from gswm.core.records import map_tensors, repeat
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
 from gswm.data.batches.batch import Batch
+from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
 
 if TYPE_CHECKING:
     from gswm.models.recipe import Recipe
 
-AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
 Actions = Float[Tensor, "batch moment action"]
 Plans = Actions | Float[Tensor, "batch future moment action"]
 Owners = Int[Tensor, "batch height width"]
@@ -192,8 +192,11 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         Args:
             video: checked by `check_video`.
             discover: look for new objects in every frame, or in the first alone.
-            render: also draw the frames.
+            render: also draw the frames, as `Track.reconstruction` and `Track.background`.
             actions: see `num_actions`.
+
+        Returns:
+            A track with one state per frame, whose tensors have the videos as their first axis.
         """
 
     @abstractmethod
@@ -214,6 +217,9 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             generator: draws the samples.
             render: also draw the frames.
             actions: the first is taken in the frame of `state`.
+
+        Returns:
+            A track with as many objects per frame as that of `infer`, and states like its.
         """
 
     # -- training

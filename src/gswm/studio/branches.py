@@ -19,7 +19,7 @@ from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
 from gswm.models.base import NOT_EDITABLE, State, WorldModel
 from gswm.models.throwing import throw
-from gswm.models.track import Track
+from gswm.models.track import Track, to_pixels
 from gswm.studio.protocol import Change, Edit, Settings
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
@@ -145,8 +145,8 @@ def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) 
         background = background[0]
     return Moments(
         torch.cat([part.cpu() for part in parts], dim=-1).numpy(),
-        pixels_of(rows(track.reconstruction)),
-        pixels_of(background),
+        to_pixels(rows(track.reconstruction)),
+        to_pixels(background),
         track.states,
     )
 
@@ -163,11 +163,6 @@ def regions(
                 both = torch.cat([found.xy, found.hw], dim=-1)
                 where[..., frame, :, :] = both.view_as(where[..., frame, :, :])
     return where
-
-
-def pixels_of(video: Float[Tensor, "*lead 3 height width"]) -> Pixels:
-    """Bytes, colors last."""
-    return (255 * video).round().clamp(0, 255).to(torch.uint8).movedim(-3, -1).cpu().numpy()
 
 
 def track_of(moments: Sequence[Moments], device: torch.device) -> Track:

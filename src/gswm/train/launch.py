@@ -17,8 +17,8 @@ from gswm.core.waiting import explained
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.batches.resident import Loader
 from gswm.data.episode import Episodes
-from gswm.data.storage.hdf5 import is_name_of_file, open_file
-from gswm.data.worlds.registry import world, world_of
+from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
+from gswm.data.worlds.registry import world
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
 from gswm.models.base import WorldModel

@@ -14,7 +14,7 @@ ORDER = [
     "viz",
     *("models", "models.gswm", "models.scalor", "models.stove"),
     *("weights", "eval.metrics", "eval", "report", "train"),
-    *("fast.kernels", "fast", "bench", "studio", "commands"),
+    *("fast.kernels", "fast", "studio", "bench", "commands"),
     "",  # the modules beside the packages
 ]
 APART = {"models.scalor": {"models.stove"}, "models.stove": {"models.gswm", "models.scalor"}}

@@ -22,6 +22,7 @@ from gswm.core.devices import tf32
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.batches.resident import Resident
 from gswm.data.batches.windows import Windows
+from gswm.data.storage.stored import StoredEpisodes
 from gswm.fast.deferred import Backward, Deferred
 from gswm.models.registry import Recipe, build
 from gswm.train.distributed import Processes
@@ -115,7 +116,7 @@ def rehearsal(
     windows = Windows(VIDEOS, length, recipe.train.batch, device=device)
     return Trainee(
         model,
-        Resident(video, windows, length, {}),
+        Resident(StoredEpisodes(video), windows, length, {}),
         recipe.train,
         seed=recipe.seed,
         device=device,

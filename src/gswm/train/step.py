@@ -125,7 +125,8 @@ class Trainee:
         """The windows of a step, and its noise."""
         stage, batch = self.stage, self.cfg.batch
         noise = self.model.noise(batch, stage, self.generator)
-        return self.loader.batch(step, stage.length), noise.rows(self.processes.rows(batch))
+        video = self.loader.batch(step, stage.length).video
+        return video, noise.rows(self.processes.rows(batch))
 
     def loss(self) -> Loss:
         """Of this step."""

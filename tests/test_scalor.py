@@ -335,7 +335,7 @@ def test_what_comes_again_is_observed_once_and_learned_from_each_time(
     for ours, theirs in zip(one.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     for (windows, _), step in zip(seen, (2, 0, 1), strict=True):
-        assert torch.equal(windows.video, one.loader.batch(step, 4))
+        assert torch.equal(windows.video, one.loader.batch(step, 4).video)
 
 
 @pytest.mark.parametrize("stop", [2, 4, 7])

@@ -172,7 +172,8 @@ def test_fresh_episodes_are_trained_on_and_a_resumed_run_sees_the_same(
     recipe = replace(recipe, data=replace(recipe.data, episodes=9, fresh=True))
     whole = train_here(recipe, tmp_path / "whole")
     assert isinstance(whole.trainee.loader, Fresh)
-    assert len(whole.trainee.loader.video) == 8
+    assert whole.trainee.loader.held is not None
+    assert len(whole.trainee.loader.held) == 8
     with monkeypatch.context() as patched:
         stop_after(patched, 3)
         assert train_here(recipe, tmp_path / "parts").trainee.step == 3

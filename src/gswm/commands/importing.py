@@ -206,6 +206,7 @@ class InfoCommand:
                 "episodes": len(file),
                 "frames": file.frames,
                 "image": f"{file.width} x {file.height}",
+                **file.extras,
             }
             known = {k: v for k, v in sorted(file.attributes.items()) if k not in facts}
             splits, sources = file.splits, file.sources

@@ -27,7 +27,7 @@ from gswm.data.worlds.obj3d.settings import COLORS, CUBE, CYLINDER, HARD, SPHERE
 from gswm.data.worlds.obj3d.simulation import (
     SUBSTEPS,
     Looks,
-    Start,
+    SceneStart,
     height,
     masses,
     mujoco_xml,
@@ -49,11 +49,11 @@ def scenes() -> Scenes:
 
 def two(
     shape: int = SPHERE, radii: tuple[float, float] = (0.7, 0.7), off: float = 0.0, yaw: float = 0.0
-) -> Start:
+) -> SceneStart:
     """A sphere that comes along y at 0.2 a frame, and something `off` its way."""
     looks = Looks(np.array([SPHERE, shape]), np.zeros(2, int), np.ones((2, 3)), np.array(radii))
     poses = np.array([[0, -3.0, 0], [off, 0, yaw]])
-    return Start(looks, poses, np.array([[0, 0.2, 0], [0, 0, 0.0]]))
+    return SceneStart(looks, poses, np.array([[0, 0.2, 0], [0, 0, 0.0]]))
 
 
 @pytest.mark.parametrize(("e", "off"), [(1.0, 0.005), (0.9, 0.005), (0.6, 0.04), (0.3, 0.08)])
@@ -154,7 +154,7 @@ def test_no_two_objects_are_in_each_other(scenes: Scenes) -> None:
         )
         poses = scenes.poses[episode, :, there].swapaxes(0, 1).astype(np.float64)
         model = mujoco.MjModel.from_xml_string(
-            mujoco_xml(Start(looks, poses[0], np.zeros_like(poses[0])), Settings())
+            mujoco_xml(SceneStart(looks, poses[0], np.zeros_like(poses[0])), Settings())
         )
         data = mujoco.MjData(model)
         for frame in range(0, 100, 3):

@@ -1,1 +1,5 @@
-"""Training batches: which windows of which episodes each step sees, and where they are kept."""
+"""Training batches: which windows of which episodes each step sees, and where they are kept.
+
+In reading order: `batch` (the record), `windows` (which frames a step sees), `resident` (episodes
+on the device), `streaming` (episodes in a file), `loader` (chooses between them).
+"""

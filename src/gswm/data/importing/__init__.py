@@ -1,1 +1,5 @@
-"""Your own videos, as episodes."""
+"""Your own videos, as episodes.
+
+In reading order: `sources` (which videos there are), `videos` (one video into clips), `pipeline`
+(many videos into one file).
+"""

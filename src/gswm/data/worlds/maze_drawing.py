@@ -23,7 +23,7 @@ GROUP = 8
 
 
 @dataclass(frozen=True)
-class Stamps:
+class CellStamps:
     """What an agent covers, at each of the places where one can be, in x or in y."""
 
     corner: Int64[Tensor, " place"]
@@ -32,7 +32,7 @@ class Stamps:
     """One of each place, in reading order, and one of no agent; α of a pixel once a channel."""
 
 
-def make_stamps(cells: int, image_size: int, device: torch.device) -> Stamps:
+def make_stamps(cells: int, image_size: int, device: torch.device) -> CellStamps:
     """The stamps of a maze of cells × cells."""
     radius = image_size / cells / 2
     middle = radius * torch.arange(1, 2 * cells, dtype=torch.float64)
@@ -47,7 +47,7 @@ def make_stamps(cells: int, image_size: int, device: torch.device) -> Stamps:
     alpha = torch.einsum("ayi,ij,bxj->abyx", weight, sprite, weight)
     alpha = alpha.flatten(0, 1).repeat_interleave(3, dim=-1)
     alpha = torch.cat([alpha, torch.zeros_like(alpha[:1])])
-    return Stamps(corner.to(device), alpha.float().to(device))
+    return CellStamps(corner.to(device), alpha.float().to(device))
 
 
 def draw_mazes(

@@ -65,8 +65,8 @@ def draw(
             part = slice(start, start + group)
             ground = None if background is None else background[part]
             where, size, color = (a[part].transpose(0, 1) for a in (positions, sizes, colors))
-            windows = stamps.windows(where.contiguous(), size.contiguous())
-            blend(windows, stamps, color, ground, out[part])
+            footprints = stamps.footprints(where.contiguous(), size.contiguous())
+            blend(footprints, stamps, color, ground, out[part])
 
         in_threads(paint, range(0, frames, group), positions.device)
     else:
@@ -75,7 +75,7 @@ def draw(
 
 
 @dataclass(frozen=True)
-class Windows:
+class Footprints:
     """The pixels that each object touches."""
 
     corner: Int64[Tensor, "object frame 2"]
@@ -99,11 +99,11 @@ class Stamps:
     table: Float32[Tensor, "stamp value"]
     """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
 
-    def windows(
+    def footprints(
         self,
         positions: Float64[Tensor, "object frame 2"],
         sizes: Float64[Tensor, "object frame"],
-    ) -> Windows:
+    ) -> Footprints:
         """Where objects are drawn, and from which stamps."""
         edge = positions - (sizes * (1 + 2 / SIDE))[..., None]
         corner = edge.floor() + 1
@@ -119,7 +119,7 @@ class Stamps:
         knot = torch.stack([left, right], -1)
         x, y = knot[:, :, 0] - per_size * size, knot[:, :, 1] * per_size
         stamp = y[..., None] + x[..., None, :]
-        return Windows(corner.long(), stamp.flatten(2), weight.flatten(2).float())
+        return Footprints(corner.long(), stamp.flatten(2), weight.flatten(2).float())
 
 
 @lru_cache(maxsize=8)
@@ -146,7 +146,7 @@ def make_stamps(sizes: tuple[float, ...], device: torch.device) -> Stamps:
 
 
 def blend(
-    windows: Windows,
+    footprints: Footprints,
     stamps: Stamps,
     colors: Float64[Tensor, "object frame 3"],
     background: Float[Tensor, "frame height width 3"] | None,
@@ -154,7 +154,7 @@ def blend(
 ) -> None:
     """Paint the objects over the background into `out`, in the order of their slots."""
     frames, width, image_size = len(out), stamps.width, out.shape[1]
-    corner = windows.corner.clamp(-width, image_size)
+    corner = footprints.corner.clamp(-width, image_size)
     margin = int(torch.maximum(-corner, corner + width - image_size).amax().clamp_min(0))
     side = image_size + 2 * margin
     inner = slice(margin, margin + image_size)
@@ -168,7 +168,7 @@ def blend(
     first_stamp = torch.arange(0, 4 * frames, 4, device=out.device)
     black = torch.zeros((), device=out.device)
     for i, (where, color) in enumerate(zip(at, paint, strict=True)):
-        stamp, weight = windows.stamps[i].reshape(-1), windows.weights[i].reshape(-1)
+        stamp, weight = footprints.stamps[i].reshape(-1), footprints.weights[i].reshape(-1)
         alpha = F.embedding_bag(
             stamp, stamps.table, first_stamp, mode="sum", per_sample_weights=weight
         ).view(frames, width, 3 * width)

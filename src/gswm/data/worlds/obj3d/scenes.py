@@ -24,7 +24,14 @@ from gswm.data.worlds.obj3d.settings import (
     CameraSettings,
     Settings,
 )
-from gswm.data.worlds.obj3d.simulation import Looks, Path, Start, import_mujoco, masses, simulate
+from gswm.data.worlds.obj3d.simulation import (
+    Looks,
+    Path,
+    SceneStart,
+    import_mujoco,
+    masses,
+    simulate,
+)
 
 ATTEMPTS = 50
 """So often new objects are drawn, if there is no scene with the ones before."""
@@ -154,7 +161,7 @@ def draw_looks(rng: np.random.Generator, settings: Settings) -> Looks:
     return Looks(shapes, materials, colors, rng.choice(settings.radii, num))
 
 
-def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> Start | None:
+def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> SceneStart | None:
     """A sphere that is shot at objects which stand on the plane, or None if they overlap."""
     num, radii = len(looks.radii), looks.radii
     across = rng.uniform(*settings.across, num)
@@ -170,7 +177,7 @@ def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> Start |
     aim = xy[target] + off * (radii[0] + radii[target]) - xy[0]
     motions = np.zeros((num, 3))
     motions[0, :2] = aim / np.linalg.norm(aim) * speed
-    return Start(looks, np.column_stack([xy, yaw]), motions)
+    return SceneStart(looks, np.column_stack([xy, yaw]), motions)
 
 
 def on_plane(camera: CameraSettings, across: np.ndarray, down: np.ndarray) -> np.ndarray:
@@ -185,7 +192,7 @@ def on_plane(camera: CameraSettings, across: np.ndarray, down: np.ndarray) -> np
     return (eye + ways * (-eye[2] / ways[:, 2:]))[:, :2]
 
 
-def first_touch(start: Start) -> float:
+def first_touch(start: SceneStart) -> float:
     """When the sphere would first reach the disk on which an object stands; never is infinity."""
     way = start.motions[0, :2]
     offset = start.poses[1:, :2] - start.poses[0, :2]
@@ -199,7 +206,7 @@ def first_touch(start: Start) -> float:
     return float((along[hit] - before).min())
 
 
-def record(start: Start, path: Path, settings: Settings) -> Scenes:
+def record(start: SceneStart, path: Path, settings: Settings) -> Scenes:
     """One episode."""
     looks = start.looks
     empty = settings.num_slots - len(looks.shapes)

@@ -38,7 +38,7 @@ class Looks:
 
 
 @dataclass(frozen=True)
-class Start:
+class SceneStart:
     """A scene in its first frame."""
 
     looks: Looks
@@ -98,7 +98,7 @@ def damping_ratio(restitution: float) -> float:
     return low if restitution < 1 else 0.0
 
 
-def mujoco_xml(start: Start, settings: Settings) -> str:
+def mujoco_xml(start: SceneStart, settings: Settings) -> str:
     """The scene as MuJoCo reads it."""
     damping = 2 * damping_ratio(settings.restitution) * math.sqrt(STIFFNESS)
     drag = -math.log1p(-settings.friction)
@@ -127,7 +127,7 @@ def mujoco_xml(start: Start, settings: Settings) -> str:
 solimp="0.99 0.99 0.001"/></default><worldbody>{"".join(bodies)}</worldbody></mujoco>"""
 
 
-def simulate(start: Start, settings: Settings) -> Path:
+def simulate(start: SceneStart, settings: Settings) -> Path:
     """The scene over all frames."""
     mujoco = import_mujoco()
     model = mujoco.MjModel.from_xml_string(mujoco_xml(start, settings))

@@ -27,9 +27,9 @@ from dataclasses import replace
 
 import torch
 
-from gswm.recipes import build, recipe
-from gswm.selftest import small
-from gswm.train.fast import Deferred
+from gswm.fast.deferred import Deferred
+from gswm.fast.selftest import small
+from gswm.models.registry import build, recipe
 
 real, graphs = torch.compile, []
 

@@ -194,7 +194,7 @@ def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
 PLAIN = """
 import torch
 from tiny import build, config, video
-from gswm.errors import UserError
+from gswm.core.errors import UserError
 
 model = build(config("interaction"))
 bad = [[1, 2], torch.zeros(3), video().numpy(), video(1, 2)[0], video(1, 2).movedim(2, -1)]

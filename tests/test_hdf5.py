@@ -327,9 +327,9 @@ def test_nothing_to_write_is_an_error_and_no_file(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource, sys, torch
+from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.data.hdf5 import Writer
-from gswm.errors import UserError
+from gswm.data.storage.hdf5 import Writer
 
 limit, path = int(sys.argv[1]), sys.argv[2]
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

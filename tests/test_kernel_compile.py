@@ -10,11 +10,11 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gswm.kernels import mlp, os_rnn
-from gswm.kernels.compose_triton import draw_backward, draw_forward
-from gswm.kernels.crop_triton import crop_backward, crop_forward
-from gswm.kernels.os_rnn_backward import os_rnn_backward
-from gswm.kernels.os_rnn_forward import os_rnn_forward
+from gswm.fast.kernels import mlp, os_rnn
+from gswm.fast.kernels.compose_triton import draw_backward, draw_forward
+from gswm.fast.kernels.crop_triton import crop_backward, crop_forward
+from gswm.fast.kernels.os_rnn_backward import os_rnn_backward
+from gswm.fast.kernels.os_rnn_forward import os_rnn_forward
 
 box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16, summed=False)
 scalor = box | dict(num_objects=26, glimpse=32, summed=True)
@@ -51,9 +51,9 @@ WITHOUT = """
 import sys
 
 sys.modules["triton"] = None
-import gswm.kernels.compose
-import gswm.kernels.crop
-import gswm.kernels.os_rnn
+import gswm.fast.kernels.compose
+import gswm.fast.kernels.crop
+import gswm.fast.kernels.os_rnn
 """
 
 

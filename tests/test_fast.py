@@ -100,7 +100,10 @@ def test_loss_and_every_gradient_are_those_of_autograd(recipe: str) -> None:
 
 
 def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a background, so that there is every kernel; of two frames in large tiles, as they are slow here."""
+    """With a background, so that there is every kernel.
+
+    They are slow here: there are two frames, each of one tile.
+    """
     monkeypatch.setattr("test_fast.TIME", 2)
     monkeypatch.setattr("gswm.fast.kernels.compose.TILE", (64, 64))
     sizes = Sizes(what=5, state=6, hidden=16, encoding=16, context=4)

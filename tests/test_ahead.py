@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +13,15 @@ import torch
 from training import small
 
 from gswm.core.settings import to_dict
-from gswm.fast import ahead
-from gswm.fast.ahead import Ahead, compile_step, rehearsal
-from gswm.fast.deferred import Deferred
-from gswm.models.registry import Recipe, build, recipe
+from gswm.fast import rehearsal as rehearsing
+from gswm.fast.ahead import Ahead
+from gswm.fast.rehearsal import compile_step, rehearsal
+from gswm.fast.trainee import FastTrainee, last_through_frames
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build, recipe
 from gswm.train.distributed import Processes
-from gswm.train.folder import RunFolder, environment
 from gswm.train.launch import training_loader
-from gswm.train.loop import LoopConfig, Run
-from gswm.train.step import Trainee, last_through_frames
+from gswm.train.step import Trainee
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 CPU = torch.device("cpu")
@@ -45,45 +44,48 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Callable[..., Any]]:
 
 def start(code: str, tell: Callable[[str], None] = print) -> Ahead:
     """Another process, which does something else."""
-    recipe = small()
-    return Ahead(recipe, CPU, Deferred(build(recipe)), tell, (sys.executable, "-c", READ + code))
+    return Ahead(small(), CPU, tell, (sys.executable, "-c", READ + code))
 
 
 def ended(other: Ahead) -> Ahead:
     """After its process has."""
-    assert other.process is not None
     other.process.wait(timeout=60)
     return other
 
 
-def test_there_is_nothing_better_until_the_process_has_ended(compiled: list) -> None:
+def test_it_has_not_ended_while_the_process_runs() -> None:
     said: list[str] = []
     other = start("import time; time.sleep(60)", said.append)
-    assert other() is None
+    assert not other.ended()
     assert not said
-    assert not compiled
-    process, begin = other.process, time.monotonic()
+    begin = time.monotonic()
     with other:
         pass
-    assert process is not None
-    assert process.poll() is not None
+    assert other.process.poll() is not None
     assert time.monotonic() - begin < 30
 
 
-def test_then_every_method_is_compiled(compiled: list) -> None:
+def test_its_end_is_reported() -> None:
     said: list[str] = []
     other = ended(start("", said.append))
-    assert other() is other.backward
-    model = other.backward.model
-    assert len(compiled) == 2 * len(model.recurrent()) + len(model.batched())
+    assert other.ended()
+    assert not other.failed
     (line,) = said
     assert line.startswith("compiled")
+
+
+def fast(chosen: Recipe) -> FastTrainee:
+    """A trainee as on a GPU, where gradients are deferred."""
+    torch.manual_seed(0)
+    how = {"seed": 0, "device": CPU, "processes": Processes(), "compiled": True}
+    loader = training_loader(chosen, CPU, Processes())
+    return FastTrainee(build(chosen), loader, chosen.train, **how)
 
 
 def test_it_is_told_the_recipe_and_the_device() -> None:
     said: list[str] = []
     code = "sys.exit(f\"{asked['recipe']['train']['batch']} on {asked['device']}\")"
-    assert ended(start(code, said.append))() is None
+    assert ended(start(code, said.append)).ended()
     assert said[0].endswith(f": {small().train.batch} on cpu")
 
 
@@ -91,14 +93,11 @@ def test_it_is_told_the_recipe_and_the_device() -> None:
     ("code", "why"),
     [("raise ValueError('no compiler here')", "no compiler here"), ("sys.exit(7)", "exit code 7")],
 )
-def test_a_compiler_that_fails_leaves_steps_as_they_are(
-    compiled: list, code: str, why: str
-) -> None:
+def test_a_compiler_that_fails_says_why(code: str, why: str) -> None:
     said: list[str] = []
     other = ended(start(code, said.append))
-    assert [other(), other()] == [None, None]
+    assert other.ended()
     assert other.failed
-    assert not compiled
     (line,) = said
     assert "steps stay as they are" in line
     assert why in line
@@ -108,41 +107,26 @@ def test_one_that_says_much_does_not_wait_to_be_heard() -> None:
     said: list[str] = []
     much = "sys.stderr.buffer.write(b'\\xff warning' * 100_000 + b'\\n'); print('not this'); "
     other = start(much + "sys.exit('and ends')", said.append)
-    assert ended(other)() is None
+    assert ended(other).ended()
     assert said[0].endswith(": and ends")
 
 
-def test_what_is_better_is_taken_at_the_last_stage_and_not_before() -> None:
-    recipe = small(6)
-    schedule = replace(recipe.model.schedule, lengths=((0, 2), (3, 3)))
-    recipe = replace(recipe, model=replace(recipe.model, schedule=schedule))
-    used: list[tuple[str, int]] = []
-    torch.manual_seed(0)
-    model: Any = build(recipe)
-    deferred = Deferred(model)
-
-    def named(name: str) -> Callable[..., Any]:
-        def backward(loss: Callable[..., Any]) -> Any:
-            used.append((name, trainee.step))
-            return deferred(loss)
-
-        return backward
-
-    trainee = Trainee(
-        model,
-        training_loader(recipe, CPU, Processes()),
-        recipe.train,
-        seed=0,
-        device=CPU,
-        processes=Processes(),
-        backward=named("first"),
-        capture=False,
-    )
-    trainee.better = lambda: named("better") if trainee.step >= 4 else None
+@pytest.mark.parametrize("fails", [False, True])
+def test_compiled_steps_are_taken_from_the_last_stage_on_and_not_before(
+    compiled: list, fails: bool
+) -> None:
+    chosen = small(6)
+    schedule = replace(chosen.model.schedule, lengths=((0, 2), (3, 3)))
+    trainee = fast(replace(chosen, model=replace(chosen.model, schedule=schedule)))
+    trainee.ahead = ended(start("sys.exit(1)" if fails else ""))
+    model, since = trainee.model, []
     for _ in range(6):
         trainee.advance()
-    assert used == [*(("first", step) for step in range(4)), ("better", 4), ("better", 5)]
-    assert trainee.better is None
+        since.append(trainee.ahead is None)
+        assert bool(compiled) == (trainee.step > 3 and not fails)
+    assert since == [False, False, False, True, True, True]
+    if not fails:
+        assert len(compiled) == 2 * len(model.recurrent()) + len(model.batched())
 
 
 def test_what_is_compiled_is_a_step_of_the_last_stage(
@@ -172,11 +156,11 @@ def test_what_cannot_be_compiled_is_said_in_a_line(
 
     asked = {"recipe": to_dict(small()), "device": "cpu"}
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(asked)))
-    monkeypatch.setattr(ahead, "compile_step", fail)
-    monkeypatch.setattr(ahead, "end_with", lambda parent: None)
+    monkeypatch.setattr(rehearsing, "compile_step", fail)
+    monkeypatch.setattr(rehearsing, "end_with", lambda parent: None)
     monkeypatch.setattr("os.nice", lambda more: 0)
     with pytest.raises(SystemExit) as ended:
-        ahead.main()
+        rehearsing.main()
     assert ended.value.code == "RuntimeError: no compiler here"
 
 
@@ -187,18 +171,8 @@ def test_the_process_ends_when_there_is_nobody_to_compile_for(
     monkeypatch.setattr("os.getppid", lambda: next(parents))
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.setattr("os._exit", codes.append)
-    ahead.end_with(7)
+    rehearsing.end_with(7)
     assert codes == [1]
-
-
-def run_of(folder: Path, recipe: Recipe, **settings: Any) -> Run:
-    """A run as on a GPU, where gradients are deferred."""
-    loader = training_loader(recipe, CPU, Processes())
-    cfg = LoopConfig(**settings)
-    where = RunFolder(folder / "run")
-    run = Run(where, recipe, loader, None, cfg, device=CPU, processes=Processes())
-    run.deferred = Deferred(run.trainee.model)
-    return run
 
 
 @pytest.fixture
@@ -212,42 +186,39 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Recipe, Ahead]]:
             super().__init__(recipe, *args, command=sleeping)
             all_of_them.append((recipe, self))
 
-    monkeypatch.setattr("gswm.train.loop.Ahead", Sleeping)
+    monkeypatch.setattr("gswm.fast.trainee.Ahead", Sleeping)
     return all_of_them
 
 
-def test_a_run_ends_the_compiler_when_it_ends(tmp_path: Path, begun: list) -> None:
-    recipe = small(2)
-    run = run_of(tmp_path, recipe)
-    run.folder.begin(recipe, environment(CPU, 1, run.cfg))
-    run.run()
-    ((of_what, one),) = begun
-    assert of_what == recipe
-    assert run.trainee.better is one
-    assert one.process is not None
+def test_the_compiler_ends_with_the_run(begun: list) -> None:
+    chosen = small(2)
+    trainee = fast(chosen)
+    with trainee.running(print):
+        ((of_what, one),) = begun
+        assert of_what == chosen
+        assert trainee.ahead is one
+        assert one.process.poll() is None
     assert one.process.poll() is not None
-    run.folder.close()
+    assert trainee.ahead is None
 
 
-def test_each_of_several_processes_compiles_its_share(tmp_path: Path, begun: list) -> None:
-    recipe = small(2)
-    run = run_of(tmp_path, recipe)
-    run.processes = Processes(rank=1, ranks=2)
-    with run.compiling():
+def test_each_of_several_processes_compiles_its_share(begun: list) -> None:
+    chosen = small(2)
+    trainee = fast(chosen)
+    trainee.processes = Processes(rank=1, ranks=2)
+    with trainee.running(print):
         pass
     ((of_what, _),) = begun
-    assert 2 * of_what.train.batch == recipe.train.batch
-    assert replace(of_what, train=recipe.train) == recipe
+    assert 2 * of_what.train.batch == chosen.train.batch
+    assert replace(of_what, train=chosen.train) == chosen
 
 
-def test_nothing_is_compiled_if_that_is_not_wanted(tmp_path: Path, begun: list) -> None:
-    run = run_of(tmp_path, small(2), compiled=False)
-    with run.compiling():
-        assert run.trainee.better is None
-    run = run_of(tmp_path, small(2))
-    run.deferred = None  # as on a CPU, or on the plain path
-    with run.compiling():
-        assert run.trainee.better is None
+def test_nothing_is_compiled_if_that_is_not_wanted_or_too_late(begun: list) -> None:
+    unwanted, late = fast(small(2)), fast(small(2))
+    unwanted.compiled, late.step = False, 2
+    for trainee in (unwanted, late):
+        with trainee.running(print):
+            assert trainee.ahead is None
     assert not begun
 
 
@@ -262,16 +233,14 @@ def test_when_it_is_too_late_the_other_process_ends() -> None:
     chosen = recipe("scalor-single-ball")
     schedule = replace(chosen.model.schedule, lengths=((0, 2),), prior_only=1)
     chosen = replace(chosen, model=replace(chosen.model, schedule=schedule))
-    model: Any = build(chosen)
-    trainee = rehearsal(model, chosen, CPU, Deferred(model), capture=False)
-    other = trainee.better = start("import time; time.sleep(60)")
-    process = other.process
+    trainee = rehearsal(build(chosen), chosen, CPU, FastTrainee)
+    assert isinstance(trainee, FastTrainee)
+    other = trainee.ahead = start("import time; time.sleep(60)")
     trainee.advance()
-    assert process is not None
-    assert process.poll() is None
+    assert other.process.poll() is None
     trainee.advance()
-    assert process.poll() is not None
-    assert trainee.better is None
+    assert other.process.poll() is not None
+    assert trainee.ahead is None
 
 
 def test_a_gpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +249,7 @@ def test_a_gpu_needs_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     def reached(recipe: Recipe) -> None:
         raise InterruptedError
 
-    monkeypatch.setattr(ahead, "build", reached)
+    monkeypatch.setattr(rehearsing, "build", reached)
     with pytest.raises(InterruptedError):
         compile_step(small(), torch.device("cuda"))
 

@@ -161,7 +161,6 @@ def test_occlusion_never_repeats_a_color() -> None:
 
 
 def test_a_world_is_found_by_its_name_or_the_names_are_listed() -> None:
-    assert isinstance(WORLDS, dict)
     found: World = world("two-layer")
     assert found is TWO_LAYER
     with pytest.raises(UserError, match=r"no world 'three-layer'.*interaction.*two-layer-dense"):

@@ -10,7 +10,8 @@ from tiny import SIZES
 
 from gswm.bench.train import Case, Figures, bench_train, beside, cases
 from gswm.cli import main
-from gswm.models.registry import Recipe, recipe
+from gswm.models.recipe import Recipe
+from gswm.models.registry import recipe
 
 ONE = ["bench", "data", "--worlds", "occlusion", "--episodes", "2", "--no-windows"]
 

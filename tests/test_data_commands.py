@@ -42,6 +42,10 @@ def test_a_made_file_holds_the_first_episodes_of_the_split(name: str, tmp_path: 
         assert made.corridors is not None
         assert torch.equal(made.corridors.grid, expected.corridors.grid)
         assert torch.equal(made.corridors.cells, expected.corridors.cells)
+    assert (made.space is None) == (expected.space is None)
+    for part in vars(expected.space) if expected.space is not None else ():
+        was, now = getattr(expected.space, part), getattr(made.space, part)
+        torch.testing.assert_close(now, was.to(now.dtype), rtol=1e-3, atol=1e-3, msg=part)
     assert files(tmp_path) == ["deep/a.hdf5"]
 
 

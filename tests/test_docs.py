@@ -9,7 +9,8 @@ import pytest
 
 from gswm.cli import find, parse
 from gswm.report.results import FAIL
-from gswm.weights.files import read_header, shipped
+from gswm.weights.files import read_header
+from gswm.weights.finding import shipped
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor
 
 from gswm.core.records import tensors
-from gswm.fast.deferred import Backward, Deferred, plain
+from gswm.data.batches.batch import Batch
+from gswm.fast.deferred import Deferred, LossFunction
+from gswm.fast.selftest import plain
 from gswm.models.base import Loss
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
-from gswm.models.gswm.noise import Noise
+from gswm.models.gswm.noise import GSWMNoise
 from gswm.models.objects import Sizes
 
 VARIANTS = [
@@ -27,6 +30,7 @@ from dataclasses import replace
 
 import torch
 
+from gswm.data.batches.batch import Batch
 from gswm.fast.deferred import Deferred
 from gswm.fast.selftest import small
 from gswm.models.registry import build, recipe
@@ -48,7 +52,7 @@ for length in (3, 4, 6):
     if hasattr(stage, "detached"):
         stage = replace(stage, detached=length == 3)
     noise, video = model.noise(2, stage, generator), torch.rand(2, length, 3, 64, 64)
-    deferred(lambda: model.loss(video, noise, torch.tensor(0), stage))
+    deferred(lambda: model.loss(Batch(video), noise, torch.tensor(0), stage))
     print(len(graphs))
 """
 
@@ -63,7 +67,7 @@ def twins(cfg: GSWMConfig) -> tuple[GSWM, GSWM]:
     return one, other
 
 
-def draw(model: GSWM, seed: int) -> tuple[Tensor, Noise]:
+def draw(model: GSWM, seed: int) -> tuple[Tensor, GSWMNoise]:
     stage = replace(model.stage(STEP), length=TIME)
     return tiny.video(time=TIME, seed=seed), model.noise(2, stage, tiny.generator(seed))
 
@@ -71,7 +75,7 @@ def draw(model: GSWM, seed: int) -> tuple[Tensor, Noise]:
 def loss(model: GSWM, seed: int = 0) -> Loss:
     video, noise = draw(model, seed)
     stage = replace(model.stage(STEP), length=TIME)
-    return model.loss(video, noise, torch.tensor(STEP), stage)
+    return model.loss(Batch(video), noise, torch.tensor(STEP), stage)
 
 
 def assert_equal_gradients(ours: GSWM, theirs: GSWM) -> None:
@@ -150,7 +154,7 @@ def test_gradients_add_up_as_those_of_autograd_do() -> None:
 def test_a_model_trained_with_it_is_the_model_trained_without() -> None:
     ours, theirs = twins(tiny.config())
 
-    def train(model: GSWM, backward: Backward) -> list[float]:
+    def train(model: GSWM, backward: Callable[[LossFunction], Loss]) -> list[float]:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
         losses = []
         for step in range(3):
@@ -238,7 +242,7 @@ def test_a_background_that_learns_alone_needs_no_recurrent_method() -> None:
         video, noise = draw(model, 0)
         stage = replace(model.stage(0), length=TIME)
         assert stage.background_only
-        args = (video, noise, torch.tensor(0), stage)
+        args = (Batch(video), noise, torch.tensor(0), stage)
         backward(lambda model=model, args=args: model.loss(*args))
     assert_equal_gradients(ours, theirs)
 

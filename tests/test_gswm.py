@@ -11,6 +11,7 @@ from tiny import build, config, generator, lively, loss, video
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.data.batches.batch import Batch
 from gswm.models.base import check_video
 from gswm.models.gswm.discovery import DiscoveryConfig
 from gswm.models.gswm.gswm import GSWM
@@ -102,7 +103,7 @@ def test_the_full_trunk_learns_too() -> None:
 def test_at_first_only_the_background_learns() -> None:
     model, frames = build(config("maze")), video(2, 1)
     stage = model.stage(0)
-    got = model.loss(frames, model.noise(2, stage, generator()), torch.tensor(0), stage)
+    got = model.loss(Batch(frames), model.noise(2, stage, generator()), torch.tensor(0), stage)
     assert set(got.terms) == {"nll", "kl_context"}
     got.total.backward()
     learns = {n.split(".")[0] for n, p in model.named_parameters() if p.grad is not None}

@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import h5py
@@ -43,7 +43,7 @@ def disks(positions: torch.Tensor, radius: float, present: torch.Tensor, **known
         velocities=torch.cat([steps, steps[:, -1:]], dim=1) * there,
         sizes=radius * present.double(),
         layers=known.pop("layers", torch.zeros_like(slot)),
-        order=slot.clone(),
+        order=known.pop("order", slot).clone(),
         colors=COLORS[slot % 3] * there,
         ids=(slot + 1) * present,
         present=present.clone(),
@@ -231,11 +231,64 @@ def test_a_file_of_the_release_opens(layout: Layout, tmp_path: Path) -> None:
 
 
 def test_layer_1_is_in_front_of_layer_0_and_in_a_layer_the_later_slot(tmp_path: Path) -> None:
-    layers = torch.tensor([1, 0, 1, 0]).expand(1, 2, 4)
-    episodes = disks(random(1, 2, 4, 2), 8.0, torch.ones(1, 2, 4, dtype=torch.bool), layers=layers)
+    layers, order = (torch.tensor(x).expand(1, 2, 4) for x in ([1, 0, 1, 0], [2, 0, 3, 1]))
+    present = torch.ones(1, 2, 4, dtype=torch.bool)
+    episodes = disks(random(1, 2, 4, 2), 8.0, present, layers=layers, order=order)
     truth = read(write(tmp_path / "a.hdf5", "balls", episodes)).truth
     assert truth is not None
     assert truth.order.tolist() == [[[2, 0, 3, 1]] * 2]
+
+
+WRONG: list[tuple[Layout, Episodes, str]] = [
+    ("balls", maze(), "'balls' cannot hold the corridors of these episodes: choose maze"),
+    ("single-ball", maze(), "cannot hold the corridors"),
+    ("video", balls(), "'video' cannot hold the truth"),
+    ("maze", balls(), "'maze' needs the corridors"),
+    ("obj3d", balls(), "'obj3d' needs the space"),
+    ("balls", video(), "'balls' needs the truth"),
+    ("single-ball", balls(), "cannot hold the presence"),
+]
+
+
+@pytest.mark.parametrize(("layout", "episodes", "said"), WRONG)
+def test_a_layout_that_cannot_hold_all_parts_of_the_episodes_is_refused(
+    layout: Layout, episodes: Episodes, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=said) as error:
+        write(tmp_path / "a.hdf5", layout, episodes)
+    assert len(str(error.value).splitlines()) == 1
+    assert os.listdir(tmp_path) == []
+
+
+CHANGES = {
+    "balls": {"hw": 3.0, "order": -1},
+    "single-ball": {"sizes": 2.0, "velocities": 2.0, "layers": 1},
+    "maze": {"positions": 1.01, "velocities": -1.0, "sizes": 0.5, "ids": 2, "order": -1},
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "name", "factor"),
+    [(a, n, f) for a, each in CHANGES.items() for n, f in each.items()],
+)
+def test_a_layout_from_which_other_objects_would_be_read_is_refused(
+    layout: Layout, name: str, factor: float, tmp_path: Path
+) -> None:
+    episodes = dict(WORLDS)[layout]
+    assert episodes.truth is not None
+    values = episodes.truth.boxes_hw() if name == "hw" else getattr(episodes.truth, name)
+    changed = values + 1 if name == "layers" else values * factor
+    other = replace(episodes, truth=replace(episodes.truth, **{name: changed}))
+    with pytest.raises(UserError, match=f"the layout '{layout}' cannot hold the {name}"):
+        write(tmp_path / "a.hdf5", layout, other)
+
+
+def test_an_object_out_of_the_frame_may_be_anywhere(tmp_path: Path) -> None:
+    episodes = balls()
+    assert episodes.truth is not None
+    episodes.truth.positions[~episodes.truth.present] = 5.0
+    episodes.truth.order[~episodes.truth.present] = -3
+    assert read(write(tmp_path / "a.hdf5", "balls", episodes)).truth is not None
 
 
 def test_windows_are_those_of_the_whole_episodes(tmp_path: Path) -> None:
@@ -327,9 +380,9 @@ def test_nothing_to_write_is_an_error_and_no_file(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource, sys, torch
-from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
 from gswm.data.storage.hdf5 import Writer
+from gswm.core.errors import UserError
 
 limit, path = int(sys.argv[1]), sys.argv[2]
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

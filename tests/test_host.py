@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch.autograd.profiler import profile
 
-from gswm.fast.deferred import Deferred, plain
-from gswm.fast.selftest import BATCH, LENGTH, small
+from gswm.data.batches.batch import Batch
+from gswm.fast.deferred import Deferred
+from gswm.fast.selftest import BATCH, LENGTH, plain, small
 from gswm.models.registry import build, recipe
 
 WAITS = {"item", "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal"}
@@ -38,7 +39,7 @@ def test_a_step_waits_for_nothing(name: str, way: str) -> None:
     video = torch.rand(BATCH, LENGTH, 3, size, size)
     noise = model.noise(BATCH, stage, torch.Generator().manual_seed(0))
     backward = Deferred(model) if way == "deferred" else plain
-    assert not waits(lambda: backward(lambda: model.loss(video, noise, clock, stage)))
+    assert not waits(lambda: backward(lambda: model.loss(Batch(video), noise, clock, stage)))
 
 
 def test_waiting_is_seen() -> None:

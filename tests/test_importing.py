@@ -316,7 +316,7 @@ def test_a_video_is_not_replaced_by_its_import(
 INTERRUPTED = """
 import os, signal, sys
 from gswm.cli import main
-from gswm.data import hdf5
+from gswm.data.storage import hdf5
 
 append = hdf5.Writer.append
 

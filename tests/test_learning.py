@@ -16,9 +16,10 @@ from tiny import generator
 from torch import Tensor, nn
 
 from gswm.core.networks import group_norm
-from gswm.core.schedule import Schedule
+from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.gswm.gswm import GSWM
+from gswm.models.gswm.schedule import Schedule
 from gswm.models.objects import Sizes
 from gswm.models.registry import recipe
 
@@ -68,7 +69,7 @@ def train(model: GSWM, videos: Tensor, g: torch.Generator) -> None:
         start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
         frames = start[:, None] + torch.arange(stage.length)
         batch = videos[which[:, None], frames]
-        loss = model.loss(batch, model.noise(BATCH, stage, g), torch.tensor(step), stage)
+        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
         optimizer.zero_grad()
         loss.total.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -22,22 +22,23 @@ from gswm.data.batches.windows import Windows
 from gswm.data.episode import Episodes
 from gswm.data.storage.frame_file import FrameFile
 from gswm.data.storage.hdf5 import Writer
-from gswm.data.worlds.base import MEMORY, Split, SplitName
+from gswm.data.worlds.base import MEMORY, Split, World
 
 EPISODES, FRAMES, SIZE = 7, 12, 8
 LAYOUTS = ["ours", "contiguous", "compressed", "small chunks"]
 
 
-class Noise:
+class Noise(World):
     """A world of random pictures, in chunks of three."""
 
     name = "noise"
     num_frames = FRAMES
     image_size = SIZE
     num_objects = 1
+    layout = "video"
 
     def __init__(self) -> None:
-        self.splits: dict[SplitName, Split] = {"train": Split(5, EPISODES), "val": Split(6, 2)}
+        self.splits = {"train": Split(5, EPISODES), "val": Split(6, 2)}
         self.made: list[int] = []
 
     def episodes(

@@ -223,7 +223,9 @@ def test_scenes_are_not_replaced_by_their_drawing(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["maze", "--size", "128"], "are of obj3d, not maze"),
+        (["maze", "--size", "128"], "maze has frames of 64 pixels"),
+        (["maze", "--scenes", "no.hdf5"], "maze has no scene files"),
+        (["maze", "--renderer", "torch"], "maze has one renderer"),
         (["obj3d", "--size", "4"], "give 8 to 1024"),
         (["obj3d", "--scenes", "no.hdf5"], "no.hdf5 does not exist"),
         (["obj3d:nowhere"], "has no train.hdf5"),

@@ -11,6 +11,7 @@ from torch.distributions import Normal, kl_divergence
 
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.records import map_tensors
+from gswm.data.batches.batch import Batch
 from gswm.models.gswm.context import Contexts
 from gswm.models.gswm.discovery import DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.objective import (
@@ -149,8 +150,11 @@ def test_the_loss_is_the_mean_of_its_videos() -> None:
     stage = replace(model.stage(10**6), length=3)
     noise = model.noise(2, stage, generator())
     step = torch.tensor(10**6)
-    both = model.loss(frames, noise, step, stage)
-    each = [model.loss(frames[b : b + 1], noise.rows(slice(b, b + 1)), step, stage) for b in (0, 1)]
+    both = model.loss(Batch(frames), noise, step, stage)
+    each = [
+        model.loss(Batch(frames[b : b + 1]), noise.rows(slice(b, b + 1)), step, stage)
+        for b in (0, 1)
+    ]
     for name, term in both.terms.items():
         mean = (each[0].terms[name] + each[1].terms[name]) / 2
         torch.testing.assert_close(term, mean, rtol=1e-4, atol=1e-3)
@@ -165,7 +169,7 @@ def test_slots_that_are_never_filled_cost_nothing() -> None:
         stage = replace(model.stage(0), length=3)
         keep = torch.tensor([True, False, False])
         noise = model.noise_shape.none(2, 3, keep, 1)
-        got.append(model.loss(video(), noise, torch.tensor(0), stage))
+        got.append(model.loss(Batch(video()), noise, torch.tensor(0), stage))
     assert float(got[0].metrics["objects"]) == float(got[1].metrics["objects"])
     for name, term in got[0].terms.items():
         torch.testing.assert_close(term, got[1].terms[name], rtol=1e-4, atol=1e-2)

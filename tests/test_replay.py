@@ -9,6 +9,7 @@ import tiny
 import torch
 
 from gswm.core.records import tensors
+from gswm.data.batches.batch import Batch
 from gswm.fast import replay
 from gswm.fast.selftest import small
 from gswm.models.registry import build, recipe
@@ -63,7 +64,7 @@ METHODS = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_imagined_is_the_same(name: str, recorded: list[str]) -> None:
-    model = tiny.build(tiny.config(name))
+    model = replay.replay(tiny.build(tiny.config(name)))
     for batch in (2, 1):
         recorded.clear()
         assert_equal_tracks(*both(model, batch))
@@ -76,12 +77,12 @@ def test_what_is_imagined_is_the_same(name: str, recorded: list[str]) -> None:
 @pytest.mark.parametrize("name", ["scalor-interaction", "stove-interaction"])
 def test_what_another_model_imagines_is_the_same(name: str, recorded: list[str]) -> None:
     torch.manual_seed(0)
-    assert_equal_tracks(*both(build(small(recipe(name))), 2))
+    assert_equal_tracks(*both(replay.replay(build(small(recipe(name)))), 2))
     assert len(recorded) >= 2
 
 
 def test_weights_are_read_where_they_are(recorded: list[str]) -> None:
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     before, _ = both(model, 2)
     recorded.clear()
     with torch.no_grad():
@@ -94,7 +95,7 @@ def test_weights_are_read_where_they_are(recorded: list[str]) -> None:
 
 
 def test_weights_that_are_elsewhere_are_found(recorded: list[str]) -> None:
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     both(model, 2)
     recorded.clear()
     others = {name: 1.1 * value for name, value in model.state_dict().items()}
@@ -104,7 +105,7 @@ def test_weights_that_are_elsewhere_are_found(recorded: list[str]) -> None:
 
 
 def test_a_copy_of_a_model_has_frames_of_its_own() -> None:
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     both(model, 2)
     other = deepcopy(model)
     with torch.no_grad():
@@ -115,7 +116,7 @@ def test_a_copy_of_a_model_has_frames_of_its_own() -> None:
 
 
 def test_what_was_given_out_is_never_written_to() -> None:
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     first, want = both(model, 2)
     model.imagine(tiny.video(2, time=4, seed=1), 4, 4)
     assert_equal_tracks(first, want)
@@ -123,23 +124,23 @@ def test_what_was_given_out_is_never_written_to() -> None:
 
 def test_few_recordings_are_kept(recorded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "MOST", 1)
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     for batch in (1, 2, 1):
         both(model, batch)
     assert recorded == 3 * METHODS["interaction"]
 
 
 def test_where_gradients_are_wanted_nothing_is_recorded(recorded: list[str]) -> None:
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     stage = model.stage(10_000_000)
     noise = model.noise(2, stage, tiny.generator())
     video = tiny.video(time=stage.length)
-    model.loss(video, noise, torch.tensor(10_000_000), stage).total.backward()
+    model.loss(Batch(video), noise, torch.tensor(10_000_000), stage).total.backward()
     assert recorded == []
 
 
 def test_hooks_are_called_in_every_frame(recorded: list[str]) -> None:
-    model = tiny.build(tiny.config())
+    model = replay.replay(tiny.build(tiny.config()))
     both(model, 2)
     recorded.clear()
     calls: list[object] = []

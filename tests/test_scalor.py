@@ -13,12 +13,13 @@ from gswm.commands.train import Train
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
-from gswm.fast.ahead import rehearsal
-from gswm.fast.deferred import Deferred
+from gswm.data.batches.batch import Batch
+from gswm.fast.rehearsal import rehearsal
 from gswm.fast.selftest import compare, small
-from gswm.models.base import Observes
+from gswm.fast.trainee import FastTrainee
 from gswm.models.gswm.gswm import GSWMConfig
-from gswm.models.registry import RECIPES, Recipe, recipe
+from gswm.models.recipe import Recipe
+from gswm.models.registry import RECIPES, recipe
 from gswm.models.scalor.discovery import ScalorDiscovery
 from gswm.models.scalor.objects import BoxConfig, ScalorSizes
 from gswm.models.scalor.scalor import Scalor, ScalorConfig
@@ -82,7 +83,7 @@ def test_at_first_only_the_background_learns() -> None:
     model = build(background=True)
     at = replace(model.stage(0), length=2, background_only=True)
     noise = model.noise(2, at, generator())
-    got = model.loss(video(2, 2), noise, torch.tensor(0), at)
+    got = model.loss(Batch(video(2, 2)), noise, torch.tensor(0), at)
     assert set(got.terms) == {"nll", "kl_context"}
     got.total.backward()
     learns = {n.split(".")[0] for n, p in model.named_parameters() if p.grad is not None}
@@ -98,7 +99,7 @@ def test_where_the_prior_learns_alone_it_learns_what_it_would(slots: int) -> Non
     prior = {n: p for n, p in model.named_parameters() if "_prior" in n}
     wanted = torch.autograd.grad(whole.total, list(prior.values()))
     at = replace(model.stage(10**9), length=6, prior_only=True)
-    alone = model.loss(frames, model.noise(2, at, generator()), torch.tensor(10**7), at)
+    alone = model.loss(Batch(frames), model.noise(2, at, generator()), torch.tensor(10**7), at)
     alone.total.backward()
     assert {n for n, p in model.named_parameters() if p.grad is not None} == set(prior)
     for gradient, (name, param) in zip(wanted, prior.items(), strict=True):
@@ -309,14 +310,13 @@ def learner(steps: int) -> Trainee:
     with torch.no_grad():  # some are found in the first frame, and stay
         model.discovery.conv_disc[-1].bias[0] = 1
         model.propagation.mlp_pres[-1].bias.fill_(3)
-    return rehearsal(model, chosen, torch.device("cpu"), Deferred(model), capture=False)
+    return rehearsal(model, chosen, torch.device("cpu"), FastTrainee)
 
 
 def test_what_comes_again_is_observed_once_and_learned_from_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, again = learner(10), learner(10)
-    assert isinstance(one.model, Observes)
     prior = {n for n, _ in one.model.named_parameters() if "_prior" in n}
     seen: list[tuple] = []
     observe = one.model.observe
@@ -335,7 +335,7 @@ def test_what_comes_again_is_observed_once_and_learned_from_each_time(
     for ours, theirs in zip(one.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     for (windows, _), step in zip(seen, (2, 0, 1), strict=True):
-        assert torch.equal(windows, one.loader.batch(step, 4))
+        assert torch.equal(windows.video, one.loader.batch(step, 4))
 
 
 @pytest.mark.parametrize("stop", [2, 4, 7])

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from gswm.core.networks import GlimpseDecoder
 from gswm.core.schedule import Anneal
+from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.registry import recipe
 from gswm.models.scalor import rendering
@@ -84,7 +85,7 @@ def train(model: Scalor, videos: Tensor, g: torch.Generator) -> list[float]:
         which = torch.randint(0, len(videos), (BATCH,), generator=g)
         start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
         batch = videos[which[:, None], start[:, None] + torch.arange(stage.length)]
-        loss = model.loss(batch, model.noise(BATCH, stage, g), torch.tensor(step), stage)
+        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
         optimizer.zero_grad()
         loss.total.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

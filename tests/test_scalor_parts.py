@@ -16,7 +16,6 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop, paste
 from gswm.core.networks import ConvLSTM, in_parts
 from gswm.core.records import map_tensors
-from gswm.core.schedule import only
 from gswm.models.objects import NOBODY, Attributes
 from gswm.models.scalor.discovery import DiscoveryEvidence
 from gswm.models.scalor.networks import glimpse_decoder, glimpse_encoder
@@ -472,5 +471,5 @@ def test_the_prior_learns_alone_at_last_and_is_not_compiled_for() -> None:
     assert [s.prior_only for s in stages] == [False, False, True, True]
     assert [s.through_frames for s in stages] == [True, True, False, False]
     assert [s.repeats for s in stages] == [0, 0, 7, 7]
-    usual = only(schedule, 7)
+    usual = schedule.steady(7)
     assert (usual.stage(10**9), usual.prior_repeats) == (ScalorStage(7), 0)

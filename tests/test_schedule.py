@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import generator
 
-from gswm.core.schedule import Anneal, Schedule
+from gswm.core.schedule import Anneal
 from gswm.models.gswm.noise import frames_kept, frames_to_discover_in
+from gswm.models.gswm.schedule import Schedule
 
 
 @given(st.integers(0, 30))

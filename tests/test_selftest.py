@@ -9,13 +9,15 @@ import torch
 from torch import Tensor
 
 from gswm.cli import main
-from gswm.fast.deferred import Method, plain
+from gswm.data.batches.batch import Batch
+from gswm.fast.deferred import Method
 from gswm.fast.selftest import (
     BATCH,
     GRADIENT_TOLERANCE,
     Comparison,
     difference,
     example,
+    plain,
     result,
     selftest,
     small,
@@ -43,13 +45,13 @@ def test_what_is_compared_does_not_jump_where_a_last_digit_differs(name: str) ->
     video, stage = smooth(chosen.model.image_size), model.stage(0)
     noise = model.noise(BATCH, stage, torch.Generator().manual_seed(0))
     clock = torch.zeros((), dtype=torch.int64)
-    want = result(model, plain(lambda: model.loss(video, noise, clock, stage)))
+    want = result(model, plain(lambda: model.loss(Batch(video), noise, clock, stage)))
     for seed in range(4):
         other, generator = deepcopy(model), torch.Generator().manual_seed(seed)
         other.zero_grad(set_to_none=True)
         for param in other.parameters():
             param.data *= 1 + 1e-7 * torch.randn(param.shape, generator=generator)
-        got = result(other, plain(partial(other.loss, video, noise, clock, stage)))
+        got = result(other, plain(partial(other.loss, Batch(video), noise, clock, stage)))
         assert difference(name, "deferred", want, got).gradient < GRADIENT_TOLERANCE / 2
 
 

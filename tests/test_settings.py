@@ -2,13 +2,14 @@
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass
 
 import pytest
 
 from gswm.core.errors import UserError
 from gswm.core.settings import differences, from_dict, to_dict
-from gswm.models.registry import RECIPES, Recipe
+from gswm.models.gswm.gswm import GSWMConfig
+from gswm.models.recipe import Recipe
+from gswm.models.registry import RECIPES
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -60,7 +61,7 @@ def test_what_is_wrong_is_said_with_its_place(path: str, value: object, said: st
 def test_a_setting_that_came_later_has_its_default(path: str) -> None:
     recipe = from_dict(Recipe, changed(path, None))
     value = recipe
-    default = Recipe(recipe.name, recipe.data)
+    default = Recipe(recipe.name, recipe.data, GSWMConfig())
     for name in path.split("."):
         value, default = getattr(value, name), getattr(default, name)
     assert value == default
@@ -86,28 +87,3 @@ def test_differences_are_named_one_a_line() -> None:
     del theirs["seed"]
     got = differences(ours, theirs)
     assert [line.split(":")[0] for line in got] == ["model.schedule.lengths", "train.lr", "seed"]
-
-
-@dataclass(frozen=True)
-class Warm:
-    celsius: float
-
-
-@dataclass(frozen=True)
-class Cold:
-    kelvin: float
-
-
-@dataclass(frozen=True)
-class Day:
-    weather: Warm | Cold
-
-
-@pytest.mark.parametrize("weather", [Warm(20.0), Cold(250.0)])
-def test_of_several_kinds_the_one_with_the_same_names_is_read(weather: Warm | Cold) -> None:
-    assert from_dict(Day, to_dict(Day(weather))) == Day(weather)
-
-
-def test_names_of_no_kind_are_refused() -> None:
-    with pytest.raises(UserError, match="lacks setting 'celsius'"):
-        from_dict(Day, {"weather": {"rain": 1.0}})

@@ -9,7 +9,6 @@ from gswm.core.records import tensors
 from gswm.models.base import Discover
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.scene import Scene
-from gswm.models.showing import Editor
 
 
 def model(background: bool) -> GSWM:
@@ -23,10 +22,6 @@ def model(background: bool) -> GSWM:
 
 def flat(state: Scene) -> Tensor:
     return torch.cat([x.double().flatten() for x in tensors(state)])
-
-
-def test_gswm_is_an_editor() -> None:
-    assert isinstance(model(False), Editor)
 
 
 @pytest.mark.parametrize("background", [False, True])

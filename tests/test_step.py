@@ -12,9 +12,10 @@ from training import small, train_here
 
 from gswm.core.records import tensors
 from gswm.data.worlds.registry import world
-from gswm.fast.deferred import Backward, plain
+from gswm.fast.trainee import FastTrainee, accelerate
 from gswm.models.base import Loss
-from gswm.models.registry import TrainConfig, build
+from gswm.models.recipe import TrainConfig
+from gswm.models.registry import build
 from gswm.train.distributed import Processes
 from gswm.train.launch import training_loader
 from gswm.train.step import Trainee, learning_rate, noise_seed
@@ -22,7 +23,7 @@ from gswm.train.step import Trainee, learning_rate, noise_seed
 pytestmark = pytest.mark.usefixtures("small_trunk")
 
 
-def trainee(backward: Backward = plain, **changes: object) -> Trainee:
+def trainee(**changes: object) -> Trainee:
     one, device = small(**changes), torch.device("cpu")
     torch.manual_seed(one.seed)
     return Trainee(
@@ -32,8 +33,6 @@ def trainee(backward: Backward = plain, **changes: object) -> Trainee:
         seed=one.seed,
         device=device,
         processes=Processes(),
-        backward=backward,
-        capture=False,
     )
 
 
@@ -102,7 +101,7 @@ def test_noise_depends_on_nothing_that_came_before() -> None:
 def test_gradients_are_clipped_together_and_by_their_norm() -> None:
     one = trainee(clip=0.5)
 
-    def backward(loss: object) -> Loss:
+    def backward() -> Loss:
         for i, param in enumerate(one.params):
             param.grad = torch.full_like(param, (-1.0) ** i * (1 + i % 3))
         zero = torch.zeros(())
@@ -161,9 +160,10 @@ def test_stages_change_at_their_steps() -> None:
 
 def test_means_are_of_the_steps_since_they_were_forgotten_and_of_one_stage() -> None:
     one, losses = trainee(), []
+    plain = one.backward
 
-    def backward(loss: object) -> Loss:
-        losses.append(plain(loss))
+    def backward() -> Loss:
+        losses.append(plain())
         return losses[-1]
 
     one.backward = backward
@@ -193,6 +193,21 @@ def test_every_window_is_the_worlds() -> None:
 def test_the_fast_path_is_for_gpus_and_the_cpu_takes_the_plain_one(
     tmp_path: Path,
 ) -> None:
-    run = train_here(small(1), tmp_path / "run")
-    assert run.trainee.backward is plain
-    assert not run.trainee.capture
+    run = train_here(small(1), tmp_path / "run", trainee=accelerate())
+    assert type(run.trainee) is Trainee
+
+
+def test_a_model_that_names_no_recurrent_methods_takes_the_plain_path_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The device is only named here: no model is moved to it."""
+    made: list[type] = []
+    for each in (Trainee, FastTrainee):
+        monkeypatch.setattr(each, "__init__", lambda self, *_, **__: made.append(type(self)))
+    model = build(small())
+    how = {"seed": 0, "device": torch.device("cuda"), "processes": Processes()}
+    loader = training_loader(small(), torch.device("cpu"), Processes())
+    accelerate()(model, loader, small().train, **how)
+    monkeypatch.setattr(type(model), "recurrent", lambda self: [])
+    accelerate()(model, loader, small().train, **how)
+    assert made == [FastTrainee, Trainee]

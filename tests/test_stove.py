@@ -18,8 +18,11 @@ from gswm.cli import main
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
 from gswm.core.settings import from_dict, to_dict
-from gswm.fast.deferred import Deferred, plain
-from gswm.models.registry import Recipe, recipe
+from gswm.data.batches.batch import Batch
+from gswm.fast.deferred import Deferred
+from gswm.fast.selftest import plain
+from gswm.models.recipe import Recipe
+from gswm.models.registry import recipe
 from gswm.models.stove.config import StoveConfig, StoveSchedule
 from gswm.models.stove.dynamics import DynamicsConfig
 from gswm.models.stove.matching import greedy
@@ -38,7 +41,9 @@ def draws(model: Stove, batch: int = 2, seed: int = 0) -> StoveNoise:
 
 def loss(model: Stove, seed: int = 0, step: int = 5, **more: Tensor) -> Any:
     noise = draws(model, seed=seed)
-    return model.loss(frames(seed=seed), noise, torch.tensor(step), model.stage(step), **more)
+    return model.loss(
+        Batch(frames(seed=seed), **more), noise, torch.tensor(step), model.stage(step)
+    )
 
 
 def acts(batch: int = 2, time: int = 4, seed: int = 0) -> Tensor:
@@ -55,7 +60,7 @@ def test_the_loss_is_the_bound_written_out(name: str) -> None:
     """One video, one frame, one object, one number after the other."""
     model, batch = build(VARIANTS[name]), frames()
     noise, num, time = draws(model), VARIANTS[name].num_objects, 4
-    got = model.loss(batch, noise, torch.tensor(0), model.stage(0))
+    got = model.loss(Batch(batch), noise, torch.tensor(0), model.stage(0))
     images = model.look(batch)
     where, hue = model.see(batch, images)
     want = dict.fromkeys(got.terms, 0.0)
@@ -161,7 +166,7 @@ def test_a_step_asks_nothing_of_the_device() -> None:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         batch, step = mode.from_tensor(frames()), mode.from_tensor(torch.tensor(0))
         noise = map_tensors(mode.from_tensor, draws(model))
-        model.loss(batch, noise, step, model.stage(0)).total.backward()
+        model.loss(Batch(batch), noise, step, model.stage(0)).total.backward()
         assert greedy(mode.from_tensor(torch.rand(2, 7, 7))).shape == (2, 7)
         with pytest.raises(DataDependentOutputException):
             batch.sum().item()
@@ -229,7 +234,7 @@ def test_an_action_changes_the_next_frame_and_none_before() -> None:
 
 REFUSED: dict[str, tuple[StoveConfig, Callable[[Stove], object]]] = {
     "this model needs actions of 5 numbers": (ACTING, lambda m: m.infer(frames())),
-    "takes no actions here": (SMALL, lambda m: m.infer(frames(), actions=acts())),
+    "takes no actions": (SMALL, lambda m: m.infer(frames(), actions=acts())),
     "at least 3 actions of 5 numbers": (ACTING, lambda m: m.infer(frames(), actions=acts(2, 2))),
     "given must be from 1 to": (ACTING, lambda m: m.imagine(frames(), 9, 2, actions=acts(2, 11))),
     "no object can be added": (

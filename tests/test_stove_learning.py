@@ -9,6 +9,7 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
+from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.stove.config import StoveConfig, StoveSchedule
 from gswm.models.stove.stove import Stove
@@ -55,7 +56,7 @@ def train(stove: Stove, videos: Tensor, g: torch.Generator) -> list[float]:
         which = torch.randint(0, len(videos), (BATCH,), generator=g)
         start = torch.randint(0, FRAMES - LENGTH + 1, (BATCH,), generator=g)
         batch = videos[which[:, None], start[:, None] + torch.arange(LENGTH)]
-        loss = stove.loss(batch, stove.noise(BATCH, stage, g), torch.tensor(step), stage)
+        loss = stove.loss(Batch(batch), stove.noise(BATCH, stage, g), torch.tensor(step), stage)
         optimizer.zero_grad()
         loss.total.backward()
         nn.utils.clip_grad_norm_(stove.parameters(), 1.0)

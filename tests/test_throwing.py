@@ -70,7 +70,9 @@ def test_nothing_comes_from_behind_a_wall(at: float, room: float) -> None:
     assert folded == at or abs(at) > room
 
 
-def test_a_throw_that_cannot_be_is_one_line(trained: GSWM, track: Track) -> None:
+def test_a_throw_that_cannot_be_is_one_line(
+    trained: GSWM, track: Track, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = replace(
         track,
         **{f: getattr(track, f)[:, :1] for f in (*FIELDS, "background", "reconstruction")},
@@ -80,5 +82,6 @@ def test_a_throw_that_cannot_be_is_one_line(trained: GSWM, track: Track) -> None
         throwing.throw(trained, first, 0, (0.0, 0.0), (0.1, 0.0))
     with pytest.raises(UserError, match="no object 99"):
         throwing.throw(trained, track, 99, (0.0, 0.0), (0.1, 0.0))
+    monkeypatch.setattr(GSWM, "editable", False)
     with pytest.raises(UserError, match="move the object instead"):
-        throwing.throw(object(), track, 0, (0.0, 0.0), (0.1, 0.0))
+        throwing.throw(trained, track, 0, (0.0, 0.0), (0.1, 0.0))

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from test_track_pictures import track
+from test_track import track
 from tiny import SIZES
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.models.registry import Recipe, build, recipe
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build, recipe
 from gswm.train import snapshots as pictures
 from gswm.train.launch import train, validator
 from gswm.train.loop import LoopConfig

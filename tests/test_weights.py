@@ -16,8 +16,10 @@ from gswm.core.errors import UserError
 from gswm.core.files import DiskFullError
 from gswm.core.settings import to_dict
 from gswm.models.gswm.gswm import GSWM
-from gswm.models.registry import Recipe, recipe
-from gswm.weights.files import FORMAT, fill, find, load, read_header, save, shipped
+from gswm.models.recipe import Recipe
+from gswm.models.registry import recipe
+from gswm.weights.files import FORMAT, fill, load, read_header, save
+from gswm.weights.finding import find, shipped
 
 
 def small() -> tuple[Recipe, GSWM]:

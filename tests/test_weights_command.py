@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import SIZES
 
+import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
 from gswm.core.settings import to_dict
@@ -18,6 +19,7 @@ from gswm.models.registry import build, recipe
 from gswm.train.folder import RunFolder
 from gswm.train.loop import begin
 from gswm.weights import files as weights
+from gswm.weights import finding
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("single-ball", "single-ball-again", "single-ball-third")
@@ -45,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write_old(file := folder / f"{name}.safetensors")
         lines.append(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n")
     (folder / "checksums.txt").write_text("".join(lines))
-    monkeypatch.setattr(weights, "SHIPPED", folder)
+    monkeypatch.setattr(finding, "SHIPPED", folder)
     return folder
 
 
@@ -145,7 +147,7 @@ def test_there_is_a_line_for_each_file_however_wide_the_terminal(
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["weights"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    number = len(weights.shipped())
+    number = len(finding.shipped())
     assert len(lines) == number + 2
     assert max(map(len, lines)) <= columns
     assert lines[-1] == f"{number} files, checksums right"
@@ -156,6 +158,6 @@ def test_an_installed_package_has_the_checksums_beside_its_weights() -> None:
     """The wheel takes the whole folder of weights, and looks for it where it puts it."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {"weights": f"gswm/{weights.INSTALLED.name}"}
-    assert weights.INSTALLED.parent == Path(weights.__file__).parent
+    assert included == {"weights": f"gswm/{finding.INSTALLED.name}"}
+    assert finding.INSTALLED.parent == Path(gswm.__file__).parent
     assert (ROOT / "weights" / "checksums.txt").is_file()

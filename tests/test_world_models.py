@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gswm.core.errors import UserError
-from gswm.models.base import Parts, State, WorldModel
+from gswm.models.base import State, WorldModel
 from gswm.models.track import Track
 
 GSWMS = ("interaction", "maze", "maze-no-aoe", "maze-no-mu", "single-ball-d")
@@ -50,8 +50,7 @@ def close(a: Track, b: Track, frames: slice = slice(None), of: slice = slice(Non
 def test_it_is_a_world_model_and_its_states_can_be_edited(name: str) -> None:
     model, video = setting(name, 1, 1)
     assert isinstance(model, WorldModel)
-    assert isinstance(model, Parts)
-    for module, method in (*model.recurrent(), *model.batched()):
+    for module, method in (*model.recurrent(), *model.batched(), *model.replayable()):
         assert callable(getattr(module, method))
     assert isinstance(model.infer(video).state_at(0), State)
 

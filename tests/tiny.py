@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gswm.data.batches.batch import Batch
 from gswm.models.base import Loss
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
 from gswm.models.objects import Attributes, LSTMState, Objects, Sizes
@@ -91,4 +92,4 @@ def loss(model: Any, frames: Tensor, seed: int = 0, step: int = 10_000_000) -> L
     """The loss of `frames`, at a step after all that is special about the first ones."""
     stage = replace(model.stage(step), length=frames.shape[1])
     noise = model.noise(len(frames), stage, generator(seed))
-    return model.loss(frames, noise, torch.tensor(step), stage)
+    return model.loss(Batch(frames), noise, torch.tensor(step), stage)

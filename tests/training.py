@@ -21,12 +21,13 @@ from gswm.cli import main
 from gswm.core.settings import to_dict
 from gswm.models.gswm import discovery
 from gswm.models.objects import Sizes
-from gswm.models.registry import Recipe, recipe
+from gswm.models.recipe import Recipe
+from gswm.models.registry import recipe
 from gswm.train import launch, snapshots
 from gswm.train.checkpoint import load_newest
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig, Run
-from gswm.train.step import Trainee
+from gswm.train.step import MakeTrainee, Trainee
 
 SIZES = Sizes(what=4, state=4, hidden=8, encoding=8, context=4)
 TIMING = ("minutes", "frames_per_second")
@@ -85,7 +86,14 @@ def arguments(one: Recipe) -> list[str]:
     return found
 
 
-def train_here(one: Recipe, out: Path, *, pictures: bool = False, **loop: Any) -> Run:
+def train_here(
+    one: Recipe,
+    out: Path,
+    trainee: MakeTrainee = Trainee,
+    *,
+    pictures: bool = False,
+    **loop: Any,
+) -> Run:
     """Train in this process, with one thread, as the others do: sums depend on their number.
 
     Pictures of validations take longer than all the rest, and are left out.
@@ -94,7 +102,7 @@ def train_here(one: Recipe, out: Path, *, pictures: bool = False, **loop: Any) -
     torch.set_num_threads(1)
     try:
         with nullcontext() if pictures else patch.object(launch, "draw"):
-            return train(one, out, "cpu", cfg)
+            return train(one, out, "cpu", cfg, trainee=trainee)
     finally:
         torch.set_num_threads(before)
 

@@ -1,10 +1,14 @@
 """Object-centric world models for video.
 
-model = gswm.build("two-layer")          a recipe's model, untrained
-model = gswm.load("weights.safetensors") a trained one
+model = gswm.load("two-layer")           a trained model; gswm.build for an untrained one
+video = gswm.read_video("film.mp4")      a tensor (1, time, 3, 64, 64)
 track = model.infer(video)               its objects, frame by frame
 future = model.imagine(video, given=10, steps=90, futures=16)
+future.save("futures.gif")               also .mp4, .png, .csv
 gswm.save("mine.safetensors", model)     with its recipe, model.recipe
+gswm.studio(model, video)                the studio, in a notebook
+
+Names are imported when they are first used, so `import gswm` does not wait for torch.
 """
 
 from importlib import import_module
@@ -14,10 +18,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gswm import studio
     from gswm.core.errors import UserError
-    from gswm.models.base import WorldModel
-    from gswm.models.registry import RECIPES, Recipe, build, recipe
+    from gswm.core.schedule import Curriculum
+    from gswm.data.batches.batch import Batch
+    from gswm.data.importing.reading import read_video
+    from gswm.data.worlds.base import World
+    from gswm.data.worlds.registry import world
+    from gswm.fast.loading import load
+    from gswm.models.base import Loss, ModelConfig, State, WorldModel
+    from gswm.models.recipe import DataConfig, Recipe, TrainConfig
+    from gswm.models.registry import RECIPES, ModelEntry, build, recipe, register
     from gswm.models.track import Track
-    from gswm.weights.files import load, save
+    from gswm.weights.files import save
 
 try:
     __version__ = version("gswm")
@@ -26,28 +37,54 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 
 HOME = {
     "UserError": "gswm.core.errors",
-    **dict.fromkeys(["RECIPES", "Recipe", "build", "recipe"], "gswm.models.registry"),
-    **dict.fromkeys(["load", "save"], "gswm.weights.files"),
-    **dict.fromkeys(["WorldModel"], "gswm.models.base"),
+    "Curriculum": "gswm.core.schedule",
+    "Batch": "gswm.data.batches.batch",
+    "read_video": "gswm.data.importing.reading",
+    "World": "gswm.data.worlds.base",
+    "world": "gswm.data.worlds.registry",
+    "load": "gswm.fast.loading",
+    **dict.fromkeys(["Loss", "ModelConfig", "State", "WorldModel"], "gswm.models.base"),
+    **dict.fromkeys(["DataConfig", "Recipe", "TrainConfig"], "gswm.models.recipe"),
+    **dict.fromkeys(
+        ["RECIPES", "ModelEntry", "build", "recipe", "register"], "gswm.models.registry"
+    ),
+    "Track": "gswm.models.track",
+    "save": "gswm.weights.files",
 }
+"""The public names, and the module of each."""
 __all__ = [
     "RECIPES",
+    "Batch",
+    "Curriculum",
+    "DataConfig",
+    "Loss",
+    "ModelConfig",
+    "ModelEntry",
     "Recipe",
+    "State",
     "Track",
+    "TrainConfig",
     "UserError",
+    "World",
     "WorldModel",
     "build",
     "load",
+    "read_video",
     "recipe",
+    "register",
     "save",
     "studio",
+    "world",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What a user imports, when it is asked for: `gswm --help` does not wait for torch."""
     if name == "studio":
         return import_module("gswm.studio")
     if name not in HOME:
         raise AttributeError(f"module 'gswm' has no attribute '{name}'")
     return getattr(import_module(HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

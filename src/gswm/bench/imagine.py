@@ -14,8 +14,9 @@ import torch
 from gswm.bench.train import collect, machine, wait
 from gswm.core.devices import tf32
 from gswm.core.errors import UserError
-from gswm.fast.replay import one_by_one
-from gswm.models.registry import Recipe, build, recipe
+from gswm.fast.replay import one_by_one, replay
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build, recipe
 
 AUTHORS = {("two-layer", 10, 90, 16): 541}
 """Milliseconds of the authors' release on one H200 at best, by recipe, given, steps and batch."""
@@ -37,7 +38,7 @@ def bench_imagine(
     device, chosen = torch.device(device), change(recipe(name))
     collect(device)
     torch.manual_seed(chosen.seed)
-    model = build(chosen).to(device).eval()
+    model = replay(build(chosen).to(device).eval())
     size = chosen.model.image_size
     video = torch.randint(256, (batch, given, 3, size, size), dtype=torch.uint8).to(device)
 

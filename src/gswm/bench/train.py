@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,11 +19,11 @@ from torch.profiler import ProfilerActivity, profile
 from gswm.bench.data import host_bytes
 from gswm.core.devices import tf32
 from gswm.core.errors import UserError
-from gswm.core.schedule import only
-from gswm.fast.ahead import Ahead, rehearsal
-from gswm.fast.deferred import Deferred, plain
-from gswm.models.registry import Recipe, build, recipe
-from gswm.train.step import WARM_UP, Trainee
+from gswm.fast.rehearsal import rehearsal
+from gswm.fast.trainee import WARM_UP, FastTrainee
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build, recipe
+from gswm.train.step import Trainee
 
 AUTHORS = {
     ("two-layer", 2): {"ms": 55, "bytes": 0.7e9},
@@ -120,7 +121,7 @@ def cases(
 ) -> list[Case]:
     """One thing varied at a time, around the recipe's own values."""
     model, train = chosen.model, chosen.train
-    lengths = sorted(lengths) or [max(length for _, length in model.schedule.lengths)]
+    lengths = sorted(lengths) or [model.schedule.longest]
     batches, objects = batches or [train.batch], objects or [model.num_objects]
     base = batches[0] if train.batch not in batches else train.batch
     slots = objects[0] if model.num_objects not in objects else model.num_objects
@@ -132,7 +133,7 @@ def cases(
 
 def adapted(chosen: Recipe, case: Case) -> Recipe:
     """The recipe, at one T from the first step on."""
-    schedule = only(chosen.model.schedule, case.length)
+    schedule = chosen.model.schedule.steady(case.length)
     model = replace(chosen.model, num_objects=case.objects, schedule=schedule)
     return replace(chosen, model=model, train=replace(chosen.train, batch=case.batch))
 
@@ -141,30 +142,17 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
     """Take some steps as `gswm train` does, and time them."""
     cuda = device.type == "cuda"
     collect(device)
-    backward, ahead = plain, None
+    make = partial(FastTrainee, compiled=case.path == "compiled")
     with tf32(True), ExitStack() as at_the_end:
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
-        if case.path != "plain":
-            backward = Deferred.for_device(model)
-            if case.path == "compiled":
-                ahead = at_the_end.enter_context(Ahead(chosen, device, backward, whisper))
-        capture = case.path != "plain" and cuda
-        trainee = rehearsal(model, chosen, device, backward, capture=capture)
-        trainee.better = ahead
+        trainee = rehearsal(model, chosen, device, Trainee if case.path == "plain" else make)
+        at_the_end.enter_context(trainee.running(whisper))
         timed_step(trainee, device)
         first = time.perf_counter() - begin
-        if ahead is not None:
-            whisper(f"the first step after {first:.1f} s; it is being compiled")
-        while ahead is not None and trainee.better is not None:
-            if ahead.failed:
-                raise UserError("the step could not be compiled: measure it with --no-compiled")
-            timed_step(trainee, device)
-        if cuda and ahead is not None:
-            torch.cuda.reset_peak_memory_stats(device)
-        for _ in range(WARM_UP if trainee.capture else 0):
-            timed_step(trainee, device)
+        if isinstance(trainee, FastTrainee):
+            finish_compiling(trainee, device, first)
         full = time.perf_counter() - begin
         seconds = sorted(timed_step(trainee, device) for _ in range(steps))
         kernels = count_kernels(trainee) if cuda else None
@@ -178,6 +166,20 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
         kernels=kernels,
         peak_bytes=torch.cuda.max_memory_allocated(device) if cuda else None,
     )
+
+
+def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -> None:
+    """Take steps until they are as fast as they will be."""
+    if (ahead := trainee.ahead) is not None:
+        whisper(f"the first step after {first:.1f} s; it is being compiled")
+        while trainee.ahead is not None:
+            timed_step(trainee, device)
+        if ahead.failed:
+            raise UserError("the step could not be compiled: measure it with --no-compiled")
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+    for _ in range(WARM_UP if trainee.capture else 0):
+        timed_step(trainee, device)
 
 
 def whisper(text: str) -> None:

@@ -2,9 +2,9 @@
 
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import torch
 from rich.console import Console
@@ -15,16 +15,13 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.data.episode import Episodes
 from gswm.data.storage import hdf5
-from gswm.data.storage.layouts import Layout
 from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName, World
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.scenes import join, make_scenes
-from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D, Renderer
+from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Renderer
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
-
-COLUMNS = 10
 
 
 @dataclass(frozen=True)
@@ -32,8 +29,8 @@ class Make:
     """Settings of `gswm data make`."""
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
-    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard, or
-    obj3d:FOLDER for the scene files in a folder."""
+    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard,
+    obj3d:FOLDER for the scene files in a folder, or a world of an installed package."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None
@@ -65,7 +62,7 @@ class Make:
         out = self.out or Path("data", world.name, f"{self.split}.hdf5")
         check_output(out, hdf5.SUFFIXES, self.read())
         attributes = {"world": world.name, "split": self.split, "seed": split.seed}
-        writer = hdf5.Writer(out, layout(world), force=self.force, attributes=attributes)
+        writer = hdf5.Writer(out, world.layout, force=self.force, attributes=attributes)
         with writer, progress() as bar:
             room_for(out, n * world.num_frames * world.image_size**2 * 3)
             task = bar.add_task(f"{world.name} {self.split}", total=n)
@@ -85,17 +82,13 @@ class Make:
     def chosen(self) -> World:
         """The world, as it is to be drawn."""
         world = worlds.world(self.world)
-        given = {"image_size": self.size, "renderer": self.renderer}
-        given = {name: value for name, value in given.items() if value is not None}
-        if not isinstance(world, Obj3D):
-            if given or self.scenes:
-                raise UserError(f"--scenes, --renderer and --size are of obj3d, not {world.name}")
-            return world
-        if self.size is not None and not 8 <= self.size <= 1024:
-            raise UserError(f"--size is {self.size}; give 8 to 1024 pixels, as 64 or 128")
-        if self.scenes:
-            world = replace(Obj3D.of_files([self.scenes]), name=world.name)
-        return replace(world, workers=os.cpu_count() or 1, **given)
+        if self.scenes is not None:
+            world = world.with_scenes(self.scenes)
+        if self.size is not None:
+            world = world.resized(self.size)
+        if self.renderer is not None:
+            world = world.drawn_by(self.renderer)
+        return world.with_workers(os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -174,7 +167,7 @@ class Show:
             picture_files.save_video(self.out, video, self.fps)
         else:
             title = f"{Path(self.source).name}, episode {self.episode}"
-            picture_files.save_picture(self.out, wrapped(video, self.frames, title))
+            picture_files.save_picture(self.out, pictures.wrapped(video, self.frames, title))
         print(self.out)
 
 
@@ -211,13 +204,6 @@ def usable(device: str) -> str:
     return device
 
 
-def layout(world: World) -> Layout:
-    """The layout of the release's files of this world."""
-    if isinstance(world, Obj3D):
-        return "obj3d"
-    return next((name for name in get_args(Layout) if name == world.name), "balls")
-
-
 def room_for(out: Path, needed: int) -> None:
     """Refuse to begin what the disk cannot hold."""
     free = shutil.disk_usage(out.parent).free
@@ -249,12 +235,3 @@ def drawn(
     video = pictures.enlarge(pictures.frames_of(episodes, index)[:length], scale)
     true = pictures.true_boxes(episodes, index) if boxes else None
     return video if true is None else pictures.draw_boxes(video, true[:length], scale, trail)
-
-
-def wrapped(video: pictures.Frames, most: int, title: str) -> pictures.Picture:
-    """At most so many frames of one video, evenly spaced, as a sheet."""
-    every = -(-len(video) // most)
-    shown = video[::every]
-    rows = [shown[i : i + COLUMNS] for i in range(0, len(shown), COLUMNS)]
-    times = [f"t = {i * every}" for i in range(0, len(shown), COLUMNS)]
-    return pictures.sheet(rows, times, [f"+{i * every}" for i in range(len(rows[0]))], title)

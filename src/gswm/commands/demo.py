@@ -11,8 +11,6 @@ from gswm.commands.weights import listed
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.data.worlds.base import World
-from gswm.data.worlds.obj3d.simulation import can_simulate
-from gswm.data.worlds.obj3d.world import Obj3D
 from gswm.data.worlds.registry import WORLDS
 from gswm.report import figures, results
 from gswm.report.page import Section, element, figure, page, table_html
@@ -20,7 +18,7 @@ from gswm.report.results import Results
 from gswm.report.tables import tables
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
-from gswm.weights import files as weights
+from gswm.weights.finding import shipped
 
 EPISODES = 4
 SHEET_COLUMNS = 9
@@ -86,13 +84,13 @@ class Demo:
         if self.scale < 1:
             raise UserError(f"--scale is {self.scale}; it must be at least 1")
         picture_files.make_folder(self.out)
-        there = weights.shipped()
+        there = shipped()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
             print("this installation has no weights: there is nothing to imagine with")
-        can = {n: w for n, w in WORLDS.items() if not isinstance(w, Obj3D) or can_simulate()}
-        if left_out := sorted(set(WORLDS) - set(can)):
-            print(f"without {', '.join(left_out)}: these take MuJoCo, pip install 'gswm[sim]'")
+        can = {name: world for name, world in WORLDS.items() if not world.missing()}
+        for name in (name for name in WORLDS if name not in can):
+            print(f"without {name}: it takes {WORLDS[name].missing()}")
         shown = tuple(self.world(name, world) for name, world in can.items())
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))

@@ -28,9 +28,11 @@ from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.metrics import lpips
 from gswm.eval.protocols import Protocol, protocol, usual
+from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
-from gswm.weights.files import find, load, read_header, trained_by
+from gswm.weights.files import read_header, trained_by
+from gswm.weights.finding import find
 
 MEMORY = 1 << 28
 CHUNK = 16
@@ -53,8 +55,8 @@ class Evaluate:
     split: SplitName | None = None
     """The protocol's if not given."""
     protocol: str | None = None
-    """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the
-    paper's for this world if not given, and slotformer-6-44 for videos without truth."""
+    """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the one
+    that the world declares if not given, and slotformer-6-44 for videos without truth."""
     baseline: Rule | None = None
     """Measure a rule instead of a model."""
     episodes: int | None = None
@@ -84,7 +86,7 @@ class Evaluate:
         if isinstance(model, WorldModel) and is_of_videos(world):
             cut = Cut.like(about["about"].get("videos", {}), model.image_size)
             world = str(import_once(Path(world), cut))
-        known = worlds.world_of(world)
+        known = hdf5.world_of(world)
         rules = protocol(self.protocol) if self.protocol else fitting(world)
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
@@ -134,7 +136,7 @@ def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]
     """A rule as it is in a world."""
     if name is None or world is None:
         raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
-    there = worlds.WORLDS.get(worlds.world_of(world))
+    there = worlds.WORLDS.get(hdf5.world_of(world))
     if name in ("walls", "simulator") and not isinstance(there, Balls | None):
         raise UserError(f"'{name}' is about bouncing balls; {there.name} has other rules")
     collide = there.collide if isinstance(there, Balls) else True
@@ -172,13 +174,16 @@ def check_number(wanted: int | None, there: int, world: str, split: SplitName) -
 
 
 def fitting(world: str) -> Protocol:
-    """The paper's protocol for a world; one of pixels for videos of which no more is known."""
-    of_pixels = protocol(PIXELS)
+    """The protocol that a world declares; one of pixels for videos of which no more is known."""
+    of_pixels, known = protocol(PIXELS), hdf5.world_of(world)
     if not hdf5.is_name_of_file(world):
-        return usual(worlds.world_of(world))
+        return usual(known)
     with hdf5.open_file(world) as file:
-        if file.layout != "video" or file.frames < of_pixels.frames:
-            return usual(worlds.world_of(world))
+        is_video, long = file.layout == "video", file.frames >= of_pixels.frames
+    if known in worlds.WORLDS and worlds.WORLDS[known].layout == "video":
+        is_video = False  # the world declares a protocol for its videos
+    if not (is_video and long):
+        return usual(known)
     unknown = f"{world} does not say where its objects are"
     print(f"{unknown}: its pixels are measured, by {of_pixels.name}", file=sys.stderr)
     return of_pixels

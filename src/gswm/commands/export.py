@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.data.worlds.registry import base_name
-from gswm.models.registry import Recipe
+from gswm.models.recipe import Recipe
 from gswm.train.folder import read_json
 from gswm.weights import files as weights
 

@@ -10,19 +10,18 @@ from typing import Annotated, Any
 import torch
 from tyro.conf import Positional, arg
 
-from gswm.commands.data import find, wrapped
+from gswm.commands.data import find
 from gswm.commands.evaluate import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, check_place
 from gswm.data.episode import Episodes
-from gswm.data.importing import videos
+from gswm.data.importing.reading import read_video
 from gswm.data.importing.videos import Crop, Cut
 from gswm.data.storage import hdf5
 from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName
 from gswm.viz import files as picture_files
-from gswm.viz import imagination as track_pictures
 from gswm.viz import pictures
 
 ABOVE = 16
@@ -111,8 +110,7 @@ class Imagine:
             sample=self.sample,
             generator=torch.Generator(device).manual_seed(self.seed),
         )
-        truth = pictures.true_boxes(episodes, 0)
-        shown = track_pictures.Imagination.of(track, 0, pictures.frames_of(episodes, 0), truth)
+        shown = track.imagination(0, episodes.video, pictures.true_boxes(episodes, 0))
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
         moving = shown.moving(self.scale, self.trail)
@@ -183,22 +181,18 @@ class Track:
         how = "always" if self.discover else "first"
         track = model.infer(video.to(device), discover=how, render=False)
         track.to_csv(self.out, first_episode=self.episode)
-        seen = track_pictures.one(track, 0)
-        boxes = track_pictures.boxes_of(seen, model.image_size)
-        there = boxes.present.sum(axis=1)
+        present = track.present[0]
         print(
-            f"{self.out}: {len(set(boxes.ids[boxes.present].tolist()))} objects in "
-            f"{len(there)} frames, {there.mean():.1f} a frame"
+            f"{self.out}: {len(track.id[0][present].unique())} objects in "
+            f"{len(present)} frames, {present.sum(dim=1).double().mean():.1f} a frame"
         )
         if self.picture is None:
             return
-        shown = track_pictures.drawn(
-            track_pictures.frames_of(video[0]), boxes, self.scale, self.trail
+        picture_files.make_folder(self.picture.parent)
+        name = Path(self.source).name
+        track.save(
+            self.picture, video, scale=self.scale, trail=self.trail, fps=self.fps, title=name
         )
-        if self.picture.suffix.lower() in picture_files.MOVING:
-            picture_files.save_video(self.picture, shown, self.fps)
-        else:
-            picture_files.save_picture(self.picture, wrapped(shown, 20, Path(self.source).name))
         print(self.picture)
 
 
@@ -245,7 +239,7 @@ def own_video(
     cut, plain = Cut.like(known, size, fps, crop), Cut.like({}, size, fps, crop)
     if path.is_dir():  # images have no times
         cut, plain = replace(cut, fps=None), replace(plain, fps=None)
-    frames = torch.from_numpy(videos.whole(path, cut))
+    video = read_video(path, size, fps=cut.fps, crop=cut.crop)
     alike = []
     if cut.fps != plain.fps:
         alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")
@@ -253,4 +247,4 @@ def own_video(
         alike.append("all of each frame, not its middle alone")
     if alike:
         print(f"{path.name}: as in the training, {' and '.join(alike)}", file=sys.stderr)
-    return Episodes(frames.permute(0, 3, 1, 2)[None].contiguous()), path.name
+    return Episodes(video), path.name

@@ -13,7 +13,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.data.storage import hdf5
 from gswm.studio.catalog import Catalog
-from gswm.weights.files import shipped
+from gswm.weights.finding import shipped
 
 FIRST = "two-layer"
 """The model with which the studio starts where none is named."""

@@ -14,11 +14,14 @@ from gswm.core.errors import UserError
 from gswm.core.settings import from_dict
 from gswm.data.importing.videos import Cut
 from gswm.data.storage.hdf5 import is_name_of_file
-from gswm.models.registry import RECIPES, Recipe, recipe
+from gswm.fast.trainee import accelerate
+from gswm.models.recipe import Recipe
+from gswm.models.registry import RECIPES, recipe
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
+from gswm.train.step import Trainee
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class Train:
             if self.videos is not None and str(self.videos) != self.recipe.data.world:
                 with signals.heard(self.loop.max_minutes):
                     import_once(self.videos, Cut(self.recipe.model.image_size))
-            run = train(self.recipe, out, self.device, self.loop, signals)
+            make = Trainee if self.loop.plain else accelerate(compiled=self.loop.compiled)
+            run = train(self.recipe, out, self.device, self.loop, signals, make)
         except Stopped:
             begun = (out / "recipe.json").exists()
             how = f": {goes_on(out)}" if begun else ""

@@ -7,6 +7,7 @@ from typing import Any
 
 from gswm.core.errors import UserError
 from gswm.weights import files as weights
+from gswm.weights import finding
 
 SHOWN = (
     *("center_error", "strict_error", "objects", "mota"),
@@ -35,20 +36,20 @@ class Weights:
 
     def run(self) -> None:
         """List the weights that ship, with their scores on the test set, and verify them."""
-        found = weights.shipped()
-        if not found or weights.SHIPPED is None:
+        found = finding.shipped()
+        if not found or finding.SHIPPED is None:
             raise UserError("this installation has no weights: train some with `gswm train`")
-        wanted = weights.checksums()
+        wanted = finding.checksums()
         lost = (Path(name) for name in wanted if Path(name).stem not in found)
-        found |= {file.stem: weights.SHIPPED / file for file in lost}
-        wrong = {name: weights.fault(path, wanted) for name, path in sorted(found.items())}
+        found |= {file.stem: finding.SHIPPED / file for file in lost}
+        wrong = {name: finding.fault(path, wanted) for name, path in sorted(found.items())}
         rows = [row(found[name], fault) for name, fault in wrong.items()]
         for line in lines(rows, get_terminal_size().columns):
             print(line)
         if bad := [f"{name} {fault}" for name, fault in wrong.items() if fault is not None]:
             named = ", ".join(bad)
             count = f"{len(bad)} of {len(wrong)} files are not what shipped"
-            raise UserError(f"{count}: {named}; {weights.MEND}")
+            raise UserError(f"{count}: {named}; {finding.MEND}")
         print(f"{len(rows)} files, checksums right")
 
 

@@ -82,7 +82,7 @@ def repeat(record: Record, times: int) -> Record:
 def cut(record: Record) -> Record:
     """The same values, through which no gradient passes, though one reaches them.
 
-    So what comes first has what later ones have, and `train.fast` compiles one form for both.
+    So the first frame has the form of the later ones, and is compiled once for both.
     """
     wants = torch.is_grad_enabled()
     return map_tensors(
@@ -116,3 +116,14 @@ def leaves(record: Any) -> list[Any]:
     else:
         return [record]
     return [leaf for part in parts for leaf in leaves(part)]
+
+
+def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+    """Copy all of them, in one kernel per dtype."""
+    of_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for source, target in zip(sources, targets, strict=True):
+        of, to = of_type.setdefault(target.dtype, ([], []))
+        of.append(source.contiguous())
+        to.append(target)
+    for of, to in of_type.values():
+        torch._foreach_copy_(to, of)  # pyright: ignore[reportPrivateImportUsage]

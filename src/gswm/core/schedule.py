@@ -1,7 +1,7 @@
 """Curriculum and annealing (§3.4.2, B.1), as functions of the step and of nothing else."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 class Anneal:
     """A number that goes in a straight line from `start` to `end`, or stays if they are equal.
 
-    Where `from_step` is `to_step`, it jumps there.
+    If `from_step` equals `to_step`, it jumps there.
     """
 
     start: float
@@ -30,46 +30,49 @@ class Anneal:
 
 @dataclass(frozen=True)
 class Stage:
-    """What does not change from one step to the next, but a few times in a training."""
+    """The form of the loss; it changes only a few times during training."""
 
     length: int
-    """T: frames a video."""
+    """T: frames per video."""
     background_only: bool = False
-    """Whether the objects are left out."""
+    """Leave the objects out."""
     repeats: int = 0
-    """See `world_model.Stage`."""
+    """Period, in steps, after which the same windows repeat. Default: 0 (never).
+
+    A model with such a stage implements `WorldModel.observe` and `WorldModel.loss_of`.
+    """
 
     @property
     def through_frames(self) -> bool:
-        """See `world_model.Stage`."""
+        """Whether gradients pass through the methods of `WorldModel.recurrent`."""
         return True
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """What changes with the step."""
+AnyCurriculum = TypeVar("AnyCurriculum", bound="Curriculum")
 
-    lengths: tuple[tuple[int, int], ...] = ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
-    """The curriculum: (from which step, T)."""
+
+@dataclass(frozen=True)
+class Curriculum:
+    """The part of a schedule that all models share; a model's own schedule adds to it."""
+
+    lengths: tuple[tuple[int, int], ...] = ((0, 10),)
+    """(From which step, T)."""
     background_only: int = 0
     """For so many steps only the background learns."""
-    likelihood_std: Anneal = Anneal(0.2, 0.2)
-    """σ of the pixels. The paper's table calls 0.2 a variance; it is used as a deviation."""
-    hw_prior_mean: Anneal = Anneal(-1.5, -1.5)
-    """Mean of the prior of z̄_hw, before its sigmoid."""
 
     def stage(self, step: int) -> Stage:
         """The stage of `step`."""
-        return Stage(length_at(self.lengths, step), step < self.background_only)
+        return Stage(self.length_at(step), step < self.background_only)
 
+    def length_at(self, step: int) -> int:
+        """T of `step`."""
+        return [length for start, length in self.lengths if start <= step][-1]
 
-def length_at(lengths: tuple[tuple[int, int], ...], step: int) -> int:
-    """T at a step of a curriculum."""
-    return [length for start, length in lengths if start <= step][-1]
+    @property
+    def longest(self) -> int:
+        """The largest T."""
+        return max(length for _, length in self.lengths)
 
-
-def only(schedule: Any, length: int) -> Any:
-    """Any model's schedule, at one T, without what is special about the first steps or the last."""
-    usual = {"background_only": 0, "detached": 0, "prior_only": None, "prior_repeats": 0}
-    there = {f.name: usual[f.name] for f in fields(schedule) if f.name in usual}
-    return replace(schedule, lengths=((0, length),), **there)
+    def steady(self: AnyCurriculum, length: int) -> AnyCurriculum:
+        """The schedule at one T, without special first or last steps."""
+        return replace(self, lengths=((0, length),), background_only=0)

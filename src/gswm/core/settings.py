@@ -1,7 +1,7 @@
 """Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
 
 import types
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gswm.core.errors import UserError
@@ -12,14 +12,27 @@ NOTHING = "nothing"
 
 
 def to_dict(settings: Any) -> dict[str, Any]:
-    """What JSON can hold of `settings`: every value of it."""
-    return asdict(settings)
+    """Every value of `settings`, for JSON; settings that come in several kinds name theirs."""
+    values = {f.name: plain(getattr(settings, f.name)) for f in fields(settings)}
+    return {"kind": settings.kind, **values} if has_kinds(settings) else values
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON."""
+    if is_dataclass(value):
+        return to_dict(value)
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+def has_kinds(settings: Any) -> bool:
+    """Whether settings come in several kinds: `of_values` finds the class of saved ones."""
+    return hasattr(settings, "of_values")
 
 
 def from_dict(cls: type[Settings], values: Any, where: str = "") -> Settings:
-    """The settings that `to_dict` gave; a value unknown or of another type is refused.
+    """The settings that `to_dict` gave; unknown values and wrong types are refused.
 
-    One that is missing is of before there was this setting, and has its default, if it has one.
+    Fields missing from older files take their defaults.
     """
     return build(cls, values, where or cls.__name__)
 
@@ -30,6 +43,9 @@ def build(kind: Any, value: Any, where: str) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(value, dict):
             raise UserError(f"{where} must be an object, not {value!r}")
+        if has_kinds(kind):
+            kind = find_kind(kind, value)
+            value = {name: each for name, each in value.items() if name != "kind"}
         hints, names = get_type_hints(kind), names_of(kind)
         needed = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
         if wrong := sorted((needed - set(value)) | (set(value) - names)):
@@ -52,7 +68,7 @@ def build(kind: Any, value: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in args:
             return None
-        return build(fitting([a for a in args if a is not type(None)], value), value, where)
+        return build(next(a for a in args if a is not type(None)), value, where)
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
@@ -60,10 +76,9 @@ def build(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
-def fitting(kinds: list[Any], value: Any) -> Any:
-    """Of several kinds of settings the one whose names differ least from those of `value`."""
-    settings = [kind for kind in kinds if is_dataclass(kind) and isinstance(value, dict)]
-    return min(settings, key=lambda kind: len(names_of(kind) ^ set(value)), default=kinds[0])
+def find_kind(base: Any, values: dict[str, Any]) -> Any:
+    """The class of saved settings that come in several kinds."""
+    return base.of_values(values)
 
 
 def names_of(kind: Any) -> set[str]:

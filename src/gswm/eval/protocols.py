@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gswm.core.errors import UserError
-from gswm.data.worlds.base import SplitName
+from gswm.data.splits import SplitName
+from gswm.data.worlds.base import World
+from gswm.data.worlds.registry import WORLDS
 
 Metric = Literal["center", "tracking", "corridor", "futures", "pixels", "collisions"]
 
@@ -45,10 +47,6 @@ PROTOCOLS = {
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )
 }
-USUAL = {
-    **{"single-ball": "gswm-5-4", "maze": "gswm-maze-5"},
-    **{"obj3d": "gswm-3d-10-90", "obj3d-hard": "gswm-3d-10-90"},
-}
 
 
 def protocol(name: str) -> Protocol:
@@ -59,5 +57,5 @@ def protocol(name: str) -> Protocol:
 
 
 def usual(world: str) -> Protocol:
-    """The paper's protocol for a world."""
-    return PROTOCOLS[USUAL.get(world, "gswm-10-90")]
+    """The protocol that a world declares; the default one if the world is not installed."""
+    return protocol(WORLDS.get(world, World).protocol)

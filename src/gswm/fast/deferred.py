@@ -1,4 +1,4 @@
-"""The backward pass, plain or fast.
+"""The gradients of recurrent weights, in one go.
 
 A recurrent network's weights are the same in every frame, so the gradient of a layer is one
 product over all frames, dW = Σ_t dy_tᵀ x_t. Plain autograd makes a small product for every frame
@@ -27,30 +27,23 @@ from torch._functorch import config as aot_config
 from gswm.core.records import concatenate, map_tensors, tensors
 from gswm.fast.operations import constants, halve, replace_operations
 from gswm.fast.replay import as_written
-from gswm.models.base import Loss
+from gswm.models.base import Loss, WorldModel
 
 LossFunction = Callable[[], Loss]
-Backward = Callable[[LossFunction], Loss]
-"""Evaluates a loss, and leaves the gradients of all parameters."""
-
-
-def plain(loss: LossFunction) -> Loss:
-    """By autograd as it is."""
-    value = loss()
-    value.total.backward()
-    return value
 
 
 class Deferred:
     """With the gradients of recurrent weights in one go at the end.
 
     Args:
-        model: what is trained, which has `Parts`; some of its methods are replaced.
+        model: what is trained; its `recurrent` methods are replaced.
         kernels: whether frames go through kernels of our own.
         half: whether convolutions that are done for all frames at once are in bfloat16.
     """
 
-    def __init__(self, model: Any, *, kernels: bool = False, half: bool = False) -> None:
+    def __init__(
+        self, model: WorldModel[Any], *, kernels: bool = False, half: bool = False
+    ) -> None:
         self.model = model
         frames: Any = constants(model)
         self.prepared = replace_operations(model, frames) if kernels else []
@@ -63,7 +56,7 @@ class Deferred:
                 halve(module)
 
     @classmethod
-    def for_device(cls, model: nn.Module) -> "Deferred":
+    def for_device(cls, model: WorldModel[Any]) -> "Deferred":
         """All that makes a step fast where the model is: kernels and bfloat16 on a GPU alone."""
         on_gpu = next(model.parameters()).is_cuda
         return cls(model, kernels=on_gpu, half=on_gpu)

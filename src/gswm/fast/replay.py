@@ -1,67 +1,88 @@
-"""A frame on a GPU, all of whose kernels are started together.
+"""Inference on a GPU that starts all kernels of a frame together.
 
-A frame is a hundred small kernels or more, and to start one from Python takes longer than it
-runs. A method that is `replayed` is recorded as a CUDA graph when it is called for the second time
-with tensors of the same shapes, and from then on its kernels are started at once. They are the
-same kernels, and they read the weights where these are.
+A frame consists of a hundred small kernels or more, and starting one from Python takes longer than
+it runs. `replay` wraps the methods that a model names in `WorldModel.replayable`: each is recorded
+as a CUDA graph at its second call with tensors of the same shapes, and replayed from then on. The
+kernels are the same, and read the weights in place.
 
-On a CPU, where gradients are wanted, where a module has hooks, and in what is itself being
+On a CPU, where gradients are needed, where a module has hooks, and while something else is being
 recorded, a method is called as it is.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial, wraps
+from copy import deepcopy
+from functools import partial
 from threading import RLock
-from typing import Any, TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from gswm.core.records import CONTIGUOUS, leaves, map_tensors, tensors, with_tensors
+from gswm.core.records import (
+    CONTIGUOUS,
+    copy_tensors,
+    leaves,
+    map_tensors,
+    tensors,
+    with_tensors,
+)
+from gswm.models.base import WorldModel
 
 MOST = 8
-"""How many recordings of a method are kept, for as many shapes."""
+"""Recordings kept per method, one for each combination of shapes."""
 
-AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
+AnyModel = TypeVar("AnyModel", bound=WorldModel[Any])
 allowed = ContextVar("allowed", default=True)
 lock = RLock()
 """A recording has one set of inputs and outputs, and threads may share a model."""
 
 
-def replayed(method: AnyMethod) -> AnyMethod:
-    """The method of a module, a function of its weights and arguments, replayed where it can be."""
-    known: WeakKeyDictionary[nn.Module, Recordings] = WeakKeyDictionary()
-
-    @wraps(method)
-    def frame(module: nn.Module, *args: Any) -> Any:
-        if torch.is_grad_enabled() or not can_be_recorded(values := leaves(args)):
-            return method(module, *args)
-        with lock:
-            if module not in known:
-                known[module] = Recordings(list(module.modules()))
-            return known[module](partial(method, module), args, values)
-
-    frame.replays = method  # type: ignore[attr-defined]
-    return cast(AnyMethod, frame)
-
-
-def as_written(method: Any) -> Callable[..., Any]:
-    """The method of a module without what replays it."""
-    written = getattr(method, "replays", None)
-    return method if written is None else written.__get__(method.__self__)
+def replay(model: AnyModel) -> AnyModel:
+    """Replay the model's methods from now on, wherever it can be done; returns the model."""
+    for module, name in model.replayable():
+        if not isinstance(getattr(module, name), Replayed):
+            setattr(module, name, Replayed(module, getattr(module, name)))
+    return model
 
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Every kernel is started on its own, here and in what is called from here."""
+    """Start every kernel on its own, here and in everything called from here."""
     before = allowed.set(False)
     try:
         yield
     finally:
         allowed.reset(before)
+
+
+class Replayed:
+    """A method that is replayed; copies of its module record anew."""
+
+    def __init__(self, module: nn.Module, method: Callable[..., Any]) -> None:
+        self.module, self.method = module, method
+        self.recordings: Recordings | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        """What the method returns."""
+        if torch.is_grad_enabled() or not can_be_recorded(values := leaves(args)):
+            return self.method(*args)
+        with lock:
+            if self.recordings is None:
+                self.recordings = Recordings(list(self.module.modules()))
+            return self.recordings(self.method, args, values)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Replayed":
+        return Replayed(deepcopy(self.module, memo), deepcopy(self.method, memo))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"module": self.module, "method": self.method, "recordings": None}
+
+
+def as_written(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method itself."""
+    return method.method if isinstance(method, Replayed) else method
 
 
 class Recordings:
@@ -102,10 +123,10 @@ class Recording:
 
     def __call__(self, values: list[Any]) -> Any:
         """What the call gives for these, in memory of its own."""
-        copy(tensors(values), self.inputs)
+        copy_tensors(tensors(values), self.inputs)
         self.replay()
         fresh = [torch.empty_like(x) for x in self.outputs]
-        copy(self.outputs, fresh)
+        copy_tensors(self.outputs, fresh)
         return with_tensors(self.out, fresh)
 
 
@@ -134,14 +155,3 @@ def surroundings() -> Hashable:
     backends: Any = torch.backends
     precision = (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
     return torch.cuda.current_stream().cuda_stream, precision, torch.is_inference_mode_enabled()
-
-
-def copy(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
-    """All of them, in one kernel for each type of number."""
-    of_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
-    for source, target in zip(sources, targets, strict=True):
-        of, to = of_type.setdefault(target.dtype, ([], []))
-        of.append(source.contiguous())
-        to.append(target)
-    for of, to in of_type.values():
-        torch._foreach_copy_(to, of)  # pyright: ignore[reportPrivateImportUsage]

@@ -25,12 +25,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gswm.core.devices import tf32
-from gswm.core.schedule import only
 from gswm.core.shapes import Video
-from gswm.fast.deferred import Backward, Deferred, plain
-from gswm.models.base import Loss
-from gswm.models.registry import Model, Recipe, build, recipe
-from gswm.train.step import WARM_UP, side_stream
+from gswm.data.batches.batch import Batch
+from gswm.fast.deferred import Deferred, LossFunction
+from gswm.fast.trainee import WARM_UP, side_stream
+from gswm.models.base import Loss, WorldModel
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build, recipe
 
 Path = Literal["deferred", "kernels", "captured", "compiled"]
 RECIPES = (
@@ -88,7 +89,7 @@ def selftest(
 def small(chosen: Recipe) -> Recipe:
     """The recipe, at sizes at which it takes no time."""
     model: Any = chosen.model
-    changes = {"num_objects": OBJECTS, "schedule": only(model.schedule, LENGTH)}
+    changes = {"num_objects": OBJECTS, "schedule": model.schedule.steady(LENGTH)}
     if hasattr(model, "sizes"):
         names = {f.name for f in fields(model.sizes)}
         fewer = {name: size for name, size in SIZES.items() if name in names}
@@ -113,9 +114,9 @@ def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
     noise = model.noise(BATCH, stage, torch.Generator(device).manual_seed(0))
     clock = torch.zeros((), dtype=torch.int64, device=device)
 
-    def run(backward: Backward, of: Any) -> Loss:
+    def run(backward: Callable[[LossFunction], Loss], of: Any) -> Loss:
         of.zero_grad(set_to_none=True)
-        return backward(lambda: of.loss(video, noise, clock, stage))
+        return backward(lambda: of.loss(Batch(video), noise, clock, stage))
 
     other = deepcopy(model)
     want = result(model, run(plain, model))
@@ -125,7 +126,14 @@ def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
     return difference(chosen.name, path, want, result(other, got))
 
 
-def example(chosen: Recipe) -> Model:
+def plain(loss: LossFunction) -> Loss:
+    """By autograd as it is."""
+    value = loss()
+    value.total.backward()
+    return value
+
+
+def example(chosen: Recipe) -> WorldModel[Any]:
     """Its model, with an activation of continuous slope instead of each ReLU."""
     torch.manual_seed(0)
     model = build(chosen)

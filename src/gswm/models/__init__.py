@@ -1,1 +1,12 @@
-"""The models: G-SWM and those that the paper compares it with."""
+"""The models: G-SWM and those that the paper compares it with.
+
+base           the contract of a world model
+track          what a model returns: objects, frame by frame
+objects        what an object is
+scene          a state that can be edited
+throwing       throwing an object, by editing its past
+recipe         what an experiment consists of
+registry       models and recipes by name
+
+gswm/, scalor/ and stove/ are each read beside their own paper.
+"""

@@ -1,42 +1,128 @@
-"""What every model here can do, and the records it answers with (§3.1).
+"""The contract of a world model (§3.1).
 
-Evaluation, pictures and the studio see these records only, whichever model made them.
+`WorldModel` states everything that training, evaluation, the studio and export need. A new model
+implements three methods and inherits the rest:
+
+    loss       what training minimizes, on a batch of videos
+    infer      the objects of videos, frame by frame
+    rollout    one future of each state
+
+All else has a default: a model without random numbers of its own (`noise`), without a fast path
+(`recurrent`), without editing (`editable`) and without actions (`num_actions`) trains, evaluates,
+saves, loads and opens in the studio. `gswm.register` makes it known by name.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gswm.core.errors import UserError
-from gswm.core.shapes import Video
+from gswm.core.records import map_tensors, repeat
+from gswm.core.schedule import Curriculum, Stage
+from gswm.core.shapes import Frame, Video
+from gswm.data.batches.batch import Batch
+from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
 
-AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
+if TYPE_CHECKING:
+    from gswm.models.recipe import Recipe
+
+Actions = Float[Tensor, "batch moment action"]
+Plans = Actions | Float[Tensor, "batch future moment action"]
+Owners = Int[Tensor, "batch height width"]
+"""The id of the object that is visible at each pixel; -1 for the background."""
 Discover = Literal["always", "first"]
+Method = tuple[nn.Module, str]
+"""A method, by its module and its name. Its arguments and results are tensors and records of
+tensors whose first axis is a batch of any length."""
 
 
-@runtime_checkable
-class State(Protocol):
+@dataclass(frozen=True)
+class ModelConfig:
+    """Settings of a model. A subclass adds its own, and checks them."""
+
+    kind: ClassVar[str] = ""
+    """The name under which the model is registered; saved with the settings."""
+
+    image_size: int = 64
+    num_objects: int = 10
+    """The largest number of objects in a frame."""
+    schedule: Curriculum = field(default_factory=Curriculum)
+
+    @property
+    def has_background(self) -> bool:
+        """Whether the background is learned."""
+        return True
+
+    def check(self) -> None:
+        """Raise `UserError` if the settings do not fit together."""
+        if (steps := self.schedule.background_only) > 0 and not self.has_background:
+            raise UserError(
+                f"--model.schedule.background-only is {steps}, and this model has no background: "
+                "set it to 0, or give the model one by --model.background"
+            )
+
+    @classmethod
+    def of_values(cls, values: dict[str, Any]) -> "type[ModelConfig]":
+        """The class of saved settings."""
+        from gswm.models.registry import config_class
+
+        return config_class(values)
+
+
+AnyNoise = TypeVar("AnyNoise", bound="Noise")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """All random numbers of a training step: a record of tensors, batch first."""
+
+    def rows(self: AnyNoise, which: slice) -> AnyNoise:
+        """Those of some of the videos."""
+        return map_tensors(lambda tensor: tensor[which], self)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What training minimizes, and the terms it consists of."""
+
+    total: Float[Tensor, ""]
+    """Mean over the videos of a batch."""
+    terms: dict[str, Float[Tensor, ""]]
+    """They add up to the total."""
+    metrics: dict[str, Float[Tensor, ""]]
+    """Other numbers to report; `objects` is the number per frame, if the model infers it."""
+
+    @staticmethod
+    def of(terms: dict[str, Float[Tensor, " batch"]], metrics: dict[str, Tensor]) -> "Loss":
+        """From each video's contribution to each term."""
+        means = {name: term.mean() for name, term in terms.items()}
+        return Loss(torch.stack(list(means.values())).sum(), means, metrics)
+
+
+class State:
     """All that a model carries from one frame to the next, for every video of a batch.
 
-    Every edit gives a new state. It is done in each video that has an object of that id, or in
-    video number `of` alone.
+    An edit returns a new state. It applies to every video that has an object of that id, or to
+    video number `of` alone. A model's states need not be of this class; those that are not, and
+    methods that a subclass does not override, cannot be edited.
     """
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "State":
-        """The object at another place."""
-        ...
+        """Move an object to `xy`."""
+        raise UserError(NOT_EDITABLE)
 
     def remove(self, id: int, of: int | None = None) -> "State":
-        """The object gone."""
-        ...
+        """Remove an object."""
+        raise UserError(NOT_EDITABLE)
 
     def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "State":
-        """One more object, like another but at `xy`; its id is the next free one."""
-        ...
+        """Add a copy of an object at `xy`; its id is the next free one."""
+        raise UserError(NOT_EDITABLE)
 
     def change(
         self,
@@ -48,79 +134,154 @@ class State(Protocol):
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
     ) -> "State":
-        """The object with another size, depth, look or velocity, where the model has these."""
-        ...
+        """Change an object's size, depth, look or velocity."""
+        raise UserError(NOT_EDITABLE)
+
+
+NOT_EDITABLE = "this model's objects cannot be edited"
 
 
 @dataclass(frozen=True)
-class Loss:
-    """What training lowers, and what it is made of."""
+class Regions:
+    """Where a model looked for each object of a frame."""
 
-    total: Float[Tensor, ""]
-    """Mean over the videos of a batch."""
-    terms: dict[str, Float[Tensor, ""]]
-    """They add up to the total."""
-    metrics: dict[str, Float[Tensor, ""]]
-    """What is worth watching beside: `objects` per frame, if the model finds out how many there
-    are, and what it adds."""
-
-    @staticmethod
-    def of(terms: dict[str, Float[Tensor, " batch"]], metrics: dict[str, Tensor]) -> "Loss":
-        """From what each video adds to each term."""
-        means = {name: term.mean() for name, term in terms.items()}
-        return Loss(torch.stack(list(means.values())).sum(), means, metrics)
+    xy: Float[Tensor, "batch object 2"]
+    hw: Float[Tensor, "batch object 2"]
 
 
-@runtime_checkable
-class Stage(Protocol):
-    """Which form of the loss a training step has; within a stage every step has the same form."""
-
-    @property
-    def length(self) -> int:
-        """How many frames of video a step sees."""
-        ...
-
-    @property
-    def through_frames(self) -> bool:
-        """Whether gradients go through the methods of frames; if not, compiling them is no use."""
-        ...
-
-    @property
-    def repeats(self) -> int:
-        """After so many steps their windows come again; 0 where they are new in every step.
-
-        Where they come again, the model must be one that `Observes`.
-        """
-        ...
+Config = TypeVar("Config", bound=ModelConfig)
 
 
-@runtime_checkable
-class WorldModel(Protocol):
+class WorldModel(nn.Module, ABC, Generic[Config]):
     """A model of video as objects."""
+
+    editable: ClassVar[bool] = False
+    """Whether `view`, `owners`, `proposals` and `infer_after` are implemented."""
+    recipe: "Recipe | None" = None
+    """The recipe that the model was built by, or loaded with."""
+
+    def __init__(self, cfg: Config) -> None:
+        super().__init__()
+        cfg.check()
+        self.cfg = cfg
+
+    # -- required
+
+    @abstractmethod
+    def loss(self, batch: Batch, noise: Any, step: Tensor, stage: Any) -> Loss:
+        """What training minimizes, on videos of the stage's length.
+
+        Args:
+            batch: the videos, as bytes or floats (`as_float` converts).
+            noise: what `noise` returned for the stage.
+            step: the number of the step, on the model's device.
+            stage: what `stage` returned for the step.
+        """
+
+    @abstractmethod
+    def infer(
+        self,
+        video: AnyVideo,
+        *,
+        discover: Discover = "always",
+        render: bool = True,
+        actions: Actions | None = None,
+    ) -> Track:
+        """The objects of each video, by the means of the posterior.
+
+        Args:
+            video: checked by `check_video`.
+            discover: look for new objects in every frame, or in the first alone.
+            render: also draw the frames, as `Track.reconstruction` and `Track.background`.
+            actions: see `num_actions`.
+
+        Returns:
+            A track with one state per frame, whose tensors have the videos as their first axis.
+        """
+
+    @abstractmethod
+    def rollout(
+        self,
+        state: Any,
+        steps: int,
+        generator: torch.Generator | None,
+        *,
+        render: bool = True,
+        actions: Actions | None = None,
+    ) -> Track:
+        """One future of each video; without a generator, by means.
+
+        Args:
+            state: one of `Track.states`, as `infer` and `rollout` return them.
+            steps: frames to imagine.
+            generator: draws the samples.
+            render: also draw the frames.
+            actions: the first is taken in the frame of `state`.
+
+        Returns:
+            A track with as many objects per frame as that of `infer`, and states like its.
+        """
+
+    # -- training
+
+    def stage(self, step: int) -> Stage:
+        """The stage of training that `step` belongs to."""
+        return self.cfg.schedule.stage(step)
+
+    def noise(self, batch: int, stage: Any, generator: torch.Generator) -> Noise:
+        """All random numbers of a training step. Default: none."""
+        return Noise()
+
+    def observe(self, batch: Batch, noise: Any) -> Any:
+        """A record of tensors to learn from, in stages whose windows repeat.
+
+        It must not depend on the parameters that these stages train.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
+
+    def loss_of(self, observed: Any) -> Loss:
+        """The loss of what `observe` returned."""
+        raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
+
+    # -- the fast path (`gswm.fast`): a model that names no methods takes the plain one
+
+    def recurrent(self) -> list[Method]:
+        """The methods called once per frame in training, each a function of its arguments."""
+        return []
+
+    def batched(self) -> list[Method]:
+        """Other expensive methods of training: of all frames at once, or without parameters."""
+        return []
+
+    def halves(self) -> list[nn.Module]:
+        """The networks whose convolutions may run in half precision in training."""
+        return []
+
+    def replayable(self) -> list[Method]:
+        """The methods called once per frame in inference, each a function of its arguments."""
+        return []
+
+    # -- imagination
 
     @property
     def image_size(self) -> int:
-        """Pixels of a frame, high and wide."""
-        ...
+        """Height and width of a frame in pixels."""
+        return self.cfg.image_size
 
-    def stage(self, step: int) -> Any:
-        """The stage of training that `step` belongs to."""
-        ...
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next((param.device for param in self.parameters()), torch.device("cpu"))
 
-    def noise(self, batch: int, stage: Any, generator: torch.Generator) -> Any:
-        """All that is random in a training step: a record of tensors, batch first."""
-        ...
+    @property
+    def num_actions(self) -> int:
+        """Numbers per action; 0 for a model that takes none.
 
-    def loss(self, video: AnyVideo, noise: Any, step: Tensor, stage: Any) -> Loss:
-        """What training lowers, on a batch of videos of the stage's length."""
-        ...
+        `actions[:, t]` is taken in frame t and influences frame t + 1.
+        """
+        return 0
 
-    def infer(
-        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
-    ) -> Track:
-        """The objects of each video, by the means of the posterior."""
-        ...
-
+    @torch.no_grad()
     def imagine(
         self,
         video: AnyVideo,
@@ -131,10 +292,42 @@ class WorldModel(Protocol):
         sample: bool = True,
         generator: torch.Generator | None = None,
         render: bool = True,
+        actions: Actions | None = None,
     ) -> Track:
-        """How each video goes on after its first `given` frames, in as many futures as asked."""
-        ...
+        """Imagine how each video continues after its first `given` frames (App. D).
 
+        The given frames are inferred once, by means. Objects are discovered in the first frame,
+        and none leaves afterwards.
+
+        Args:
+            video: frames beyond the given ones are not looked at.
+            given: frames to infer.
+            steps: frames to imagine.
+            futures: rollouts of each video.
+            sample: draw each future; otherwise all are means.
+            generator: draws the samples. Default: one with seed 0.
+            render: also draw the frames.
+            actions: those of all frames, given and imagined; see `num_actions`.
+        """
+        video = check_video(video, self.image_size)
+        if not 1 <= given <= video.shape[1]:
+            raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
+        self.check_actions(actions, given - 1)
+        before = None if actions is None else actions[:, : given - 1]
+        after = None if actions is None else actions[:, given - 1 :]
+        past = self.infer(video[:, :given], discover="first", render=render, actions=before)
+        future = self.imagine_from(
+            past.state_at(-1),
+            steps,
+            futures=futures,
+            sample=sample,
+            generator=generator,
+            render=render,
+            actions=after,
+        )
+        return replace(future, past=past)
+
+    @torch.no_grad()
     def imagine_from(
         self,
         state: Any,
@@ -144,43 +337,56 @@ class WorldModel(Protocol):
         sample: bool = True,
         generator: torch.Generator | None = None,
         render: bool = True,
+        actions: Plans | None = None,
     ) -> Track:
-        """How it goes on from a state."""
-        ...
+        """Imagine how videos continue from a state; see `imagine`.
 
+        With an axis for futures, `actions` has a plan for each of them.
+        """
+        if steps < 1 or futures < 1:
+            raise UserError("steps and futures must be at least 1")
+        self.check_actions(actions, steps)
+        generator = generator or torch.Generator(self.device).manual_seed(0)
+        flat = None
+        if actions is not None:
+            plans = actions if actions.dim() == 4 else actions[:, None]
+            flat = plans.to(self.device).expand(-1, futures, -1, -1).flatten(0, 1)
+        many = repeat(state, futures)
+        drawn = generator if sample else None
+        track = self.rollout(many, steps, drawn, render=render, actions=flat)
+        spread = map_tensors(lambda x: x.unflatten(0, (-1, futures)), replace(track, states=()))
+        return replace(spread, states=track.states)
 
-@runtime_checkable
-class Parts(Protocol):
-    """What a model says of its parts, so that training can be fast (`train.fast`).
+    def check_actions(self, actions: Tensor | None, least: int) -> None:
+        """Refuse actions the model does not take, and fewer than `least` of those it does."""
+        number = self.num_actions
+        if actions is None and number:
+            raise UserError(f"this model needs actions of {number} numbers")
+        if actions is not None and not number:
+            raise UserError("this model takes no actions: leave them off")
+        if actions is not None and (actions.shape[-1] != number or actions.shape[-2] < least):
+            wanted = f"at least {least} actions of {number} numbers"
+            raise UserError(f"this model takes {wanted} here, not {tuple(actions.shape)}")
 
-    A method is named by its module and its name. Its arguments and what it gives are tensors and
-    records of them, whose first axis is a batch of any length.
-    """
+    # -- editing
 
-    def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """The methods that are called frame by frame, each a function of its arguments alone."""
-        ...
+    def view(self, state: Any, background: Frame) -> Track:
+        """Draw a state as one frame, over a background."""
+        raise UserError(NOT_EDITABLE)
 
-    def batched(self) -> list[tuple[nn.Module, str]]:
-        """Others that take much time: of all frames at once, or of one with nothing to learn."""
-        ...
+    def owners(self, state: Any) -> Owners:
+        """The object that is visible at each pixel."""
+        raise UserError(NOT_EDITABLE)
 
-    def halves(self) -> list[nn.Module]:
-        """The networks to whose convolutions half precision does no harm."""
-        ...
+    def proposals(self, before: Any, state: Any) -> Regions:
+        """The regions in which the objects of the previous state were looked for."""
+        raise UserError(NOT_EDITABLE)
 
-
-@runtime_checkable
-class Observes(Protocol):
-    """A model whose loss can be taken of what it has observed, as often as that comes again."""
-
-    def observe(self, video: AnyVideo, noise: Any) -> Any:
-        """What there is to learn from: a record of tensors, the same whatever has been learned."""
-        ...
-
-    def loss_of(self, observed: Any) -> Loss:
-        """The loss of the videos that it was observed in."""
-        ...
+    def infer_after(
+        self, state: Any, video: AnyVideo, *, discover: Discover = "first", render: bool = True
+    ) -> Track:
+        """The objects of each video, which continues from a state."""
+        raise UserError(NOT_EDITABLE)
 
 
 def as_float(video: AnyVideo) -> Video:

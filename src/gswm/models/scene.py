@@ -15,6 +15,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import stack
 from gswm.core.shapes import Video
+from gswm.models.base import State
 from gswm.models.objects import NOBODY, Attributes
 from gswm.models.track import Track
 
@@ -22,7 +23,7 @@ Slots = Bool[Tensor, "batch object"]
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scene(State):
     """The state of a model whose objects are `Objects`, or a record like it."""
 
     objects: Any

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
-from gswm.models.showing import Editor
+from gswm.models.base import WorldModel
 from gswm.models.track import Track
 
 FRAMES = 4
@@ -29,13 +29,13 @@ FAR = (9.0, 9.0)
 XY = tuple[float, float]
 
 
-def throw(model: Any, track: Track, id: int, xy: XY, velocity: XY) -> Track:
+def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -> Track:
     """The last frames of one video's track, with an object that flies to `xy`.
 
     The objects are those of the last state, edited as that may be, on their ways before it.
     `velocity` is per frame, in the units of `xy`.
     """
-    if not isinstance(model, Editor):
+    if not model.editable:
         raise UserError("this model cannot draw an edited scene: move the object instead")
     time = track.pres.shape[1]
     if time < 2:
@@ -53,7 +53,9 @@ def throw(model: Any, track: Track, id: int, xy: XY, velocity: XY) -> Track:
     return best
 
 
-def flight(model: Editor, track: Track, id: int, xy: XY, velocity: XY, frames: int) -> Track:
+def flight(
+    model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY, frames: int
+) -> Track:
     """The last so many frames, drawn anew and inferred."""
     assert track.background is not None
     time, room = track.pres.shape[1], inside(track, id)

@@ -3,20 +3,51 @@
 Evaluation, pictures and the studio see these records only, whichever model made them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float, Int
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_place, check_suffix, write_whole
+from gswm.core.records import map_tensors
+from gswm.core.shapes import Video
+from gswm.viz import files as picture_files
+from gswm.viz import pictures
+from gswm.viz.imagination import Imagination, renamed
+from gswm.viz.pictures import Boxes, Clip, Frames
+
+AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
+"""Floats from 0 to 1, or bytes."""
+
+AXES = ("video", "future")
+"""What the axes of a track before time count."""
+TABLE = (".csv",)
+SHEET = 20
+"""Frames on the sheet of one video."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Track:
-    """The objects of some videos, frame by frame; imagined ones have an axis more, for futures."""
+    """The objects of some videos, frame by frame.
+
+    `model.infer` returns one. The track that `model.imagine` returns has one more axis, for
+    futures, after the axis of videos, and the given frames as its `past`.
+
+        track = model.infer(video)
+        print(track)                  # how many videos, frames and objects
+        track.save("track.gif", video)
+        track.save("track.csv")
+        pandas.DataFrame(track.to_frame())
+
+    A track is a sequence of videos: `len(track)` counts them, and `track[i]` is one of them as a
+    batch of one.
+    """
 
     xy: Float[Tensor, "*batch time object 2"]
     """Centers; (-1, -1) is the top left corner of the image, (1, 1) its bottom right."""
@@ -32,12 +63,56 @@ class Track:
     """The frames as the model draws them; None where that was not asked for."""
     background: Float[Tensor, "*batch time 3 height width"] | None
     """The same without objects."""
-    states: tuple[Any, ...] = field(default=(), repr=False)
+    states: tuple[Any, ...] = ()
     """After each frame; videos and futures share the first axis."""
     past: "Track | None" = None
     """The given frames from which this was imagined."""
     reward: Float[Tensor, "*batch time"] | None = None
     """What is earned on the way to each frame, where the model was trained to tell."""
+
+    def __repr__(self) -> str:
+        *lead, time, _ = self.pres.shape
+        names = (*AXES[: len(lead)], "frame")
+        shape = " × ".join(map(counted, (*lead, time), names))
+        if self.past is not None:
+            shape += f" after {self.past.pres.shape[-2]} given"
+        there = self.present.sum(dim=-1)
+        most = int(there.max()) if there.numel() else 0
+        per_frame = f" ({there.float().mean():.1f} per frame)" if most else ""
+        objects = f"up to {counted(most, 'object')}" if most else "no objects"
+        if self.reconstruction is None:
+            return f"Track: {shape}, {objects}{per_frame}, not rendered"
+        height, width = self.reconstruction.shape[-2:]
+        return f"Track: {shape}, {objects}{per_frame}, {width} × {height} px"
+
+    def __len__(self) -> int:
+        return len(self.pres)
+
+    def __getitem__(self, which: int | slice) -> "Track":
+        """One video, or some of them. The axis of videos stays: `track[0]` is a batch of one."""
+        number = len(self)
+        if not isinstance(which, slice):
+            if not -number <= which < number:
+                raise IndexError(f"there is no video {which}: the track has {number}")
+            which = slice(which % number, which % number + 1)
+
+        def chosen(state: Tensor) -> Tensor:
+            return state.unflatten(0, (number, -1))[which].flatten(0, 1)
+
+        rest = map_tensors(lambda x: x[which], replace(self, states=(), past=None))
+        states = map_tensors(chosen, self.states) if number else self.states
+        past = None if self.past is None else self.past[which]
+        return replace(rest, states=states, past=past)
+
+    @property
+    def present(self) -> Bool[Tensor, "*batch time object"]:
+        """Where there is an object: its presence is above a half, and it has an id."""
+        return (self.pres > 0.5) & (self.id >= 0)
+
+    @property
+    def futures(self) -> int | None:
+        """How many futures each video has; None for the track of videos that a model saw."""
+        return self.pres.shape[1] if self.pres.dim() == 4 else None
 
     def state_at(self, frame: int) -> Any:
         """Everything that carries on after `frame`: edit it, and imagine from it."""
@@ -51,7 +126,7 @@ class Track:
         x, y, w and h are fractions of the image, x and y from its top left corner. Where there
         are futures, `future` says which.
         """
-        there = (self.pres > 0.5) & (self.id >= 0)
+        there = self.present
         index = there.nonzero()
         names = ["episode", "future", "frame"] if self.pres.dim() == 4 else ["episode", "frame"]
         columns = dict(zip(names, index.T.tolist(), strict=False))
@@ -77,6 +152,200 @@ class Track:
         rows = zip(*columns.values(), strict=True)
         lines = [columns, *(map(as_text, row) for row in rows)]
         write_whole(Path(path), "".join(",".join(line) + "\n" for line in lines).encode())
+
+    def draw(
+        self,
+        video: AnyVideo | None = None,
+        *,
+        episode: int = 0,
+        future: int | None = None,
+        scale: int = 4,
+        trail: int = 8,
+    ) -> Frames:
+        """Frames with boxes, ids and trails, as bytes (time, height, width, 3).
+
+        The boxes are drawn on the `video` that the model was given, or on the reconstruction.
+        Of a track with futures, `future` chooses one, after the given frames; without it, all
+        futures are drawn beside each other, as `gswm imagine` does. Imagined frames have a border.
+
+        Args:
+            video: The batch of videos, as `model.infer` takes it. It may be larger than the
+                model's frames, except for a track with futures.
+            episode: Which video of the batch.
+            future: Which future, where there are several.
+            scale: Enlarge frames so many times; where all futures are drawn, each of them half as
+                many.
+            trail: Draw where each object was in the last so many frames.
+        """
+        check_drawing(scale, trail)
+        if self.futures is None:
+            if future is not None:
+                raise UserError("this track has no futures: leave `future` off")
+            return self.clip(episode, video=video).draw(scale, trail)
+        shown = self.imagination(episode, video)
+        if future is None:
+            return shown.moving((scale + 1) // 2, trail)
+        self.check_index(episode, future)
+        if shown.truth is not None:
+            seen = shown.truth.frames[: len(shown.given)]
+            shown = replace(shown, given=Clip(seen, shown.given.boxes))
+        return shown.future(future, scale, trail)
+
+    def save(
+        self,
+        path: str | Path,
+        video: AnyVideo | None = None,
+        *,
+        episode: int | None = None,
+        future: int | None = None,
+        scale: int = 4,
+        trail: int = 8,
+        fps: int = 10,
+        title: str = "",
+    ) -> None:
+        """Write the track to a file, whole or not at all, in the format that its ending names.
+
+        `.gif` and `.mp4` are moving pictures of what `draw` returns, `.png` is a sheet of some of
+        its frames, and `.csv` is the table of `to_csv`.
+
+        Args:
+            path: The file, in a folder that exists.
+            video: What to draw on, as in `draw`; a table does not need it.
+            episode: Which video of the batch; if None, all of them in a table, and the first in
+                a picture.
+            future: Which future to draw, as in `draw`; a table always has all of them.
+            scale: Enlarge frames so many times, as in `draw`.
+            trail: Draw where each object was in the last so many frames.
+            fps: Frames per second of a moving picture.
+            title: Words above a sheet.
+        """
+        path = Path(path)
+        check_suffix(path, (*picture_files.MOVING, *picture_files.STILL, *TABLE))
+        if not path.parent.is_dir():
+            raise UserError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+        check_place(path)
+        if fps < 1:
+            raise UserError(f"fps is {fps}; it must be at least 1")
+        if episode is not None:
+            self.check_index(episode)
+        kind = path.suffix.lower()
+        if kind in TABLE:
+            part = self if episode is None else self[episode]
+            return part.to_csv(path, first_episode=episode or 0)
+        drawn = partial(self.draw, video, episode=episode or 0, scale=scale, trail=trail)
+        if kind in picture_files.MOVING:
+            return picture_files.save_video(path, drawn(future=future), fps)
+        if self.futures is None or future is not None:
+            sheet = pictures.wrapped(drawn(future=future), SHEET, title)
+        else:
+            check_drawing(scale, trail)
+            shown = self.imagination(episode or 0, video)
+            sheet = shown.still((scale + 1) // 2, trail, title)
+        return picture_files.save_picture(path, sheet)
+
+    def boxes(self, *index: int, size: tuple[int, int]) -> Boxes:
+        """The boxes of one video, or of one of its futures, on frames of this height and width."""
+        self.check_index(*index)
+        height, width = size
+        scale = self.xy.new_tensor([width, height])
+        xy, wh = (self.xy[index] + 1) / 2 * scale, self.hw[index].flip(-1) * scale
+        ids, present = self.id[index], self.present[index]
+        return Boxes(*map(to_array, (xy.double(), wh.double(), ids, present)))
+
+    def clip(self, *index: int, video: AnyVideo | None = None) -> Clip:
+        """The frames and boxes of one video, or of one of its futures.
+
+        The frames are those of `video`, or of the reconstruction.
+        """
+        self.check_index(*index)
+        time = self.pres.shape[-2]
+        if not time:
+            raise UserError("this track has no frames: there is nothing to draw")
+        if video is not None:
+            frames = self.frames_of(video, index[0], time)[:time]
+        elif self.reconstruction is not None:
+            frames = to_pixels(self.reconstruction[index])
+        elif self.futures is None:
+            raise UserError("this track has no reconstruction: give the video to draw on")
+        else:
+            raise UserError("this track has no reconstruction: imagine it with render=True")
+        _, height, width, _ = frames.shape
+        return Clip(frames, self.boxes(*index, size=(height, width)))
+
+    def imagination(
+        self, episode: int = 0, video: AnyVideo | None = None, truth: Boxes | None = None
+    ) -> Imagination:
+        """One video and its futures, to be drawn.
+
+        `truth` holds true boxes, in pixels of `video`; they get the ids that the model gives to
+        the same objects in the last given frame.
+        """
+        if not self.futures:
+            raise UserError("this track has no futures: model.imagine returns one that has")
+        self.check_index(episode, 0)
+        futures = tuple(self.clip(episode, i) for i in range(self.futures))
+        given = futures[0][:0] if self.past is None else self.past.clip(episode)
+        if video is None:
+            return Imagination(given, None, futures)
+        known = self.frames_of(video, episode, max(1, len(given)))
+        if known.shape[1:] != given.frames.shape[1:]:
+            ours, theirs = (f"{w} × {h} px" for _, h, w, _ in (given.frames.shape, known.shape))
+            raise UserError(f"the futures are of {ours}, and the video of {theirs}: resize it")
+        if truth is not None and given.boxes is not None and len(given):
+            truth = renamed(truth, given.boxes, len(given) - 1)
+        return Imagination(given, Clip(known, truth), futures)
+
+    def frames_of(self, video: AnyVideo, episode: int, least: int) -> Frames:
+        """The frames of one of the videos that this is the track of."""
+        check_videos(video)
+        if len(video) != len(self):
+            ours, theirs = counted(len(self), "video"), counted(len(video), "video")
+            raise UserError(f"this is the track of {ours}, and there are {theirs} to draw on")
+        if video.shape[1] < least:
+            ours, theirs = counted(least, "frame"), counted(video.shape[1], "frame")
+            raise UserError(f"this is the track of {ours}, and the video has {theirs}")
+        return to_pixels(video[episode])
+
+    def check_index(self, *index: int) -> None:
+        """Refuse a video, or a future of it, that the track does not have."""
+        for name, at, number in zip(AXES, index, self.pres.shape, strict=False):
+            if not 0 <= at < number:
+                raise UserError(f"there is no {name} {at}: the track has {number}")
+
+
+def check_drawing(scale: int, trail: int) -> None:
+    """Refuse pictures that cannot be drawn."""
+    for name, value, least in (("scale", scale, 1), ("trail", trail, 0)):
+        if value < least:
+            raise UserError(f"{name} is {value}; it must be at least {least}")
+
+
+def check_videos(video: object) -> None:
+    """Refuse what is no batch of videos."""
+    expected = "(batch, time, 3, height, width)"
+    if not isinstance(video, Tensor):
+        raise UserError(f"a video is a torch tensor {expected}, not a {type(video).__name__}")
+    if video.dim() != 5 or video.shape[2] != 3:
+        raise UserError(f"a video has the shape {expected}, not {tuple(video.shape)}")
+    if video.dtype != torch.uint8 and not video.is_floating_point():
+        raise UserError(f"a video is uint8, or floats from 0 to 1; this one is {video.dtype}")
+
+
+def to_array(values: Tensor) -> np.ndarray:
+    """A tensor's values, wherever it is."""
+    return values.detach().cpu().numpy()
+
+
+def to_pixels(video: Shaped[Tensor, "*lead 3 height width"]) -> UInt8[np.ndarray, "..."]:
+    """Bytes, colors last, of bytes or of floats from 0 to 1."""
+    if video.dtype != torch.uint8:
+        video = (255 * video).round().clamp(0, 255).to(torch.uint8)
+    return to_array(video.movedim(-3, -1))
+
+
+def counted(number: int, name: str) -> str:
+    """So many things of a name, in words."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def as_text(value: int | float) -> str:

@@ -1,15 +1,16 @@
 """The paper's figures, from results: drawings by name. What was not measured is left out."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from gswm.eval.metrics.distance import LIMIT
 from gswm.eval.stills import STEPS
 from gswm.report import scenes
 from gswm.report.charts import Series, chart
-from gswm.report.drawing import Drawing, rows
-from gswm.report.frames import solids, tracking
+from gswm.report.drawing import Drawing, Label, rows
+from gswm.report.frames import other_stills, solids, tracking
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS
-from gswm.report.results import Measured, Results, curve, fails, recipe_of
+from gswm.report.results import Measured, Results, curve, fails, recipe_of, style_of
 from gswm.viz.pictures import Picture
 
 COLORS = {
@@ -63,6 +64,8 @@ CAPTIONS = {
     "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
     "error. Gray: rules to read it by: everything stays; dashed, everything goes straight on.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
+    "others": "Worlds that are not the paper's: an episode of each model, true and imagined.",
+    "others-stills": "Worlds that are not the paper's: true frames, and imagined ones in a border.",
 }
 
 
@@ -72,6 +75,7 @@ def figures(results: Results) -> dict[str, Drawing | Picture]:
         **{"error": error, "ways": ball_ways, "tracking": tracking, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
         **{"obj3d": solids, "obj3d-curves": solid_curves},
+        **{"others": other_ways, "others-stills": other_stills},
     }
     made = {name: maker(results) for name, maker in makers.items()}
     return {name: figure for name, figure in made.items() if figure is not None}
@@ -96,15 +100,16 @@ def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> l
     named so.
     """
     series = []
-    for i, (rule, name) in enumerate((RULES if world in BALLS else SOLID_RULES).items()):
+    flat = style_of(world) == "paths"
+    for i, (rule, name) in enumerate((RULES if flat else SOLID_RULES).items()):
         values, _ = curve(results.of(rule, world), "center_error")
         series.append(Series(name, values, "faint", width=1.0, dash=i > 0, sample=True))
     for model, measured in models.items():
         values, spread = curve(measured, "center_error")
-        name = f"{model} fails" if world in BALLS and fails(measured) else model
+        name = f"{model} fails" if flat and fails(measured) else model
         series.append(Series(name, values, COLORS[model], spread=spread))
     known = (v for s in series for v in s.values if v is not None)
-    high = min(LIMIT, max(known, default=LIMIT)) if world in BALLS else LIMIT
+    high = min(LIMIT, max(known, default=LIMIT)) if flat else LIMIT
     for model, measured in models.items():
         strict, _ = curve(measured, "strict_error")
         inside = [None if v is None or v > high else v for v in strict]
@@ -173,15 +178,49 @@ def single_ball(results: Results) -> Drawing | None:
 
 def maze(results: Results) -> Drawing | None:
     """Mazes: what is given, all futures, and some of them (Fig. 4)."""
-    panels = []
-    for example in (e for m in results.of("G-SWM", "maze")[:1] for e in m.examples):
-        futures = [future[:AHEAD] for future in example["futures"]]
-        given = example["true"][: example["given"]]
-        panels.append(scenes.maze(example, given, "given", start=False))
-        panels.append(scenes.many_ways(example, futures, f"{len(futures)} futures"))
-        for i, future in enumerate(futures[:SAMPLES]):
-            panels.append(scenes.maze(example, future, f"sample {i + 1}"))
+    examples = [e for m in results.of("G-SWM", "maze")[:1] for e in m.examples]
+    panels = [panel for example in examples for panel in maze_panels(example)]
     return rows(panels, columns=2 + SAMPLES, gap=14) if panels else None
+
+
+def maze_panels(example: dict[str, Any]) -> list[Drawing]:
+    """A maze: what is given, all futures, and some of them."""
+    futures = [future[:AHEAD] for future in example["futures"]]
+    given = example["true"][: example["given"]]
+    return [
+        scenes.maze(example, given, "given", start=False),
+        scenes.many_ways(example, futures, f"{len(futures)} futures"),
+        *(
+            scenes.maze(example, each, f"sample {i + 1}")
+            for i, each in enumerate(futures[:SAMPLES])
+        ),
+    ]
+
+
+def path_panels(example: dict[str, Any]) -> list[Drawing]:
+    """Objects on a dark square: their true paths, and the imagined ones."""
+    given, futures = example["given"], example["futures"]
+    true = example["true"][given : given + SHOWN]
+    if len(futures) > 1:
+        return [
+            scenes.many_ways(example, [true], "true"),
+            scenes.many_ways(
+                example, [each[:SHOWN] for each in futures], f"{len(futures)} futures"
+            ),
+        ]
+    imagined = scenes.ways(example, futures[0][:SHOWN], "imagined")
+    return [scenes.ways(example, true, "true"), imagined]
+
+
+def other_ways(results: Results) -> Drawing | None:
+    """Worlds that are not the paper's, each in its own style."""
+    lines = []
+    for measured in results.of_other_worlds():
+        if measured.style != "stills":
+            panels = maze_panels if measured.style == "maze" else path_panels
+            title = Label((0, 10), f"{measured.of}: {measured.model}", size=10.5)
+            lines += [Drawing(WIDE, 14, (title,)), rows(panels(measured.examples[0]), PANELS, GAP)]
+    return rows(lines, columns=1, gap=6) if lines else None
 
 
 def corridor(results: Results) -> Drawing | None:

@@ -37,16 +37,33 @@ def tracking(results: Results) -> Picture | None:
 def solids(results: Results) -> Picture | None:
     """The 3D world, true above and imagined below (Fig. 7)."""
     examples = [e for m in results.of("G-SWM", "obj3d")[:1] for e in m.examples if "stills" in e]
+    return painted([(f"episode {e['episode']}", e["stills"]) for e in examples])
+
+
+def other_stills(results: Results) -> Picture | None:
+    """The first example of each model in worlds that are not the paper's and have this style."""
+    shown = [m for m in results.of_other_worlds() if m.style == "stills"]
+    return painted(
+        [
+            (f"{m.of}, {m.model}", m.examples[0]["stills"])
+            for m in shown
+            if "stills" in m.examples[0]
+        ]
+    )
+
+
+def painted(examples: Sequence[tuple[str, dict[str, Any]]]) -> Picture | None:
+    """The stills of named examples, true above and imagined below."""
     if not examples:
         return None
     labels, rows = [], []
-    for example in examples:
-        held = example["stills"]
+    for label, held in examples:
         for name, boxes in (("true", "true_boxes"), ("imagined", "boxes")):
-            labels.append(f"episode {example['episode']}, {name}")
+            labels.append(f"{label}, {name}")
             frames = boxed(from_text(held[name]), held[boxes], SCALE)
             rows.append(frames if name == "true" else pictures.border(frames, GENERATED, SCALE))
-    steps = [f"step {step}" for step in examples[0]["stills"]["steps"]]
+    longest = max((held["steps"] for _, held in examples), key=len)
+    steps = [f"step {step}" for step in longest]
     return pictures.sheet(rows, labels, steps, gap=GAP, font_size=LETTERS)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 MODELS = ("G-SWM", "SCALOR", "STOVE")
 BALLS = {"interaction": 3, "occlusion": 3, "two-layer": 6, "two-layer-dense": 16}
 """The worlds of both tables, and how many objects are in each."""
+FIGURED = (*BALLS, "single-ball", "maze", "obj3d")
+"""The worlds of its figures."""
 
 
 @dataclass(frozen=True)

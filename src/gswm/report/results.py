@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
-from gswm.data.worlds.registry import base_name
+from gswm.data.worlds.base import Style, World
+from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import protocol, usual
-from gswm.report.paper import MODELS
+from gswm.report.paper import FIGURED, MODELS
 
 FAIL = 0.5
 """A MOTA below this: for two true objects, more than one is missed, made up or mistaken."""
@@ -51,6 +52,11 @@ class Measured:
     examples: list[dict[str, Any]]
 
     @property
+    def style(self) -> Style:
+        """How its scenes are drawn."""
+        return style_of(self.of)
+
+    @property
     def is_rule(self) -> bool:
         """Whether nothing was trained."""
         return not self.train
@@ -84,10 +90,19 @@ class Results:
                 most[seed] = m
         return list(most.values())
 
+    def of_other_worlds(self) -> list[Measured]:
+        """The results that have examples, in worlds of which the paper has no figures."""
+        return [m for m in self.all if m.examples and m.of not in FIGURED]
+
     def models(self, world: str) -> dict[str, list[Measured]]:
         """The trained models that were measured in a world of the paper's tables."""
         found = {model: self.of(model, recipe_of(model, world)) for model in MODELS}
         return {model: measured for model, measured in found.items() if measured}
+
+
+def style_of(world: str) -> Style:
+    """How the scenes of a world are drawn; as paths, which need places alone, if it is unknown."""
+    return WORLDS.get(world, World).style
 
 
 def fails(results: Sequence[Measured]) -> bool:

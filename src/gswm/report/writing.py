@@ -15,7 +15,7 @@ from gswm.viz.pictures import Picture
 
 COLORS = 128
 """Of a PNG: a third of the size, and nobody sees it."""
-PHOTOS = ("obj3d",)
+PHOTOS = ("obj3d", "others-stills")
 """Figures with light and shade, which keep all of their colors."""
 Figures = dict[str, Drawing | Picture]
 TITLE = "Results"
@@ -32,6 +32,7 @@ BESIDE = {
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
     "obj3d": ("obj3d", "obj3d-curves"),
+    "others": ("others", "others-stills"),
     "trainings": ("learning",),
 }
 """The figures that follow a table."""

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
-from gswm.models.showing import Editor
+from gswm.models.base import NOT_EDITABLE, State, WorldModel
 from gswm.models.throwing import throw
-from gswm.models.track import Track
+from gswm.models.track import Track, to_pixels
 from gswm.studio.protocol import Change, Edit, Settings
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
@@ -125,7 +125,7 @@ def held(piece: Moments) -> int:
     return total
 
 
-def moments_of(model: Any, track: Track, before: Any | None = None) -> Moments:
+def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) -> Moments:
     """What there is to see in one video's track, or in the futures of one state.
 
     before: the state before its first frame, for the regions in which objects were looked for.
@@ -145,27 +145,24 @@ def moments_of(model: Any, track: Track, before: Any | None = None) -> Moments:
         background = background[0]
     return Moments(
         torch.cat([part.cpu() for part in parts], dim=-1).numpy(),
-        pixels_of(rows(track.reconstruction)),
-        pixels_of(background),
+        to_pixels(rows(track.reconstruction)),
+        to_pixels(background),
         track.states,
     )
 
 
-def regions(model: Any, track: Track, before: Any | None) -> Float[Tensor, "*batch object 4"]:
+def regions(
+    model: WorldModel[Any], track: Track, before: Any | None
+) -> Float[Tensor, "*batch object 4"]:
     """Where each object was looked for; nowhere, where the model does not say."""
     where = track.xy.new_zeros(*track.pres.shape, 4)
-    if isinstance(model, Editor):
+    if model.editable:
         for frame, (then, now) in enumerate(pairwise((before, *track.states))):
             if then is not None:
                 found = model.proposals(then, now)
                 both = torch.cat([found.xy, found.hw], dim=-1)
                 where[..., frame, :, :] = both.view_as(where[..., frame, :, :])
     return where
-
-
-def pixels_of(video: Float[Tensor, "*lead 3 height width"]) -> Pixels:
-    """Bytes, colors last."""
-    return (255 * video).round().clamp(0, 255).to(torch.uint8).movedim(-3, -1).cpu().numpy()
 
 
 def track_of(moments: Sequence[Moments], device: torch.device) -> Track:
@@ -178,10 +175,12 @@ def track_of(moments: Sequence[Moments], device: torch.device) -> Track:
     return Track(xy, hw, *single, None, background, states=whole.states)
 
 
-def imagine(model: Any, branch: Branch, settings: Settings, steps: int) -> Iterator[Moments]:
+def imagine(
+    model: WorldModel[Any], branch: Branch, settings: Settings, steps: int
+) -> Iterator[Moments]:
     """The futures of a branch, from their start, in pieces; the same ones every time."""
     state = branch.moments[-1].states[0]
-    device = getattr(model, "device", torch.device("cpu"))
+    device = model.device
     generator = torch.Generator(device).manual_seed(settings.seed)
     futures = settings.futures if settings.sample else 1
     done = 0
@@ -203,14 +202,16 @@ def pieces(steps: int, futures: int) -> Iterator[int]:
         steps, count = steps - size, count + 1
 
 
-def changed(model: Any, moments: Sequence[Moments], change: Change) -> Moments:
+def changed(model: WorldModel[Any], moments: Sequence[Moments], change: Change) -> Moments:
     """The last of some moments after a change, with those before it that a throw draws anew."""
-    device = getattr(model, "device", torch.device("cpu"))
+    device = model.device
     now = track_of(moments[-6:], device)
     scene = now.state_at(-1)
     if change.kind == "throw":
         flown = throw(model, now, change.id, change.xy, change.velocity)
         return moments_of(model, flown, now.states[-1 - flown.pres.shape[1]])
+    if not isinstance(scene, State):
+        raise UserError(NOT_EDITABLE)
     match change.kind:
         case "move":
             scene = scene.move(change.id, change.xy)
@@ -227,9 +228,9 @@ def changed(model: Any, moments: Sequence[Moments], change: Change) -> Moments:
     return redrawn(model, moments[-1], scene)
 
 
-def redrawn(model: Any, moment: Moments, scene: Any) -> Moments:
+def redrawn(model: WorldModel[Any], moment: Moments, scene: Any) -> Moments:
     """A moment with another scene in it; its picture as before, if the model cannot draw it."""
-    if not isinstance(model, Editor):
+    if not model.editable:
         return replace(moment, states=(scene,))
     background = torch.from_numpy(moment.background).movedim(-1, 1) / 255
     return moments_of(model, model.view(scene, background))

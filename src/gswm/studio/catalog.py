@@ -15,9 +15,11 @@ from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.worlds import registry as worlds
+from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.studio.protocol import MOST_EPISODES
-from gswm.weights.files import find, load, read_header, shipped
+from gswm.weights.files import read_header
+from gswm.weights.finding import find, shipped
 
 MOST_UPLOADS = 8
 STEPS = 40
@@ -77,7 +79,7 @@ class Catalog:
         for name in worlds.WORLDS:
             self.add_world(name)
 
-    def add_model(self, name: str, model: Any, world: str, given: int) -> None:
+    def add_model(self, name: str, model: WorldModel[Any], world: str, given: int) -> None:
         """A model that is in memory."""
         self.models[name] = Entry(lambda: model, world, given, STEPS, type(model).__name__)
 

@@ -11,13 +11,12 @@ from jaxtyping import Float
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.models.showing import Editor
 from gswm.studio import branches, exports
 from gswm.studio.branches import COLUMNS, Branch, Moments, changed, imagine, join, moments_of
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_EDITS, Edit, Export, Masks, Open, Settings, encode
 from gswm.viz import pictures
-from gswm.viz.imagination import boxes_of, one, renamed
+from gswm.viz.imagination import renamed
 
 MEMORY = 1 << 29
 """Bytes of futures that are kept; older ones are imagined again when they are shown."""
@@ -67,7 +66,7 @@ class Desk:
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}
-        head |= {"columns": COLUMNS, "edits": isinstance(model, Editor)}
+        head |= {"columns": COLUMNS, "edits": model.editable}
         arrays = {} if self.truth is None else {"truth": as_objects(self.truth, size)}
         pixels = video[0].permute(0, 2, 3, 1).cpu().numpy()
         yield encode(head, **arrays, pixels=pixels)
@@ -127,7 +126,7 @@ class Desk:
         assert self.episodes is not None
         video, given = self.episodes.video, len(past)
         yield encode({"type": "seen", "at": 0}, **arrays_of(past))
-        if not isinstance(self.model, Editor):
+        if not self.model.editable:
             return
         state = past.states[-1]
         for at in range(given, min(video.shape[1], self.length), CHUNK):
@@ -141,7 +140,7 @@ class Desk:
     def masks(self, message: Masks) -> Work:
         """Which object is seen at each pixel, for each frame of a branch."""
         branch = self.branch(message.branch)
-        if not isinstance(self.model, Editor):
+        if not self.model.editable:
             raise UserError("this model does not say which object a pixel is of")
         self.complete(branch)
         for at in range(0, self.length, CHUNK):
@@ -244,7 +243,7 @@ def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.Boxes |
     truth = pictures.true_boxes(episodes, 0)
     if truth is None:
         return None
-    seen = boxes_of(one(branches.track_of([past], torch.device("cpu")), 0), size)
+    seen = branches.track_of([past], torch.device("cpu")).boxes(0, size=(size, size))
     return renamed(truth, seen, len(past) - 1)
 
 

@@ -1,7 +1,7 @@
 """Files to take away: GIF, MP4, PNG and CSV of one branch, or of two beside each other."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from gswm.models.track import as_text
 from gswm.studio.branches import Branch, Moments, Objects, Pixels, join
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
-from gswm.viz.imagination import GENERATED, dimmed, drawn, with_futures
-from gswm.viz.pictures import Boxes, Frames
+from gswm.viz.imagination import Imagination, with_futures
+from gswm.viz.pictures import Boxes, Clip, Frames
 
 SCALE = 4
 SMALL = 2
@@ -29,19 +29,6 @@ class Line:
     objects: Objects
     """Of the futures."""
     pixels: Pixels
-
-    @property
-    def length(self) -> int:
-        """How many frames there are."""
-        return len(self.past) + self.objects.shape[1]
-
-    def future(self, number: int) -> tuple[Objects, Pixels]:
-        """The past and one future."""
-        number = min(number, len(self.objects) - 1)
-        if number < 0:
-            return self.past.objects, self.past.pixels
-        objects = np.concatenate([self.past.objects, self.objects[number]])
-        return objects, np.concatenate([self.past.pixels, self.pixels[number]])
 
 
 def line(branch: Branch) -> Line:
@@ -65,22 +52,28 @@ class Shown:
     boxes: bool
     trail: int
 
-    def true(self, scale: int) -> Frames:
-        """What happened; dark where that is not known."""
-        length = self.branches[0].length
-        known = self.video[:length]
-        boxes = self.truth[: len(known)] if self.truth is not None and self.boxes else None
-        video = drawn(known, boxes, scale, self.trail)
-        return np.concatenate([video, *[dimmed(video[-1:])] * (length - len(video))])
+    def imaginations(self) -> list[Imagination]:
+        """What each branch imagines after its past, beside the truth."""
+        truth = Clip(self.video, self.truth if self.boxes else None)
+        return [
+            Imagination(
+                self.clip(each.past.objects, each.past.pixels),
+                truth,
+                tuple(map(self.clip, each.objects, each.pixels)),
+            )
+            for each in self.branches
+        ]
 
-    def imagined(self, which: int, future: int, scale: int) -> Frames:
-        """One future of a branch, in a border where it is imagined."""
-        branch = self.branches[which]
-        objects, pixels = branch.future(future)
-        boxes = boxes_of(objects, pixels.shape[1]) if self.boxes else None
-        video, given = drawn(pixels, boxes, scale, self.trail), len(branch.past)
-        made = pictures.border(video[given:], GENERATED, max(2, video.shape[1] // 64))
-        return np.concatenate([video[:given], made])
+    def clip(self, objects: Objects, pixels: Pixels) -> Clip:
+        """The past of a branch, or one of its futures."""
+        return Clip(pixels, boxes_of(objects, pixels.shape[1]) if self.boxes else None)
+
+    def rows(self, imagined: Sequence[Imagination], scale: int) -> list[Frames]:
+        """The truth, and a future of each branch."""
+        truth = imagined[0].true(scale, self.trail)
+        numbers = [min(self.future, len(each.futures) - 1) for each in imagined]
+        pairs = zip(imagined, numbers, strict=True)
+        return [truth, *(each.future(number, scale, self.trail) for each, number in pairs)]
 
 
 def boxes_of(objects: Objects, size: int) -> Boxes:
@@ -93,23 +86,19 @@ def boxes_of(objects: Objects, size: int) -> Boxes:
 
 def moving(shown: Shown) -> Frames:
     """The truth, a future of each branch, and the first branch's other futures below."""
-    top = [shown.true(SCALE)]
-    top += [shown.imagined(i, shown.future, SCALE) for i in range(len(shown.branches))]
-    upper = pictures.side_by_side(top, ["truth", *shown.names])
-    number = len(shown.branches[0].objects)
+    imagined = shown.imaginations()
+    upper = pictures.side_by_side(shown.rows(imagined, SCALE), ["truth", *shown.names])
+    number = len(imagined[0].futures)
     if number < 2:
         return upper
-    futures = [shown.imagined(0, i, SMALL) for i in range(number)]
-    return with_futures(upper, futures)
+    return with_futures(upper, [imagined[0].future(i, SMALL, shown.trail) for i in range(number)])
 
 
 def strip(shown: Shown) -> pictures.Picture:
     """A sheet: the truth above, a future of each branch below."""
-    length = shown.branches[0].length
-    times = np.unique(np.linspace(0, length - 1, SHEET).round().astype(int))
-    rows = [shown.true(SMALL)]
-    rows += [shown.imagined(i, shown.future, SMALL) for i in range(len(shown.branches))]
-    labels = ["truth", *shown.names]
+    imagined = shown.imaginations()
+    times = pictures.spread(imagined[0].length, SHEET)
+    rows, labels = shown.rows(imagined, SMALL), ["truth", *shown.names]
     return pictures.sheet([row[times] for row in rows], labels, [f"t = {t}" for t in times])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
+from gswm.models.base import ModelConfig
 
 Test = Callable[["Diagnostics", dict[str, float]], bool]
 PATIENCE = 3
@@ -32,7 +33,7 @@ class Diagnostics:
     max_objects: int
     begin: int = 1_000
     """The step after which objects should have been found."""
-    model: Any = None
+    model: ModelConfig | None = None
     """Its settings: what they lack is not advised."""
     history: list[dict[str, float]] = field(default_factory=list)
     """Reports of the whole run; the older, the fewer of them."""
@@ -81,7 +82,7 @@ class Diagnostics:
             )
 
 
-def phase_at(model: Any, step: int) -> Any:
+def phase_at(model: ModelConfig | None, step: int) -> Any:
     """What losses jump with: the stage, of which T is a part, and σ of the pixels."""
     if model is None:
         return None
@@ -188,7 +189,7 @@ class Check:
     validated: bool = False
     """Whether it is seen in validations, and not in reports."""
 
-    def sentence(self, model: Any = None) -> str:
+    def sentence(self, model: ModelConfig | None = None) -> str:
         """What to say of it to who trains `model`, or any model."""
         flags = {each: re.findall(r"--model[\w.-]+", each) for each in self.remedies}
         fitting = [each for each in flags if all(has(model, flag) for flag in flags[each])]

@@ -30,7 +30,7 @@ import gswm
 from gswm.core.errors import UserError
 from gswm.core.files import flush, room, write_whole
 from gswm.core.settings import differences, from_dict, to_dict
-from gswm.models.registry import Recipe
+from gswm.models.recipe import Recipe
 
 
 class RunFolder:

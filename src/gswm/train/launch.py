@@ -12,16 +12,17 @@ import torch
 from gswm.core.devices import find_device, tf32
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate
-from gswm.core.schedule import Anneal
+from gswm.core.schedule import Anneal, Curriculum
 from gswm.core.waiting import explained
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.batches.resident import Loader
 from gswm.data.episode import Episodes
-from gswm.data.storage.hdf5 import is_name_of_file, open_file
-from gswm.data.worlds.registry import world, world_of
+from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
+from gswm.data.worlds.registry import world
 from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
-from gswm.models.registry import ModelConfig, Recipe
+from gswm.models.base import WorldModel
+from gswm.models.recipe import Recipe
 from gswm.train import distributed
 from gswm.train import snapshots as pictures
 from gswm.train.checkpoint import numbered
@@ -29,8 +30,10 @@ from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder, environment
 from gswm.train.loop import LoopConfig, Run, Validate
 from gswm.train.signals import Signals
+from gswm.train.step import MakeTrainee, Trainee
 from gswm.train.trackers import tracked
 from gswm.weights import files as weights
+from gswm.weights.finding import find
 
 HORIZON = 10
 """Frames imagined when validating."""
@@ -39,7 +42,12 @@ LEAST = {"steps": 1, "batch": 1, "validate_every": 1, "lr": 0, "warmup": 0, "las
 
 
 def train(
-    recipe: Recipe, out: Path, device_name: str, cfg: LoopConfig, signals: Signals | None = None
+    recipe: Recipe,
+    out: Path,
+    device_name: str,
+    cfg: LoopConfig,
+    signals: Signals | None = None,
+    trainee: MakeTrainee = Trainee,
 ) -> Run:
     """Train a recipe in the folder `out`, from where it is; the run, when it has ended.
 
@@ -67,6 +75,7 @@ def train(
                 at_the_end.callback(loader.close)
                 scores, note = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
+            common["trainee"] = trainee
             run = Run(folder, recipe, loader, scores, cfg, videos=imported(recipe), **common)
             if processes.is_first:
                 folder.begin(recipe, environment(device, processes.ranks, cfg))
@@ -93,30 +102,22 @@ def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
             raise UserError(f"--train.{flag} is {value}: it must be at least {least}")
     if not train.clip > 0:
         raise UserError(f"--train.clip is {train.clip}: it must be above 0")
-    dropout = getattr(getattr(recipe.model, "discovery", None), "dropout", 0.0)
-    if not 0 <= dropout <= 1:
-        raise UserError(f"--model.discovery.dropout is {dropout}: it must be from 0 to 1")
-    check_schedule(recipe.model)
+    recipe.model.check()
+    check_schedule(recipe.model.schedule)
     processes.rows(train.batch)
     begins = processes.is_first and not numbered(folder.checkpoints)
     if train.start is not None and begins:
-        weights.read_header(weights.find(train.start))
+        weights.read_header(find(train.start))
 
 
-def check_schedule(model: ModelConfig) -> None:
+def check_schedule(schedule: Curriculum) -> None:
     """Refuse a schedule that cannot be kept to."""
-    schedule, of = model.schedule, "--model.schedule"
-    lengths, alone = schedule.lengths, schedule.background_only
+    lengths, of = schedule.lengths, "--model.schedule"
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
         raise UserError(
             f"{of}.lengths is {lengths}: it must be of pairs, a step and the frames "
             "from there on, the first from step 0"
-        )
-    if alone > 0 and not getattr(model, "background", True):
-        raise UserError(
-            f"{of}.background-only is {alone}, and this model has no background: set it to 0, or "
-            "give the model one by --model.background"
         )
     for name in (field.name for field in fields(schedule)):
         if not isinstance(line := getattr(schedule, name), Anneal):
@@ -136,7 +137,7 @@ def check_schedule(model: ModelConfig) -> None:
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:
     """The recipe's windows."""
-    data, longest = recipe.data, max(length for _, length in recipe.model.schedule.lengths)
+    data, longest = recipe.data, recipe.model.schedule.longest
     source, episodes = data.world, data.episodes
     if is_name_of_file(data.world):
         with open_file(data.world) as file:
@@ -181,7 +182,7 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
             "--model.image-size"
         )
     frames = min(frames, data.first_frames or frames)
-    longest = max(length for _, length in model.schedule.lengths)
+    longest = model.schedule.longest
     if longest > frames:
         raise UserError(
             f"{data.world} has {frames} frames a video, and training goes up to {longest}: "
@@ -221,7 +222,7 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     steps = min(HORIZON, frames - data.given)
     futures = SAMPLED if usual(world_of(data.world)).sample else 1
 
-    def scores(model: Any, folder: Path | None) -> dict[str, float]:
+    def scores(model: WorldModel[Any], folder: Path | None) -> dict[str, float]:
         if folder is not None:
             draw(folder, model, episodes, data.given, steps)
         return validate(model, episodes, data.given, steps, futures)
@@ -229,7 +230,7 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     return scores, note
 
 
-def draw(folder: Path, model: Any, episodes: Episodes, given: int, steps: int) -> None:
+def draw(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> None:
     """Write the pictures of a validation; a full disk is no reason to end a training."""
     try:
         pictures.write(folder, model, episodes, given, steps)

@@ -5,19 +5,18 @@ from which a later start goes on as if it had never ended.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from gswm.core.errors import UserError
-from gswm.data.batches.resident import Loader, Resident
-from gswm.fast.ahead import Ahead
-from gswm.fast.deferred import Deferred, plain
-from gswm.models.registry import Model, Recipe, build
+from gswm.data.batches.resident import Loader
+from gswm.models.base import WorldModel
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build
 from gswm.train import checkpoint as checkpoints
 from gswm.train.checkpoint import num_bytes
 from gswm.train.diagnostics import Diagnostics
@@ -25,8 +24,9 @@ from gswm.train.display import Display
 from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder
 from gswm.train.signals import Signals, Stopped
-from gswm.train.step import Trainee
+from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
+from gswm.weights.finding import find
 
 Validate = Callable[[Any, Path | None], dict[str, float]]
 """The scores of a model; pictures go to the path, if there is one."""
@@ -88,12 +88,12 @@ class Run:
         processes: Processes,
         signals: Signals | None = None,
         videos: dict[str, Any] | None = None,
+        trainee: MakeTrainee = Trainee,
     ) -> None:
         """`videos` says how one's own were cut, so that others can be cut alike."""
         self.folder, self.recipe, self.cfg = folder, recipe, cfg
         self.validate, self.processes, self.device = validate, processes, device
         self.signals, self.videos = signals or Signals(), videos or {}
-        fast = device.type == "cuda" and not cfg.plain
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
         began = begin(model, recipe, folder) if processes.is_first else {}
@@ -102,16 +102,8 @@ class Run:
         self.display = Display(
             recipe.train.steps, recipe.train.batch, silent=not processes.is_first
         )
-        self.deferred = Deferred.for_device(model) if fast else None
-        self.trainee = Trainee(
-            model,
-            loader,
-            recipe.train,
-            seed=recipe.seed,
-            device=device,
-            processes=processes,
-            backward=self.deferred or plain,
-            capture=fast and isinstance(loader, Resident),
+        self.trainee = trainee(
+            model, loader, recipe.train, seed=recipe.seed, device=device, processes=processes
         )
         settled = recipe.model.schedule.background_only + 1_000
         self.diagnostics = Diagnostics(recipe.model.num_objects, settled, recipe.model)
@@ -147,32 +139,12 @@ class Run:
 
     def run(self) -> None:
         """Until the end, or until it is told to stop; then save."""
-        with (
-            self.display.running(self.trainee.step),
-            self.signals.waiting(at_once=False),
-            self.compiling(),
-        ):
-            try:
+        with self.display.running(self.trainee.step), self.signals.waiting(at_once=False):
+            with self.trainee.running(self.display.tell):
                 self.take_steps()
-            finally:
-                self.trainee.release()
             self.save()
             if self.processes.is_first:
                 self.export("last", {})
-
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        """Have the steps compiled meanwhile, if that is wanted."""
-        too_late = self.trainee.step > self.trainee.to_compile
-        if self.deferred is None or not self.cfg.compiled or too_late:
-            yield
-            return
-        rows = self.processes.rows(self.recipe.train.batch)
-        share = replace(self.recipe.train, batch=rows.stop - rows.start)
-        ours = replace(self.recipe, train=share)
-        with Ahead(ours, self.device, self.deferred, self.display.tell) as ahead:
-            self.trainee.better = ahead
-            yield
 
     def take_steps(self) -> None:
         """Steps, and what is due after each."""
@@ -208,9 +180,10 @@ class Run:
         """Say how it goes, and look whether it goes well."""
         step, means = self.trainee.step, self.means()
         self.trainee.forget()
-        speed = self.display.report(step, self.trainee.stage.length, means)
+        length = self.trainee.model.stage(step - 1).length
+        speed = self.display.report(step, length, means)
         if self.processes.is_first:
-            line = {"step": step, "length": self.trainee.stage.length, "minutes": self.minutes}
+            line = {"step": step, "length": length, "minutes": self.minutes}
             self.folder.write_metrics({**line, "frames_per_second": speed, **means})
         self.warn({"step": float(step), **means})
 
@@ -283,11 +256,11 @@ class Run:
         weights.save(path, self.trainee.model, self.recipe, about=about)
 
 
-def begin(model: Model, recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
+def begin(model: WorldModel[Any], recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
     """Give a new run the weights it is to begin with, if any; how much training is in them."""
     if recipe.train.start is None or checkpoints.numbered(folder.checkpoints):
         return {}
-    path = weights.find(recipe.train.start)
+    path = find(recipe.train.start)
     header = weights.read_header(path)
     about = header["about"] | {"runs": weights.trained_before(header)}
     weights.fill(model, path)

@@ -1,14 +1,11 @@
 """What a model sees and imagines, as two small pictures at each validation."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gswm.data.episode import Episodes
+from gswm.models.track import to_pixels
 from gswm.viz import files as picture_files
-from gswm.viz import imagination as tracks
 from gswm.viz import pictures
 from gswm.viz.pictures import Picture
 
@@ -26,18 +23,19 @@ def write(folder: Path, model: Any, episodes: Episodes, given: int, steps: int) 
 
 
 def tracked(model: Any, episodes: Episodes, frames: int) -> Picture:
-    """Input, reconstruction, boxes and background, in turn, of each episode."""
-    track = model.infer(episodes.video[:, :frames])
-    times = spread(frames)
+    """Input, reconstruction, boxes and, if the model has one, background of each episode."""
+    video = episodes.video[:, :frames]
+    track = model.infer(video)
+    times = pictures.spread(frames, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):
-        seen, video = tracks.one(track, i), pictures.frames_of(episodes, i)[:frames]
-        assert seen.reconstruction is not None
-        assert seen.background is not None
-        boxes = tracks.boxes_of(seen, video.shape[1])
-        shown = {"input": video, "reconstruction": tracks.frames_of(seen.reconstruction)}
-        shown["boxes"] = pictures.draw_boxes(video, boxes, numbers=False)
-        shown["background"] = tracks.frames_of(seen.background)
+        seen = track.clip(i, video=video)
+        shown = {"input": seen.frames}
+        if track.reconstruction is not None:
+            shown["reconstruction"] = to_pixels(track.reconstruction[i])
+        shown["boxes"] = seen.draw(1, trail=0)
+        if track.background is not None:
+            shown["background"] = to_pixels(track.background[i])
         labels += list(shown)
         rows += [pictures.enlarge(row[times], SCALE) for row in shown.values()]
     return pictures.sheet(rows, labels, [f"t = {t}" for t in times])
@@ -45,19 +43,11 @@ def tracked(model: Any, episodes: Episodes, frames: int) -> Picture:
 
 def imagined(model: Any, episodes: Episodes, given: int, steps: int) -> Picture:
     """The truth and some futures below it, of each episode; generated frames have a border."""
-    video = episodes.video[:, : given + steps]
-    track = model.imagine(video[:, :given], given, steps, futures=FUTURES)
-    times = spread(given + steps)
+    track = model.imagine(episodes.video[:, :given], given, steps, futures=FUTURES)
+    times = pictures.spread(given + steps, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):
-        true = pictures.true_boxes(episodes, i)
-        truth = None if true is None else true[: given + steps]
-        shown = tracks.Imagination.of(track, i, pictures.frames_of(episodes, i), truth)
+        shown = track.imagination(i, episodes.video, pictures.true_boxes(episodes, i))
         rows += [shown.true(SCALE, 0), *(shown.future(n, SCALE, 0) for n in range(FUTURES))]
         labels += ["truth", *(f"future {n}" for n in range(FUTURES))]
     return pictures.sheet([row[times] for row in rows], labels, [f"t = {t}" for t in times])
-
-
-def spread(frames: int) -> Sequence[int]:
-    """Some of the frames, evenly, from the first to the last."""
-    return np.unique(np.linspace(0, frames - 1, COLUMNS).round().astype(int)).tolist()

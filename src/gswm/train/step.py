@@ -1,42 +1,44 @@
 """One training step: windows, noise, loss, gradients, clipping, Adam.
 
-On a GPU the whole step is captured once per stage as a CUDA graph, and the host does no more than
-replay it. What a step does is a function of the seed, the step number and the weights, but for the
-rounding where a `better` way to do it is found meanwhile. Windows and noise follow from these in
-every step, also where those of earlier steps come again, so nothing random has to be saved.
+A step is a function of the seed, the step number and the weights. Windows and noise follow from
+the step number, also where those of earlier steps repeat, so a checkpoint holds no random state.
+`gswm.fast` does the same on a GPU, faster.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from gswm.core.records import map_tensors, tensors
+from gswm.core.records import copy_tensors, map_tensors, tensors
+from gswm.core.schedule import Stage
+from gswm.data.batches.batch import Batch
 from gswm.data.batches.resident import Loader
 from gswm.data.batches.windows import mix, signed
-from gswm.fast.deferred import Backward
-from gswm.fast.replay import copy
-from gswm.models.base import Loss
-from gswm.models.registry import TrainConfig
+from gswm.models.base import Loss, Noise, WorldModel
+from gswm.models.recipe import TrainConfig
 from gswm.train.distributed import Processes
 
-WARM_UP = 3
-"""Steps of a stage that are taken before it is captured."""
 
+@runtime_checkable
+class MakeTrainee(Protocol):
+    """How a run makes its trainee: `Trainee` itself, or `gswm.fast.trainee.accelerate()`."""
 
-class Better(Protocol):
-    """Where a faster backward pass comes from."""
-
-    def __call__(self) -> Backward | None:
-        """It, when there is one."""
-        ...
-
-    def end(self) -> None:
-        """It is not wanted any more."""
+    def __call__(
+        self,
+        model: WorldModel[Any],
+        loader: Loader,
+        cfg: TrainConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        processes: Processes,
+    ) -> "Trainee":
+        """A trainee at step 0."""
         ...
 
 
@@ -45,25 +47,17 @@ class Trainee:
 
     def __init__(
         self,
-        model: Any,
+        model: WorldModel[Any],
         loader: Loader,
         cfg: TrainConfig,
         *,
         seed: int,
         device: torch.device,
         processes: Processes,
-        backward: Backward,
-        capture: bool,
     ) -> None:
         self.model = model
         self.loader, self.cfg, self.seed = loader, cfg, seed
-        self.processes, self.backward = processes, backward
-        self.capture = capture
-        self.better: Better | None = None
-        """Gives a backward pass that is faster, when there is one."""
-        self.to_compile = last_through_frames(model, cfg.steps)
-        """A step of the stage in which `better` is taken; -1 for none."""
-        self.compiled_stage = model.stage(self.to_compile) if self.to_compile >= 0 else None
+        self.processes = processes
         self.params = list(model.parameters())
         self.lr = torch.zeros((), device=device)
         self.adam = torch.optim.Adam(
@@ -71,98 +65,86 @@ class Trainee:
         )
         self.step = 0
         self.clock = torch.zeros((), dtype=torch.int64, device=device)
+        """The step, on the device."""
         self.generator = torch.Generator(device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.stage: Any = None
-        self.taken = 0
+        self.stage: Stage | None = None
         self.kept: dict[int, Any] = {}
-        """What the model has observed at each step whose windows come again."""
+        """What the model observed at each step whose windows repeat."""
         self.observed: Any = None
-        """Of these, what the step learns from: always in the same place."""
+        """The one of these that the step learns from, always in the same memory."""
         self.sums: dict[str, Tensor] = {}
         self.summed = 0
 
     def advance(self) -> None:
         """Take one step."""
         if (stage := self.model.stage(self.step)) != self.stage:
-            self.stage, self.graph, self.taken, self.sums, self.summed = stage, None, 0, {}, 0
-            self.kept, self.observed = {}, None
-        if self.better and self.step > self.to_compile:
-            self.better.end()
-            self.better = None
-        if self.better and stage == self.compiled_stage and (found := self.better()):
-            self.backward, self.better, self.graph, self.taken = found, None, None, 0
+            self.enter(stage)
         if stage.repeats:
             self.observe(self.step % stage.repeats)
         else:
             self.generator.manual_seed(noise_seed(self.seed, self.step))
             self.loader.prepare(self.step)
-        if not self.capture:
-            self.take()
-        elif self.taken < WARM_UP:
-            with side_stream():
-                self.take()
-        else:
-            if self.graph is None:
-                self.record()
-            assert self.graph is not None
-            self.graph.replay()
+        self.take()
         self.step += 1
-        self.taken += 1
         self.summed += 1
 
-    def observe(self, step: int) -> None:
-        """Have ready what the model observes in the windows of `step`."""
-        if step not in self.kept:
-            self.generator.manual_seed(noise_seed(self.seed, step))
-            self.kept[step] = self.model.observe(*self.drawn(step))
-        if self.observed is None:
-            self.observed = map_tensors(torch.clone, self.kept[step])
-        else:
-            copy(tensors(self.kept[step]), tensors(self.observed))
-
-    def drawn(self, step: int | Tensor) -> tuple[Tensor, Any]:
-        """The windows of a step, and its noise."""
-        stage, batch = self.stage, self.cfg.batch
-        noise = self.model.noise(batch, stage, self.generator)
-        return self.loader.batch(step, stage.length), noise.rows(self.processes.rows(batch))
-
-    def loss(self) -> Loss:
-        """Of this step."""
-        if self.stage.repeats:
-            return self.model.loss_of(self.observed)
-        video, noise = self.drawn(self.clock if self.capture else self.step)
-        return self.model.loss(video, noise, self.clock, self.stage)
+    def enter(self, stage: Stage) -> None:
+        """Begin a stage, in which the loss has another form."""
+        self.stage, self.kept, self.observed = stage, {}, None
+        self.sums, self.summed = {}, 0
 
     def take(self) -> None:
-        """The work of a step."""
+        """Compute the loss and its gradients, and update the weights."""
         cfg = self.cfg
-        background_only = self.model.cfg.schedule.background_only
-        self.lr.copy_(learning_rate(self.clock, cfg, background_only))
+        self.lr.copy_(learning_rate(self.clock, cfg, self.model.cfg.schedule.background_only))
         self.adam.zero_grad(set_to_none=True)
-        loss = self.backward(self.loss)
+        loss = self.backward()
         self.processes.average(p.grad for p in self.params if p.grad is not None)
         norm = clip_grad_norm_(self.params, cfg.clip, foreach=True)
         self.adam.step()
         self.clock += 1
         self.add_up({"loss": loss.total, **loss.terms, **loss.metrics, "gradient": norm})
 
-    def record(self) -> None:
-        """Capture the step of this stage."""
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
-        self.adam.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            self.take()
-        self.graph = graph
+    def backward(self) -> Loss:
+        """The loss; the gradients of all parameters are left behind."""
+        loss = self.loss()
+        loss.total.backward()
+        return loss
 
-    def release(self) -> None:
-        """Give the captured step back: while it is kept, NCCL does not let the processes part."""
-        if self.graph is not None:
-            torch.cuda.synchronize()
-            self.graph.reset()
-            self.graph = None
+    def loss(self) -> Loss:
+        """Of this step."""
+        assert self.stage is not None
+        if self.stage.repeats:
+            return self.model.loss_of(self.observed)
+        return self.model.loss(*self.drawn(self.now()), self.clock, self.stage)
+
+    def drawn(self, step: int | Tensor) -> tuple[Batch, Noise]:
+        """The windows of a step, and its noise."""
+        assert self.stage is not None
+        noise = self.model.noise(self.cfg.batch, self.stage, self.generator)
+        rows = self.processes.rows(self.cfg.batch)
+        return Batch(self.loader.batch(step, self.stage.length)), noise.rows(rows)
+
+    def observe(self, step: int) -> None:
+        """Let the model observe the windows of `step`, once."""
+        if step not in self.kept:
+            self.generator.manual_seed(noise_seed(self.seed, step))
+            self.kept[step] = self.model.observe(*self.drawn(step))
+        if self.observed is None:
+            self.observed = map_tensors(torch.clone, self.kept[step])
+        else:
+            copy_tensors(tensors(self.kept[step]), tensors(self.observed))
+
+    def now(self) -> int | Tensor:
+        """The step, as the loader takes it."""
+        return self.step
+
+    @contextmanager
+    def running(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Surrounds all steps of a run; `tell` reports to the user."""
+        yield
+
+    # -- metrics
 
     def add_up(self, values: dict[str, Tensor]) -> None:
         """Keep a sum of each, where it was made."""
@@ -226,11 +208,6 @@ class Trainee:
         self.summed = counts["summed"]
 
 
-def last_through_frames(model: Any, steps: int) -> int:
-    """The last step in which gradients go through the methods of frames; -1 if there is none."""
-    return next((step for step in range(steps)[::-1] if model.stage(step).through_frames), -1)
-
-
 def learning_rate(step: Tensor, cfg: TrainConfig, background_only: int) -> Tensor:
     """Up in a line over `warmup` steps, and down along half a cosine to `last_lr`.
 
@@ -247,13 +224,3 @@ def learning_rate(step: Tensor, cfg: TrainConfig, background_only: int) -> Tenso
 def noise_seed(seed: int, step: int) -> int:
     """What seeds the noise of a step."""
     return int(mix(torch.tensor(signed(seed * 0x9E3779B97F4A7C15 + step)))) & (2**63 - 1)
-
-
-@contextmanager
-def side_stream() -> Iterator[None]:
-    """Where a step runs that is to be captured later."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        yield
-    torch.cuda.current_stream().wait_stream(stream)

@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, TextIO, runtime_checkable
 import torch
 
 from gswm.core.errors import UserError
-from gswm.models.registry import Recipe
+from gswm.models.recipe import Recipe
 from gswm.train.folder import RunFolder
 from gswm.weights.files import read_header
 

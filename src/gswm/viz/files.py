@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, UInt8
 from PIL import Image
-from scipy.spatial import KDTree
 
 from gswm.core.files import check_place, check_suffix, room
 from gswm.viz.pictures import Frames, Picture
@@ -73,6 +72,8 @@ def save_gif(path: Path, frames: Frames, fps: int) -> None:
 
 def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "_time _height _width"]]:
     """At most 256 colors, and for each pixel the nearest of them."""
+    from scipy.spatial import KDTree
+
     index = np.zeros(1 << 24, np.uint8)
     for frame in frames:
         index[codes(frame)] = 1

@@ -1,4 +1,4 @@
-"""Pictures of videos: boxes with ids, trails, contact sheets, and files of them.
+"""Pictures of videos: boxes with ids, trails and contact sheets.
 
 A video is uint8, (time, height, width, 3), red, green, blue. Enlarge it before anything is drawn
 on it, so that lines and numbers stay fine.
@@ -25,6 +25,8 @@ IDS = (
 )
 """Colors of boxes, by id: none of them a color of the worlds' objects."""
 PAPER, INK, FAINT = (255, 255, 255), (40, 40, 48), (140, 140, 150)
+COLUMNS = 10
+"""Frames in a row, where one video has several rows."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,38 @@ class Boxes:
 
     def __getitem__(self, time: slice) -> "Boxes":
         return Boxes(self.xy[time], self.wh[time], self.ids[time], self.present[time])
+
+    def then(self, after: "Boxes") -> "Boxes":
+        """These, and those of the frames that follow."""
+        pairs = zip(vars(self).values(), vars(after).values(), strict=True)
+        return Boxes(*map(np.concatenate, pairs))
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Some frames of a video, and the boxes of the objects in them, where these are known."""
+
+    frames: Frames
+    boxes: Boxes | None = None
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, time: slice) -> "Clip":
+        return Clip(self.frames[time], None if self.boxes is None else self.boxes[time])
+
+    def then(self, after: "Clip") -> "Clip":
+        """This clip, and one that follows it; with boxes if both have them."""
+        ours, theirs = self.boxes, after.boxes
+        boxes = None if ours is None or theirs is None else ours.then(theirs)
+        return Clip(np.concatenate([self.frames, after.frames]), boxes)
+
+    def draw(self, scale: int, trail: int) -> Frames:
+        """The frames enlarged, with boxes and trails; with ids if `scale` leaves room for them."""
+        large = enlarge(self.frames, scale)
+        if self.boxes is None:
+            return large
+        return draw_boxes(large, self.boxes, scale, trail, numbers=scale > 1)
 
 
 def frames_of(episodes: Episodes, index: int) -> Frames:
@@ -195,6 +229,20 @@ def sheet(
                 Image.fromarray(frame), (left + j * (width + gap), top + i * (height + gap))
             )
     return np.asarray(image)
+
+
+def spread(frames: int, most: int) -> list[int]:
+    """At most so many of the frames, evenly spaced, from the first to the last."""
+    return np.unique(np.linspace(0, frames - 1, most).round().astype(int)).tolist()
+
+
+def wrapped(video: Frames, most: int, title: str) -> Picture:
+    """At most so many frames of one video, evenly spaced, as a sheet of several rows."""
+    every = -(-len(video) // most)
+    shown = video[::every]
+    rows = [shown[i : i + COLUMNS] for i in range(0, len(shown), COLUMNS)]
+    times = [f"t = {i * every}" for i in range(0, len(shown), COLUMNS)]
+    return sheet(rows, times, [f"+{i * every}" for i in range(len(rows[0]))], title)
 
 
 def side_by_side(videos: Sequence[Frames], labels: Sequence[str] = (), columns: int = 4) -> Frames:

@@ -14,21 +14,19 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.settings import differing, flat, from_dict, to_dict
-from gswm.models.registry import RECIPES, Model, Recipe, build
+from gswm.models.base import WorldModel
+from gswm.models.recipe import Recipe
+from gswm.models.registry import RECIPES, build
+from gswm.weights.finding import check_shipped, find
 
 FORMAT = "gswm-weights-1"
-HERE = Path(__file__).parents[1]
-INSTALLED = HERE / "shipped"
-SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir()), None)
-"""Weights that come with the package: inside it, or beside its source."""
 MOST_NAMED = 3
 """Settings that are named where weights do not fit."""
-MEND = "install gswm again, or `git checkout weights` where it is a clone"
 
 
 def save(
     path: str | Path,
-    model: Model,
+    model: WorldModel[Any],
     recipe: Recipe | None = None,
     *,
     half: bool = False,
@@ -96,7 +94,7 @@ def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
     return [*earlier, {"command": trained_by(header), "step": about.get("step", 0)}]
 
 
-def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
+def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Any]:
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     there = find_device(str(device))
     path = find(name)
@@ -105,7 +103,7 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
     return model.to(there).eval()
 
 
-def fill(model: Model, path: Path) -> None:
+def fill(model: WorldModel[Any], path: Path) -> None:
     """Give a model the weights of a file, if that is whole."""
     ships = check_shipped(path)
     with safe_open(path, framework="pt") as file:
@@ -120,7 +118,7 @@ def fill(model: Model, path: Path) -> None:
         raise UserError(f"{path} does not fit this model: {why}") from error
 
 
-def misfit(model: Model, tensors: dict[str, torch.Tensor], theirs: Recipe) -> str:
+def misfit(model: WorldModel[Any], tensors: dict[str, torch.Tensor], theirs: Recipe) -> str:
     """Why weights do not fit a model: the settings that are to blame, if any are."""
     ours = model.recipe
     if ours is not None and type(ours.model) is not type(theirs.model):
@@ -168,64 +166,3 @@ def digest(tensors: dict[str, torch.Tensor]) -> str:
         found.update(name.encode())
         found.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
-
-
-def find(name: str | Path) -> Path:
-    """The file of weights that a user means: a file, a run's folder, or a name that ships."""
-    path, ours = Path(name), shipped()
-    if path.is_dir():
-        kept = [path / f"{which}.safetensors" for which in ("best", "last")]
-        if found := [file for file in kept if file.is_file()]:
-            return found[0]
-        if str(name) not in ours or (path / "recipe.json").is_file():
-            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
-    elif path.suffix == ".safetensors" or path.is_file():
-        return path
-    if str(name) in ours:
-        return ours[str(name)]
-    names = ", ".join(ours) or "none"
-    raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")
-
-
-def shipped() -> dict[str, Path]:
-    """The weights that come with the package, by name."""
-    return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))} if SHIPPED else {}
-
-
-def checksums() -> dict[str, str]:
-    """What `checksums.txt` says of the files that ship, by their names."""
-    if SHIPPED is None:
-        return {}
-    file = SHIPPED / "checksums.txt"
-    try:
-        lines = file.read_text().splitlines()
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{file} cannot be read, and without it no weights can be checked: {MEND}"
-        ) from error
-    return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines) if name}
-
-
-def fault(path: Path, wanted: dict[str, str]) -> str | None:
-    """What is wrong with a file that ships, in a word or two; `wanted` are the checksums."""
-    if path.name not in wanted:
-        return "unlisted"
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return "missing"
-    except OSError:
-        return "unreadable"
-    return None if found == wanted[path.name] else "damaged"
-
-
-def check_shipped(path: Path) -> bool:
-    """Whether a file is among those that ship; if so, it must be what `checksums.txt` says."""
-    if SHIPPED is None or path.parent.resolve() != SHIPPED.resolve():
-        return False
-    if (wrong := fault(path, checksums())) == "unlisted":
-        raise UserError(f"{path} is not in the checksums.txt beside it: add its line of sha256sum")
-    if wrong is not None:
-        raise UserError(f"{path} is {wrong}: it is not what shipped; {MEND}")
-    return True

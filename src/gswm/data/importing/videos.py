@@ -10,6 +10,7 @@ a part of it would pass for the whole.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,8 @@ MISSING_FRAMES = 3
 """What may be missing of a video before it counts as cut short."""
 FINER = 3
 """Large frames are first averaged down, fast, to this many times the size that is wanted."""
+TEXT = ("tty",)
+"""The decoder's format of plain text, which it would draw letter by letter."""
 EPS = 1e-6
 
 
@@ -102,17 +105,22 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Clip]:
     yield clip[: total % cut.frames].copy()
 
 
-def whole(path: Path, cut: Cut) -> Clip:
-    """All frames of one video, a file or a folder of images, as one clip."""
+def whole(path: Path, cut: Cut, most: int | None = None) -> Clip:
+    """All frames of one video, a file or a folder of images, as one clip; or the first ones.
+
+    Nothing is read, and so nothing is checked, after the first `most` frames.
+    """
     if not path.exists():
         raise UserError(f"there is no video {path}; check the name")
     source = Source(path, path.name, "test")
     try:
-        frames = [resize(frame, cut.size, cut.crop) for frame in frames_of(source, cut)]
+        first = islice(frames_of(source, cut), most)
+        frames = [resize(frame, cut.size, cut.crop) for frame in first]
     except (UnusableError, OSError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     if not frames:
-        raise UserError(f"cannot read {path}: there are no frames in it")
+        what = "images" if path.is_dir() else "frames"
+        raise UserError(f"cannot read {path}: there are no {what} in it")
     return np.stack(frames)
 
 
@@ -186,7 +194,7 @@ def video_frames(path: Path) -> Iterator[TimedFrame]:
 
     try:
         with av.open(str(path)) as container:
-            if not container.streams.video:
+            if container.format.name in TEXT or not container.streams.video:
                 raise UnusableError("there is no video in it; remove it")
             yield from stream_frames(container, container.streams.video[0], path)
     except FFmpegError as error:

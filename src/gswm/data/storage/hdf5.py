@@ -35,6 +35,7 @@ from gswm.data.storage.layouts import (
 )
 from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.obj3d.layout import COMPRESSED, SCENES
+from gswm.data.worlds.registry import WORLDS, base_name
 
 SUFFIXES = (".hdf5", ".h5")
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
@@ -306,3 +307,12 @@ def _version() -> str:
 def is_name_of_file(name: str) -> bool:
     """Whether data are a file, and not a world."""
     return Path(name).suffix.lower() in SUFFIXES
+
+
+def world_of(name: str) -> str:
+    """The name of a world, or of the one in a file; the file's layout if it is not installed."""
+    if not is_name_of_file(name):
+        return base_name(name)
+    with open_file(name) as file:
+        stated = str(file.attributes.get("world", ""))
+        return stated if stated in WORLDS else file.layout

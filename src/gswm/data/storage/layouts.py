@@ -10,15 +10,16 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
     obj3d        all of balls, and what is true of space (see `obj3d.layout`)
     video        nothing else; `splits` and `sources` where the videos were imported
 
-A file may hold less than the truth. Of balls, everything is stored but the depth order: layer 0
-is behind layer 1, and in a layer a slot is behind the next one. Masses are 1 and shapes 0 (a
+Episodes that have more than their layout holds are refused (see `check_lossless`). Of balls,
+everything is stored but the depth order: layer 0 is behind layer 1, and in a layer a slot is behind
+the next one. Masses are 1 and shapes 0 (a
 disk), as in every set of the release. Of a single ball and a maze, velocities are the steps to
 the next frame, and a color is what the video shows at the middle of the object, in the frame
 where the ones drawn over it are furthest away.
 """
 
-from dataclasses import replace
-from typing import Literal, get_args
+from dataclasses import fields, replace
+from typing import get_args
 
 import numpy as np
 import torch
@@ -26,10 +27,11 @@ from einops import rearrange
 from jaxtyping import Bool, Float64, Int, UInt8
 from torch import Tensor
 
+from gswm.core.errors import UserError
 from gswm.data.episode import Corridors, Episodes, Truth
+from gswm.data.worlds.base import Layout as Layout
 from gswm.data.worlds.obj3d import layout as obj3d
 
-Layout = Literal["obj3d", "balls", "single-ball", "maze", "video"]
 Arrays = dict[str, np.ndarray]
 
 IMGS = ("N T H W 3", "uint8")
@@ -51,6 +53,16 @@ KEYS: dict[Layout, dict[str, tuple[str, str]]] = {
     "video": {},
 }
 """Axes: N episodes, T frames, O slots, S steps, R rows, C columns of a grid."""
+HOLDS: dict[Layout, tuple[str, ...]] = {
+    "obj3d": ("truth", "space"),
+    "balls": ("truth",),
+    "single-ball": ("truth",),
+    "maze": ("truth", "corridors"),
+    "video": (),
+}
+"""The parts of `Episodes` that a file of each layout has beside the video, no more and no fewer."""
+CLOSE = 1e-4
+"""Differences that the types in a file may make, in pixels and in shares of a color."""
 MAZE_SLOTS = 5
 SINGLE_BALL_RADIUS = 7.0
 
@@ -85,20 +97,74 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
 
 
 def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
-    """What a file of `layout` stores of `episodes`."""
+    """What a file of `layout` stores of `episodes`; raise if that is less than they have."""
+    check_parts(layout, episodes)
     video = rearrange(episodes.video, "n t c h w -> n t h w c")
     stored = {"imgs": video, **_TO_TENSORS[layout](episodes)}
     types = {"imgs": IMGS, **KEYS[layout]}
-    return {
+    arrays = {
         key: np.ascontiguousarray(tensor.cpu().numpy(), dtype=types[key][1])
         for key, tensor in stored.items()
     }
+    check_lossless(layout, episodes, arrays)
+    return arrays
+
+
+def check_parts(layout: Layout, episodes: Episodes) -> None:
+    """Refuse episodes that have a part which the layout cannot hold, or lack one that it needs."""
+    has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None} - {"video"}
+    for part in sorted(has - set(HOLDS[layout])):
+        able = [name for name, held in HOLDS.items() if part in held]
+        choose = f"choose {' or '.join(able)}, or leave the {part} out"
+        raise UserError(f"the layout '{layout}' cannot hold the {part} of these episodes: {choose}")
+    if lacks := [part for part in HOLDS[layout] if part not in has]:
+        choose = "choose another; 'video' holds the frames alone"
+        raise UserError(f"the layout '{layout}' needs the {lacks[0]} of the episodes: {choose}")
+
+
+def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
+    """Refuse episodes if a file would give back other objects than they have.
+
+    Only objects in the frame count. Where the layout has no colors, the video shows them.
+    """
+    if episodes.truth is None:
+        return
+    back = _read(layout, {key: torch.from_numpy(array) for key, array in arrays.items()}).truth
+    assert back is not None
+    present = episodes.truth.present.cpu()
+    slots = present.shape[2]
+    kept = back.present[:, :, :slots]
+    lost = [] if kept.shape == present.shape and torch.equal(kept, present) else ["presence"]
+    if not lost:
+        was, now = _comparable(episodes.truth), _comparable(back)
+        was = {name: tensor[present] for name, tensor in was.items()}
+        now = {name: tensor[:, :, :slots][present] for name, tensor in now.items()}
+        names = [name for name in was if name != "colors" or "colors" in KEYS[layout]]
+        lost = [name for name in names if not torch.allclose(was[name], now[name], atol=CLOSE)]
+    if lost:
+        choose = "choose another, or see what this one holds in gswm.data.storage.layouts"
+        raise UserError(
+            f"the layout '{layout}' cannot hold the {lost[0]} of these objects: {choose}"
+        )
+
+
+def _comparable(truth: Truth) -> dict[str, Tensor]:
+    """All of a truth but the presence, as numbers that are equal where their meaning is."""
+    found = {f.name: getattr(truth, f.name) for f in fields(truth) if f.name != "present"}
+    behind = truth.order.masked_fill(~truth.present, torch.iinfo(truth.order.dtype).max)
+    ranks = behind.argsort(dim=-1, stable=True).argsort(dim=-1)
+    found |= {"hw": truth.boxes_hw(), "order": ranks}
+    return {name: tensor.double().cpu() for name, tensor in found.items()}
 
 
 def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
     """The episodes that a file of `layout` stores as `arrays`."""
-    tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
-    video = rearrange(tensors["imgs"], "n t h w c -> n t c h w").contiguous()
+    read = _read(layout, {key: torch.from_numpy(array) for key, array in arrays.items()})
+    return replace(read, video=read.video.contiguous())
+
+
+def _read(layout: Layout, tensors: dict[str, Tensor]) -> Episodes:
+    video = rearrange(tensors["imgs"], "n t h w c -> n t c h w")
     if layout == "balls":
         return Episodes(video, _balls_truth(tensors))
     if layout == "obj3d":
@@ -114,8 +180,7 @@ def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
 
 
 def _truth_of(episodes: Episodes) -> Truth:
-    if episodes.truth is None:
-        raise ValueError("only the layout 'video' stores episodes without truth")
+    assert episodes.truth is not None  # see `check_parts`
     return episodes.truth
 
 
@@ -143,8 +208,8 @@ def _from_single_ball(episodes: Episodes) -> dict[str, Tensor]:
 
 
 def _from_maze(episodes: Episodes) -> dict[str, Tensor]:
-    if (corridors := episodes.corridors) is None:
-        raise ValueError("the layout 'maze' stores corridors")
+    corridors = episodes.corridors
+    assert corridors is not None  # see `check_parts`
     cells, pres = corridors.cells, _truth_of(episodes).present[:, ::2]
     missing = max(0, MAZE_SLOTS - cells.shape[2])
     return {

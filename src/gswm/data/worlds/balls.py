@@ -16,7 +16,7 @@ from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, REUSED, Split, SplitName, splits
+from gswm.data.worlds.base import MEMORY, REUSED, Split, SplitName, World, splits
 from gswm.data.worlds.physics import simulate
 from gswm.data.worlds.randomstate import RandomStates
 from gswm.data.worlds.sprites import draw
@@ -37,7 +37,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Balls:
+class Balls(World):
     """A world of balls of one size in a box."""
 
     name: str
@@ -55,6 +55,7 @@ class Balls:
     splits: dict[SplitName, Split]
     num_frames: int = 100
     image_size: int = 64
+    layout = "balls"
 
     def episodes(
         self,

@@ -1,11 +1,14 @@
-"""What a world is: a source of episodes, with the truth about each."""
+"""The base class of worlds: sources of episodes, with the ground truth of each."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import Literal
 
 import torch
 
+from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
 from gswm.data.splits import SplitName as SplitName
 
@@ -13,6 +16,12 @@ MEMORY = 1 << 30
 REUSED = 32 << 20
 """Blocks of more bytes an allocator gives back to the system, and takes anew. To touch new memory
 on a CPU can take as long as to draw in it."""
+
+Layout = Literal["obj3d", "balls", "single-ball", "maze", "video"]
+"""The file layouts: `storage.layouts` says what each of them holds."""
+Style = Literal["paths", "maze", "stills"]
+"""How figures draw a scene: the paths of objects on a dark square; the same between the walls of a
+maze; or the frames themselves, for scenes of light and shadow that places alone do not show."""
 
 
 @dataclass(frozen=True)
@@ -29,35 +38,33 @@ def splits(seed: int, train: int, others: int) -> dict[SplitName, Split]:
     return {"train": Split(seed, train), "val": val, "test": test}
 
 
-@runtime_checkable
-class World(Protocol):
-    """A simulator that advances and draws many episodes at once."""
+class World(ABC):
+    """A simulator that advances and draws many episodes at once.
 
-    @property
-    def name(self) -> str:
-        """What the world is called."""
-        ...
+    To add a world, subclass this, set the attributes that have no value here, implement
+    `episodes`, and register an instance: see `registry`.
+    """
 
-    @property
-    def num_frames(self) -> int:
-        """Frames of an episode."""
-        ...
+    name: str
+    """By which commands and recipes know the world."""
+    num_frames: int
+    """Frames of an episode."""
+    image_size: int
+    """Pixels on a side of a frame."""
+    num_objects: int
+    """Slots for objects, some of which may be empty."""
+    splits: dict[SplitName, Split]
+    """The data sets that `gswm data make` writes and training and evaluation use."""
+    layout: Layout
+    """The file layout that stores the world's episodes without loss."""
+    protocol: str = "gswm-10-90"
+    """The evaluation protocol that `gswm eval` uses unless another is named."""
+    style: Style = "paths"
+    """How the figures of a report draw the world's scenes."""
+    has_scene_files: bool = False
+    """Whether the world can draw scenes that were simulated before: see `with_scenes`."""
 
-    @property
-    def image_size(self) -> int:
-        """Pixels on a side of a frame."""
-        ...
-
-    @property
-    def num_objects(self) -> int:
-        """Slots for objects, some of which may be empty."""
-        ...
-
-    @property
-    def splits(self) -> dict[SplitName, Split]:
-        """The paper's data sets."""
-        ...
-
+    @abstractmethod
     def episodes(
         self,
         seed: int,
@@ -72,4 +79,23 @@ class World(Protocol):
         chunked; those before `first` are not made. A chunk's making takes no more than about
         `memory` bytes.
         """
-        ...
+
+    def missing(self) -> str:
+        """The software that this machine lacks to make episodes, and how to install it."""
+        return ""
+
+    def with_workers(self, workers: int) -> "World":
+        """The same world, simulated by up to `workers` processes where it can use several."""
+        return self
+
+    def with_scenes(self, path: Path) -> "World":
+        """The same world, whose episodes are the scenes in a file, or in the files of a folder."""
+        raise UserError(f"{self.name} has no scene files: leave out {path}")
+
+    def resized(self, size: int) -> "World":
+        """The same world in frames of `size` pixels on a side."""
+        raise UserError(f"{self.name} has frames of {self.image_size} pixels, and of no other size")
+
+    def drawn_by(self, renderer: str) -> "World":
+        """The same world, drawn by another renderer."""
+        raise UserError(f"{self.name} has one renderer, which has no name: leave out '{renderer}'")

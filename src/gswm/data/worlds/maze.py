@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from gswm.data.episode import Corridors, Episodes, Truth
-from gswm.data.worlds.base import MEMORY, splits
+from gswm.data.worlds.base import MEMORY, World, splits
 from gswm.data.worlds.maze_drawing import draw_mazes
 
 ROOMS = 3
@@ -52,13 +52,16 @@ DRAWS = {
 """The uniform numbers of an episode, in their order."""
 
 
-class Maze:
+class Maze(World):
     """The world `maze`."""
 
-    name: str = "maze"
-    num_frames: int = NUM_FRAMES
-    image_size: int = IMAGE_SIZE
-    num_objects: int = NUM_SLOTS
+    name = "maze"
+    num_frames = NUM_FRAMES
+    image_size = IMAGE_SIZE
+    num_objects = NUM_SLOTS
+    layout = "maze"
+    protocol = "gswm-maze-5"
+    style = "maze"
 
     def __init__(self) -> None:
         self.splits = splits(0, train=10_000, others=100)

@@ -1,25 +1,120 @@
-"""Every world, by its name."""
+"""Every world, by its name.
 
-from dataclasses import replace
+The package's own worlds are listed in `BUILT_IN`. Others are added by `register`, or by a Python
+entry point of the group `gswm.worlds` whose value is a `World` or a function that makes one:
+
+    [project.entry-points."gswm.worlds"]
+    mine = "my_package:WORLD"
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import get_args
 
 from gswm.core.errors import UserError
-from gswm.data.storage import hdf5
 from gswm.data.worlds import balls
-from gswm.data.worlds.base import World
+from gswm.data.worlds.base import Layout, Style, World
 from gswm.data.worlds.maze import Maze
-from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Obj3D
+from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD
 from gswm.data.worlds.single_ball import SingleBall
 
+GROUP = "gswm.worlds"
 BALLS = (balls.INTERACTION, balls.OCCLUSION, balls.TWO_LAYER, balls.TWO_LAYER_DENSE)
-SOLIDS = (OBJ3D, OBJ3D_HARD)
-WORLDS: dict[str, World] = {world.name: world for world in (*BALLS, SingleBall(), Maze(), *SOLIDS)}
+BUILT_IN = (*BALLS, SingleBall(), Maze(), OBJ3D, OBJ3D_HARD)
+STATED = ("num_frames", "image_size", "num_objects", "splits", "layout", "protocol", "style")
+"""The attributes that a world must have beside its name."""
+
+
+class Worlds(Mapping[str, World]):
+    """All worlds by name; entry points are loaded when one is first looked up."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, World] = {}
+        self._loaded = False
+        for each in BUILT_IN:
+            self.add(each)
+
+    def add(self, world: World) -> None:
+        """Add a world; one registered anew, as in a notebook, replaces the old."""
+        check(world)
+        before = self._found.get(world.name)
+        same = before is world or (source(before) == source(world) and before not in BUILT_IN)
+        if before is not None and not same:
+            raise UserError(
+                f"a world '{world.name}' is registered already, by {source(before)}: choose "
+                f"another `name` for {source(world)}"
+            )
+        self._found[world.name] = world
+
+    def load(self) -> None:
+        """Load the worlds of installed packages, once."""
+        if self._loaded:
+            return
+        self._loaded = True
+        for point in entry_points(group=GROUP):
+            try:
+                self.add(loaded(point))
+            except Exception as error:
+                why = " ".join(str(error).split()) or type(error).__name__
+                warnings.warn(
+                    f"the world '{point.name}' of {point.value} is left out: {why}", stacklevel=2
+                )
+
+    def __getitem__(self, name: str) -> World:
+        self.load()
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        self.load()
+        return len(self._found)
+
+
+def loaded(point: EntryPoint) -> World:
+    """The world of an entry point."""
+    value = point.load()
+    made = value if isinstance(value, World) or not callable(value) else value()
+    if not isinstance(made, World):
+        raise UserError(f"its value is of type {type(made).__name__}, not World")
+    return made
+
+
+def check(world: World) -> None:
+    """Refuse a world that does not state what it must."""
+    name = getattr(world, "name", "")
+    if not name or ":" in name:
+        raise UserError(f"{source(world)} is called '{name}': give it a `name` without a colon")
+    if lacks := [attribute for attribute in STATED if not hasattr(world, attribute)]:
+        raise UserError(f"the world '{name}' does not state its {', '.join(lacks)}")
+    for attribute, kinds in (("layout", get_args(Layout)), ("style", get_args(Style))):
+        if getattr(world, attribute) not in kinds:
+            stated = f"the world '{name}' has the {attribute} '{getattr(world, attribute)}'"
+            raise UserError(f"{stated}: choose one of {', '.join(kinds)}")
+
+
+def source(world: World | None) -> str:
+    """Where the class of a world is defined."""
+    return f"{type(world).__module__}.{type(world).__qualname__}"
+
+
+WORLDS = Worlds()
+
+
+def register(world: World) -> None:
+    """Make a world known to all commands and recipes by its name."""
+    WORLDS.load()
+    WORLDS.add(world)
 
 
 def world(name: str) -> World:
     """The world called `name`; obj3d:FOLDER is that of the scene files in a folder."""
     if (base := base_name(name)) != name:
-        return replace(Obj3D.of_folder(Path(name.removeprefix(f"{base}:"))), name=base)
+        return WORLDS[base].with_scenes(Path(name.removeprefix(f"{base}:")))
     if name not in WORLDS:
         raise UserError(f"there is no world '{name}'; there are {', '.join(WORLDS)}")
     return WORLDS[name]
@@ -28,12 +123,5 @@ def world(name: str) -> World:
 def base_name(name: str) -> str:
     """The name of a world, without the folder of its scenes."""
     base, _, folder = name.partition(":")
-    return base if folder and base in (each.name for each in SOLIDS) else name
-
-
-def world_of(name: str) -> str:
-    """The name of a world, or of the one that is in a file; its layout where it does not say."""
-    if not hdf5.is_name_of_file(name):
-        return base_name(name)
-    with hdf5.open_file(name) as file:
-        return str(file.attributes.get("world", file.layout))
+    found = WORLDS.get(base) if folder else None
+    return base if found is not None and found.has_scene_files else name

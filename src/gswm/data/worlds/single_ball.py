@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, splits
+from gswm.data.worlds.base import MEMORY, World, splits
 from gswm.data.worlds.sprites import draw
 
 NUM_FRAMES = 9
@@ -24,13 +24,15 @@ SPEED = 6.25
 RED = (1.0, 0.0, 0.0)
 
 
-class SingleBall:
+class SingleBall(World):
     """The world `single-ball`."""
 
-    name: str = "single-ball"
-    num_frames: int = NUM_FRAMES
-    image_size: int = IMAGE_SIZE
-    num_objects: int = 1
+    name = "single-ball"
+    num_frames = NUM_FRAMES
+    image_size = IMAGE_SIZE
+    num_objects = 1
+    layout = "single-ball"
+    protocol = "gswm-5-4"
 
     def __init__(self) -> None:
         self.splits = splits(0, train=10_000, others=100)

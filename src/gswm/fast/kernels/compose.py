@@ -13,8 +13,8 @@ from torch import Tensor
 from gswm.core.geometry import SMALLEST
 from gswm.core.shapes import Frame, Mask, Points, Scalars
 from gswm.fast.kernels.products import padded
+from gswm.models.gswm.rendering import EPS
 
-EPS = 1e-5
 TILE = (16, 16)
 """Rows and columns of an image that a program works on at once."""
 WARPS = 8

@@ -18,7 +18,6 @@ from gswm.core.distributions import Gaussian
 from gswm.core.networks import MLP, Encoder, FrameDecoder
 from gswm.core.records import frames, stack
 from gswm.core.shapes import Video
-from gswm.fast.replay import replayed
 from gswm.models.objects import LSTMState, Sizes
 
 Noise = Float[Tensor, "batch time context"]
@@ -101,7 +100,6 @@ class Context(nn.Module):
         """p(z_ctx | h)."""
         return Gaussian.of(self.mlp_prior(h_prior))
 
-    @replayed
     def step(
         self,
         state: ContextState,

@@ -5,22 +5,36 @@ discovery before it, rendering and the objective after it.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.core.errors import UserError
-from gswm.core.networks import GlimpseDecoder, Trunk
+from gswm.core.geometry import paste
+from gswm.core.networks import GlimpseDecoder, Trunk, per_object
 from gswm.core.records import frames, stack
-from gswm.core.schedule import Schedule, Stage
+from gswm.core.schedule import Stage
 from gswm.core.shapes import Frame, Video
-from gswm.fast.replay import replayed
-from gswm.models.base import AnyVideo, Discover, Loss, as_float, check_video
+from gswm.data.batches.batch import Batch
+from gswm.models.base import (
+    Actions,
+    AnyVideo,
+    Discover,
+    Loss,
+    Method,
+    ModelConfig,
+    Owners,
+    Regions,
+    WorldModel,
+    as_float,
+    check_video,
+)
 from gswm.models.gswm import objective
 from gswm.models.gswm.context import Context, Contexts, NoContext
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
-from gswm.models.gswm.noise import Noise, NoiseShape
+from gswm.models.gswm.noise import GSWMNoise, NoiseShape
 from gswm.models.gswm.propagation import (
     Propagation,
     PropagationConfig,
@@ -28,18 +42,18 @@ from gswm.models.gswm.propagation import (
     PropagationNoise,
 )
 from gswm.models.gswm.rendering import Renderer
-from gswm.models.imagining import Imagines
+from gswm.models.gswm.schedule import Schedule
 from gswm.models.objects import NOBODY, Attributes, Objects, Sizes, select
 from gswm.models.scene import Scene, as_track
-from gswm.models.showing import Shows
 from gswm.models.track import Track
 
 
 @dataclass(frozen=True)
-class GSWMConfig:
+class GSWMConfig(ModelConfig):
     """All settings of the model."""
 
-    image_size: int = 64
+    kind: ClassVar[str] = "gswm"
+
     num_objects: int = 10
     """K: slots for objects."""
     background: bool = False
@@ -51,6 +65,32 @@ class GSWMConfig:
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
     schedule: Schedule = field(default_factory=Schedule)
 
+    @property
+    def has_background(self) -> bool:
+        """See `ModelConfig`."""
+        return self.background
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together."""
+        super().check()
+        size, grid = self.image_size, self.discovery.grid
+        if size < 64 or size & (size - 1):
+            raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
+        if grid < 1 or size % (Trunk.STRIDE * grid):
+            finest = size // Trunk.STRIDE
+            raise UserError(
+                f"a grid of {grid} does not fit images of {size}: it must divide {finest}"
+            )
+        if self.num_objects < 1:
+            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
+        if self.sizes.glimpse != GlimpseDecoder.SIZE:
+            raise UserError(
+                f"glimpses are of {GlimpseDecoder.SIZE} pixels, not {self.sizes.glimpse}"
+            )
+        if not 0 <= self.discovery.dropout <= 1:
+            given = self.discovery.dropout
+            raise UserError(f"--model.discovery.dropout is {given}: it must be from 0 to 1")
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -61,34 +101,31 @@ class Evidence:
     """None in the first frame."""
 
 
-class GSWM(Imagines, Shows, nn.Module):
+class GSWM(WorldModel[GSWMConfig]):
     """Generative Structured World Model."""
 
+    editable = True
+
     def __init__(self, cfg: GSWMConfig) -> None:
-        super().__init__()
-        check(cfg)
+        super().__init__(cfg)
         sizes = cfg.sizes if cfg.propagation.multimodal else replace(cfg.sizes, state=0)
         size, propagation = cfg.image_size, cfg.propagation
         if not cfg.background:
             propagation = replace(propagation, situation="off")
-        self.cfg, self.sizes = cfg, sizes
+        self.sizes = sizes
         self.noise_shape = NoiseShape(sizes, cfg.num_objects, cfg.discovery.grid**2)
         self.context = Context(sizes, size) if cfg.background else NoContext(size)
         self.propagation = Propagation(propagation, sizes, size)
         self.discovery = Discovery(cfg.discovery, sizes, size, background=cfg.background)
         self.renderer = Renderer(sizes.what, size)
 
-    def stage(self, step: int) -> Stage:
-        """The stage of training that `step` belongs to."""
-        return self.cfg.schedule.stage(step)
-
-    def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> Noise:
+    def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> GSWMNoise:
         """All that is random in a training step."""
         return self.noise_shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
 
-    def loss(self, video: AnyVideo, noise: Noise, step: Tensor, stage: Stage) -> Loss:
+    def loss(self, batch: Batch, noise: GSWMNoise, step: Tensor, stage: Stage) -> Loss:
         """-ELBO and the auxiliary loss (§3.4.2)."""
-        video, cfg = as_float(video), self.cfg
+        video, cfg = as_float(batch.video), self.cfg
         std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
         contexts = self.context.infer(self.context.start(len(video)), noise.context, video)
         terms = objective.context_terms(contexts)
@@ -113,7 +150,7 @@ class GSWM(Imagines, Shows, nn.Module):
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
     def track(
-        self, video: Video, contexts: Contexts, noise: Noise
+        self, video: Video, contexts: Contexts, noise: GSWMNoise
     ) -> tuple[list[Objects], list[Evidence]]:
         """The objects of every frame, and what the objective needs to know of them."""
         seen = frames(self.propagation.situation.survey(contexts.mu_bg))
@@ -127,19 +164,20 @@ class GSWM(Imagines, Shows, nn.Module):
             evidence.append(more)
         return tracked, evidence
 
-    def begin(self, e_img: Float[Tensor, "batch cell e"], noise: Noise) -> tuple[Objects, Evidence]:
+    def begin(
+        self, e_img: Float[Tensor, "batch cell e"], noise: GSWMNoise
+    ) -> tuple[Objects, Evidence]:
         """The first frame, in which all objects are new."""
         objects, found = self.discover(self.empty(len(e_img)), e_img, noise)
         return objects, Evidence(found, None)
 
-    @replayed
     def step(
         self,
         objects: Objects,
         seen: Float[Tensor, " batch *seen"],
         frame: Frame,
         e_img: Float[Tensor, "batch cell e"],
-        noise: Noise,
+        noise: GSWMNoise,
     ) -> tuple[Objects, Evidence]:
         """One frame more: the known objects propagate, new ones are found, K of both stay."""
         propagated, known = self.propagation.infer(objects, seen, frame, noise.propagation)
@@ -147,7 +185,7 @@ class GSWM(Imagines, Shows, nn.Module):
         return objects, Evidence(found, known)
 
     def discover(
-        self, propagated: Objects, e_img: Float[Tensor, "batch cell e"], noise: Noise
+        self, propagated: Objects, e_img: Float[Tensor, "batch cell e"], noise: GSWMNoise
     ) -> tuple[Objects, DiscoveryEvidence]:
         """The K objects of a frame, from those propagated to it and those found in it."""
         batch, cells, _ = e_img.shape
@@ -168,23 +206,32 @@ class GSWM(Imagines, Shows, nn.Module):
         ids = torch.full((batch, slots), NOBODY, device=like.device)
         return Objects(o, z_state, h_prior, h_post, ids, torch.zeros_like(ids[:, 0]))
 
-    def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """See `Parts`."""
+    def recurrent(self) -> list[Method]:
+        """See `WorldModel`."""
         return [(self, "step"), *self.context.recurrent()]
 
-    def batched(self) -> list[tuple[nn.Module, str]]:
-        """See `Parts`."""
+    def batched(self) -> list[Method]:
+        """See `WorldModel`."""
         ours = [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
         return [*ours, *self.context.batched()]
 
     def halves(self) -> list[nn.Module]:
-        """See `Parts`."""
+        """See `WorldModel`."""
         objects = [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
         return [*objects, self.propagation.situation, self.context]
 
+    def replayable(self) -> list[Method]:
+        """See `WorldModel`."""
+        return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
+
     @torch.no_grad()
     def infer(
-        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
+        self,
+        video: AnyVideo,
+        *,
+        discover: Discover = "always",
+        render: bool = True,
+        actions: Actions | None = None,
     ) -> Track:
         """The objects of each video, by the means of the posterior."""
         video = check_video(video, self.image_size).to(self.device)
@@ -196,8 +243,15 @@ class GSWM(Imagines, Shows, nn.Module):
         objects, _ = self.track(video, contexts, noise)
         return self.as_track(objects, contexts, render=render)
 
-    def go_on(
-        self, state: Scene, steps: int, generator: torch.Generator | None, *, render: bool
+    @torch.no_grad()
+    def rollout(
+        self,
+        state: Scene,
+        steps: int,
+        generator: torch.Generator | None,
+        *,
+        render: bool = True,
+        actions: Actions | None = None,
     ) -> Track:
         """From a state; the background by its mean, also where objects are drawn."""
         batch = len(state.objects.id)
@@ -228,16 +282,62 @@ class GSWM(Imagines, Shows, nn.Module):
         mu = self.renderer.draw(stack([each.o for each in objects], dim=1), contexts.mu_bg)
         return as_track(scenes, mu, contexts.mu_bg)
 
+    # -- editing
 
-def check(cfg: GSWMConfig) -> None:
-    """Refuse settings that do not fit together."""
-    size, grid = cfg.image_size, cfg.discovery.grid
-    if size < 64 or size & (size - 1):
-        raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
-    if grid < 1 or size % (Trunk.STRIDE * grid):
-        finest = size // Trunk.STRIDE
-        raise UserError(f"a grid of {grid} does not fit images of {size}: it must divide {finest}")
-    if cfg.num_objects < 1:
-        raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
-    if cfg.sizes.glimpse != GlimpseDecoder.SIZE:
-        raise UserError(f"glimpses are of {GlimpseDecoder.SIZE} pixels, not {cfg.sizes.glimpse}")
+    @torch.no_grad()
+    def view(self, state: Scene, background: Frame) -> Track:
+        """The scene as one frame, before a background."""
+        behind = background.to(self.device)
+        frame = self.renderer(state.objects.o).over(behind)
+        return as_track([state], frame[:, None], behind[:, None])
+
+    @torch.no_grad()
+    def owners(self, state: Scene) -> Owners:
+        """Which object is seen at each pixel: the one that has the most weight there (A.4)."""
+        o, ids = state.objects.o, state.objects.id
+        alpha_att = per_object(self.renderer.deconv_what, o.what).sigmoid()[:, :, 3:]
+        alpha_att = alpha_att * o.pres[..., None, None]
+        alpha = paste(alpha_att, o.xy, o.hw, self.image_size)[:, :, 0]
+        first = (alpha * o.depth.sigmoid()[..., None]).argmax(dim=1)
+        owner = ids.gather(1, first.flatten(1)).view_as(first)
+        return torch.where(alpha.amax(dim=1) > 0.5, owner, NOBODY)
+
+    @torch.no_grad()
+    def proposals(self, before: Scene, state: Scene) -> Regions:
+        """s_prop around where each object was (A.2)."""
+        o = before.objects.o
+        low, high = self.propagation.cfg.proposal_range
+        share = self.propagation.mlp_prop(state.objects.h_post.h).sigmoid()
+        return Regions(o.xy, o.hw + low + (high - low) * share)
+
+    @torch.no_grad()
+    def infer_after(
+        self,
+        state: Scene,
+        video: AnyVideo,
+        *,
+        discover: Discover = "first",
+        render: bool = True,
+    ) -> Track:
+        """The objects of each video, which goes on from a state, by the means of the posterior.
+
+        With "first", no object is new: the first frame was before.
+        """
+        video = check_video(video, self.image_size).to(self.device)
+        batch, time = video.shape[:2]
+        always = discover == "always"
+        keep = torch.full((time,), always, device=video.device)
+        noise = self.noise_shape.none(batch, time, keep, time if always else 0)
+        contexts = self.context.infer(state.context, noise.context, video)
+        seen = self.propagation.situation.survey(contexts.mu_bg)
+        seen = torch.cat([state.seen[:, None], seen], dim=1)
+        e_img = None
+        if always:
+            e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, batch * time)
+        objects, tracked = state.objects, list[Objects]()
+        for t, now in enumerate(noise.frames()):
+            objects, _ = self.propagation.infer(objects, seen[:, t], video[:, t], now.propagation)
+            if e_img is not None:
+                objects, _ = self.discover(objects, e_img[:, t], now)
+            tracked.append(objects)
+        return self.as_track(tracked, contexts, render=render)

@@ -8,13 +8,14 @@ from torch import Tensor
 
 from gswm.core.distributions import logistic_noise, normal_noise
 from gswm.core.records import frames, map_tensors
+from gswm.models.base import Noise
 from gswm.models.gswm.discovery import DiscoveryNoise
 from gswm.models.gswm.propagation import PropagationNoise
 from gswm.models.objects import Sizes
 
 
 @dataclass(frozen=True)
-class Noise:
+class GSWMNoise(Noise):
     """For some frames of some videos."""
 
     context: Float[Tensor, "*batch context"]
@@ -25,12 +26,12 @@ class Noise:
     kept: tuple[int, ...]
     """In how many of them, for each video."""
 
-    def rows(self, which: slice) -> "Noise":
+    def rows(self, which: slice) -> "GSWMNoise":
         """Of some of the videos."""
         some = map_tensors(lambda tensor: tensor[which], self)
         return replace(some, kept=self.kept[which])
 
-    def frames(self) -> "list[Noise]":
+    def frames(self) -> "list[GSWMNoise]":
         """Frame by frame."""
         return frames(replace(self, kept=()))
 
@@ -43,10 +44,10 @@ class NoiseShape:
     num_objects: int
     num_cells: int
 
-    def draw(self, batch: int, time: int, dropout: float, generator: torch.Generator) -> Noise:
+    def draw(self, batch: int, time: int, dropout: float, generator: torch.Generator) -> GSWMNoise:
         """Noise to sample with."""
         kept = frames_kept(batch, time, dropout)
-        return Noise(
+        return GSWMNoise(
             normal_noise((batch, time, self.sizes.context), generator),
             PropagationNoise(*self.of(batch, time, self.num_objects, generator)),
             DiscoveryNoise(*self.of(batch, time, self.num_cells, generator)),
@@ -61,7 +62,7 @@ class NoiseShape:
         noise = [normal_noise(shape, generator) for shape in gaussian]
         return [*noise, logistic_noise((*lead, 1), generator)]
 
-    def none(self, batch: int, time: int, keep: Bool[Tensor, " time"], num_kept: int) -> Noise:
+    def none(self, batch: int, time: int, keep: Bool[Tensor, " time"], num_kept: int) -> GSWMNoise:
         """No noise at all: every distribution gives its mean."""
         sizes, zero = self.sizes, torch.zeros((), device=keep.device)
 
@@ -72,7 +73,7 @@ class NoiseShape:
         discovery = DiscoveryNoise(*zeros(self.num_cells))
         context = zero.expand(batch, time, sizes.context)
         kept = (num_kept,) * batch
-        return Noise(context, propagation, discovery, keep.expand(batch, time), kept)
+        return GSWMNoise(context, propagation, discovery, keep.expand(batch, time), kept)
 
 
 def frames_kept(batch: int, time: int, dropout: float) -> tuple[int, ...]:

@@ -29,7 +29,6 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop
 from gswm.core.networks import MLP, Encoder, per_object
 from gswm.core.shapes import Frame, Scalars
-from gswm.fast.replay import replayed
 from gswm.models.gswm.interaction import Interaction
 from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind
 from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
@@ -201,7 +200,6 @@ class Propagation(nn.Module):
         self.conv_prop = Encoder(sizes.glimpse, CHANNELS, sizes.encoding)
         self.latent = StateLatent(sizes) if cfg.multimodal else NoStateLatent(sizes)
 
-    @replayed
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
         """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
         h_prior = self.rnn_prior(prev, self.situation(seen, prev.o), prev.h_prior)

@@ -21,8 +21,10 @@ from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, in_parts, per_object
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Frame, Mask, Scalars, Video
-from gswm.fast.kernels.compose import EPS
 from gswm.models.objects import Attributes
+
+EPS = 1e-5
+"""Keeps pixels without objects at 0."""
 
 
 @dataclass(frozen=True)

@@ -11,4 +11,5 @@ observed       what the prior learns from, where it learns alone
 noise          all that is random in a step
 schedule       detached steps, temperature, and what else changes with the step
 scalor         all of it, frame by frame
+recipes        the experiments
 """

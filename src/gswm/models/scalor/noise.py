@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.distributions import logistic_noise, normal_noise
-from gswm.core.records import map_tensors
+from gswm.models.base import Noise
 from gswm.models.scalor.objects import ScalorSizes
 from gswm.models.scalor.propagation import ObjectNoise
 
 
 @dataclass(frozen=True)
-class ScalorNoise:
+class ScalorNoise(Noise):
     """All that is random, for some frames of some videos."""
 
     context: Float[Tensor, "*batch context"]
@@ -46,7 +46,3 @@ class ScalorNoise:
 
         known, found = of(slots), of(cells)
         return ScalorNoise(normal(sizes.context), known, found)
-
-    def rows(self, which: slice) -> "ScalorNoise":
-        """Of some of the videos."""
-        return map_tensors(lambda tensor: tensor[which], self)

@@ -29,7 +29,6 @@ from gswm.core.geometry import crop
 from gswm.core.networks import MLP, Map, per_object
 from gswm.core.records import frames
 from gswm.core.shapes import Frame, Points
-from gswm.fast.replay import replayed
 from gswm.models.objects import NOBODY, Attributes, LSTMState
 from gswm.models.scalor.networks import CHANNELS, block
 from gswm.models.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes
@@ -132,7 +131,6 @@ class Propagation(nn.Module):
         h, c = self.rnn_prior(x.flatten(0, 1), (state.h.flatten(0, 1), state.c.flatten(0, 1)))
         return LSTMState(h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]))
 
-    @replayed
     def imagine(self, prev: ScalorObjects, noise: ObjectNoise) -> ScalorObjects:
         """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
         h_prior = self.remember(prev)

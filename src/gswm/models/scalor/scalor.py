@@ -4,6 +4,7 @@ Drawing, the background and the objective come after, for all frames at once.
 """
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,12 +14,21 @@ from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
 from gswm.core.shapes import Ids, Mask, Scalars, Video
-from gswm.fast.replay import replayed
-from gswm.models.base import AnyVideo, Discover, Loss, as_float, check_video
+from gswm.data.batches.batch import Batch
+from gswm.models.base import (
+    Actions,
+    AnyVideo,
+    Discover,
+    Loss,
+    Method,
+    ModelConfig,
+    WorldModel,
+    as_float,
+    check_video,
+)
 from gswm.models.gswm.context import Contexts, NoContext
 from gswm.models.gswm.objective import context_terms, likelihood_terms
 from gswm.models.gswm.rendering import Foreground
-from gswm.models.imagining import Imagines
 from gswm.models.objects import NOBODY, Attributes
 from gswm.models.scalor.background import Background
 from gswm.models.scalor.discovery import Discovery, DiscoveryEvidence, Proposals, ScalorDiscovery
@@ -42,10 +52,11 @@ from gswm.models.track import Track
 
 
 @dataclass(frozen=True)
-class ScalorConfig:
+class ScalorConfig(ModelConfig):
     """All settings of the model."""
 
-    image_size: int = 64
+    kind: ClassVar[str] = "scalor"
+
     num_objects: int = 5
     """K: slots for objects; each costs as much, empty or not."""
     background: bool = False
@@ -54,6 +65,35 @@ class ScalorConfig:
     boxes: BoxConfig = field(default_factory=BoxConfig)
     discovery: ScalorDiscovery = field(default_factory=ScalorDiscovery)
     schedule: ScalorSchedule = field(default_factory=ScalorSchedule)
+
+    @property
+    def has_background(self) -> bool:
+        """See `ModelConfig`."""
+        return self.background
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together."""
+        super().check()
+        size, grid, boxes = self.image_size, self.discovery.grid, self.boxes
+        if grid < 2 or grid % 2 or size not in (8 * grid, 16 * grid):
+            fits = f"{size // 16} or {size // 8}"
+            raise UserError(f"a grid of {grid} does not fit images of {size}: it must be {fits}")
+        if self.background and size != 64:
+            raise UserError(
+                f"SCALOR's background has 64 × 64 pixels, and the image {size} × {size}"
+            )
+        if self.num_objects < 1:
+            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
+        if (steps := self.schedule.prior_repeats) < 0 or (
+            steps and self.schedule.prior_only is None
+        ):
+            raise UserError(
+                f"--model.schedule.prior-repeats is {steps}: 0, or more with prior-only"
+            )
+        if boxes.size <= boxes.size_range or boxes.ratio <= boxes.ratio_range:
+            raise UserError(
+                "a box may have no size: --model.boxes.*-range must be below its middle"
+            )
 
 
 @dataclass(frozen=True)
@@ -68,23 +108,18 @@ class Tracked:
     found: DiscoveryEvidence
 
 
-class Scalor(Imagines, nn.Module):
+class Scalor(WorldModel[ScalorConfig]):
     """Scalable object-oriented representation."""
 
     def __init__(self, cfg: ScalorConfig) -> None:
-        super().__init__()
-        check(cfg)
+        super().__init__(cfg)
         size, sizes, grid = cfg.image_size, cfg.sizes, cfg.discovery.grid
-        self.cfg, stride = cfg, size // grid
+        stride = size // grid
         self.features = ImageFeatures(stride, grid)
         self.appearance = Appearance(sizes.what, size)
         self.propagation = Propagation(cfg.boxes, sizes, grid)
         self.discovery = Discovery(cfg.discovery, cfg.boxes, stride)
         self.background = Background(sizes.context) if cfg.background else NoContext(size)
-
-    def stage(self, step: int) -> ScalorStage:
-        """The stage of training that `step` belongs to."""
-        return self.cfg.schedule.stage(step)
 
     def noise(
         self, batch: int, stage: ScalorStage, generator: torch.Generator | None
@@ -94,11 +129,11 @@ class Scalor(Imagines, nn.Module):
         sizes, slots = self.cfg.sizes, self.cfg.num_objects
         return ScalorNoise.draw(shape, sizes, slots, cells, generator or self.device)
 
-    def loss(self, video: AnyVideo, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
+    def loss(self, batch: Batch, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
         """-ELBO, a mean over time; of it only what the prior decides, where that learns alone."""
         if stage.prior_only:
-            return self.loss_of(self.observe(video, noise))
-        video, schedule = as_float(video), self.cfg.schedule
+            return self.loss_of(self.observe(batch, noise))
+        video, schedule = as_float(batch.video), self.cfg.schedule
         annealed = (schedule.likelihood_std.at(step), schedule.pres_prior.at(step))
         std, rho, tau = (x.to(video.device, torch.float32) for x in (*annealed, schedule.tau(step)))
         terms, metrics = {}, {"objects": torch.zeros_like(std)}
@@ -119,19 +154,19 @@ class Scalor(Imagines, nn.Module):
         return Loss.of(per_frame, metrics | {"squared_error": (video - mu).square().mean()})
 
     @torch.no_grad()
-    def observe(self, video: AnyVideo, noise: ScalorNoise) -> Observed:
+    def observe(self, batch: Batch, noise: ScalorNoise) -> Observed:
         """What the prior learns from where it learns alone, at the last temperature."""
-        video = as_float(video)
+        video = as_float(batch.video)
         tau = video.new_full((), self.cfg.schedule.tau_end)
         tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
         known = stack([each.known for each in tracked], dim=1)
         return Observed.of([each.objects for each in tracked], known, number(tracked))
 
-    def loss_of(self, seen: Observed) -> Loss:
+    def loss_of(self, observed: Observed) -> Loss:
         """What the prior decides of -ELBO."""
-        terms = seen.terms(self.propagation).items()
-        per_frame = {name: term / seen.told.shape[1] for name, term in terms}
-        return Loss.of(per_frame, {"objects": seen.number})
+        terms = observed.terms(self.propagation).items()
+        per_frame = {name: term / observed.told.shape[1] for name, term in terms}
+        return Loss.of(per_frame, {"objects": observed.number})
 
     def track(
         self,
@@ -154,7 +189,6 @@ class Scalor(Imagines, nn.Module):
             objects = tracked[-1].objects
         return tracked
 
-    @replayed
     def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> Tracked:
         """One frame more: the known objects propagate, new ones are found, some of both stay."""
         propagated, known = self.propagate(objects, sight, noise.known)
@@ -209,24 +243,33 @@ class Scalor(Imagines, nn.Module):
         alpha = foreground.alpha.unflatten(0, video.shape[:2])
         return self.background.infer(noise.context, torch.cat([video, 1 - alpha], dim=2))
 
-    def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """See `Parts`."""
+    def recurrent(self) -> list[Method]:
+        """See `WorldModel`."""
         features = self.features
         ours = [(self, "propagate"), (self, "propose")]
         return [*ours, (features.first, "step"), (features.second, "step")]
 
-    def batched(self) -> list[tuple[nn.Module, str]]:
-        """See `Parts`."""
+    def batched(self) -> list[Method]:
+        """See `WorldModel`."""
         return [(self, "explain"), (self, "judge"), (self, "carry"), (self.appearance, "forward")]
 
     def halves(self) -> list[nn.Module]:
-        """See `Parts`."""
+        """See `WorldModel`."""
         f = self.features
         return [f.conv, f.lateral, f.join, self.appearance.deconv_what]
 
+    def replayable(self) -> list[Method]:
+        """See `WorldModel`."""
+        return [(self, "step"), (self.propagation, "imagine")]
+
     @torch.no_grad()
     def infer(
-        self, video: AnyVideo, *, discover: Discover = "always", render: bool = True
+        self,
+        video: AnyVideo,
+        *,
+        discover: Discover = "always",
+        render: bool = True,
+        actions: Actions | None = None,
     ) -> Track:
         """The objects of each video, by the means of the posterior, at the last temperature."""
         video = check_video(video, self.image_size).to(self.device)
@@ -242,8 +285,15 @@ class Scalor(Imagines, nn.Module):
         objects = [each.objects for each in tracked]
         return tracks(objects, foreground if render else None, contexts)
 
-    def go_on(
-        self, state: Scene, steps: int, generator: torch.Generator | None, *, render: bool
+    @torch.no_grad()
+    def rollout(
+        self,
+        state: Scene,
+        steps: int,
+        generator: torch.Generator | None,
+        *,
+        render: bool = True,
+        actions: Actions | None = None,
     ) -> Track:
         """From a state; the background by its mean, also where objects are drawn."""
         noise = self.noise(len(state.objects.id), ScalorStage(steps), generator)
@@ -278,19 +328,3 @@ def over(foreground: Foreground, contexts: Contexts) -> Video:
     """μ of every frame."""
     mu_bg = contexts.mu_bg
     return foreground.over(mu_bg.flatten(0, 1)).unflatten(0, mu_bg.shape[:2])
-
-
-def check(cfg: ScalorConfig) -> None:
-    """Refuse settings that do not fit together."""
-    size, grid, boxes = cfg.image_size, cfg.discovery.grid, cfg.boxes
-    if grid < 2 or grid % 2 or size not in (8 * grid, 16 * grid):
-        fits = f"{size // 16} or {size // 8}"
-        raise UserError(f"a grid of {grid} does not fit images of {size}: it must be {fits}")
-    if cfg.background and size != 64:
-        raise UserError(f"SCALOR's background has 64 × 64 pixels, and the image {size} × {size}")
-    if cfg.num_objects < 1:
-        raise UserError(f"there must be at least 1 slot for objects, not {cfg.num_objects}")
-    if (steps := cfg.schedule.prior_repeats) < 0 or (steps and cfg.schedule.prior_only is None):
-        raise UserError(f"--model.schedule.prior-repeats is {steps}: 0, or more with prior-only")
-    if boxes.size <= boxes.size_range or boxes.ratio <= boxes.ratio_range:
-        raise UserError("a box may have no size: --model.boxes.*-range must be below its middle")

@@ -8,12 +8,12 @@ whole at the last temperature (they are clipped by their own norm), and what the
 a window stays what it is: it need not be inferred twice.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jaxtyping import Float
 from torch import Tensor
 
-from gswm.core.schedule import Anneal, Stage, length_at
+from gswm.core.schedule import Anneal, Curriculum, Stage
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,16 @@ class ScalorStage(Stage):
 
     @property
     def through_frames(self) -> bool:
-        """See `world_model.Stage`."""
+        """Not while the prior alone learns, from tracks that are inferred already."""
         return not self.prior_only
 
 
 @dataclass(frozen=True)
-class ScalorSchedule:
+class ScalorSchedule(Curriculum):
     """What changes with the step."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 4), (2_000, 10), (6_000, 20))
     """(From which step, T)."""
-    background_only: int = 0
-    """For so many steps only the background learns."""
     detached: int = 2_000
     """For so many steps gradients stay within a frame."""
     prior_only: int | None = None
@@ -55,7 +53,7 @@ class ScalorSchedule:
 
     def stage(self, step: int) -> ScalorStage:
         """The stage of `step`."""
-        length = length_at(self.lengths, step)
+        length = self.length_at(step)
         if self.prior_only is not None and step >= self.prior_only:
             return ScalorStage(length, prior_only=True, repeats=self.prior_repeats)
         return ScalorStage(length, step < self.background_only, detached=step < self.detached)
@@ -63,3 +61,8 @@ class ScalorSchedule:
     def tau(self, step: Tensor) -> Float[Tensor, ""]:
         """τ; `step` is not brought to the host."""
         return self.tau_end ** (step / self.tau_steps).clamp(max=1)
+
+    def steady(self, length: int) -> "ScalorSchedule":
+        """See `Curriculum`; gradients pass between frames, and the posterior learns too."""
+        usual = {"detached": 0, "prior_only": None, "prior_repeats": 0}
+        return replace(super().steady(length), **usual)

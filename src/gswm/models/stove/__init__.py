@@ -7,4 +7,5 @@ dynamics     how objects move: a graph network, in the prior and in the posterio
 scene        what carries on after a frame, and its edits
 config       all settings
 stove        all of it, frame by frame
+recipes      the experiments
 """

@@ -1,34 +1,31 @@
 """All settings of STOVE, and what changes with the step."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from gswm.core.errors import UserError
-from gswm.core.schedule import Anneal, Stage, length_at
+from gswm.core.schedule import Anneal, Curriculum
+from gswm.models.base import ModelConfig
 from gswm.models.stove.dynamics import DynamicsConfig
 from gswm.models.stove.supair import EncoderConfig, ImagesConfig
 
 
 @dataclass(frozen=True)
-class StoveSchedule:
+class StoveSchedule(Curriculum):
     """What changes with the step."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 8), (20_000, 20))
-    """The curriculum: (from which step, T)."""
-    background_only: int = 0
-    """For so many steps only the background learns."""
-    reward_weight: Anneal = field(default_factory=lambda: Anneal(0.0, 15_000.0, 0, 20_000))
+    """(From which step, T)."""
+    reward_weight: Anneal = field(default=Anneal(0.0, 15_000.0, 0, 20_000))
     """Of the rewards' cross entropy, beside the bound."""
-
-    def stage(self, step: int) -> Stage:
-        """The stage of `step`."""
-        return Stage(length_at(self.lengths, step), step < self.background_only)
 
 
 @dataclass(frozen=True)
-class StoveConfig:
+class StoveConfig(ModelConfig):
     """All settings of the model."""
 
-    image_size: int = 64
+    kind: ClassVar[str] = "stove"
+
     num_objects: int = 3
     """How many there are, always."""
     color: bool = False
@@ -42,6 +39,7 @@ class StoveConfig:
 
     def check(self) -> None:
         """Refuse settings that do not fit together."""
+        super().check()
         if self.num_objects < 1:
             raise UserError(f"there must be at least 1 object, not {self.num_objects}")
         if self.dynamics.width % 2 or self.dynamics.latents < 1:

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian
 from gswm.core.shapes import Scalars
-from gswm.fast.replay import replayed
 
 Bodies = Float[Tensor, "batch object s"]
 """(x, y, v_x, v_y, latents)."""
@@ -95,7 +94,6 @@ class Dynamics(nn.Module):
             hidden = [nn.Linear(w, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU()]
             self.reward_all = nn.Sequential(*hidden, nn.Linear(8, 1))
 
-    @replayed
     def forward(
         self, s: Bodies, pres: Scalars, hue: Hues | None, action: Actions | None
     ) -> tuple[Gaussian, Logits | None]:
@@ -136,7 +134,6 @@ class Dynamics(nn.Module):
         felt = a.masked_fill(oneself, -torch.inf).exp() * pres[:, None]
         return alone + (felt * (self.rel_3(r) + r)).sum(dim=2)
 
-    @replayed
     def infer(
         self,
         s: Bodies,

@@ -17,15 +17,25 @@ from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from gswm.core.distributions import Gaussian, normal_noise
 from gswm.core.errors import UserError
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import Video
-from gswm.models.base import AnyVideo, Discover, Loss, as_float, check_video
-from gswm.models.imagining import Actions, Imagines
+from gswm.data.batches.batch import Batch
+from gswm.models.base import (
+    Actions,
+    AnyVideo,
+    Discover,
+    Loss,
+    Method,
+    Noise,
+    WorldModel,
+    as_float,
+    check_video,
+)
 from gswm.models.scene import as_track
 from gswm.models.stove.config import StoveConfig
 from gswm.models.stove.dynamics import SIZE, Dynamics, Evidence
@@ -36,39 +46,34 @@ from gswm.models.track import Track
 
 Images = Float[Tensor, "batch time channel height width"]
 Hues = Float[Tensor, "batch time object 3"]
-Rewards = Float[Tensor, "batch moment"]
 CHUNK = 256
 """How many frames are drawn at once."""
 
 
 @dataclass(frozen=True)
-class StoveNoise:
+class StoveNoise(Noise):
     """All that is random in a step."""
 
     latents: Float[Tensor, "batch object latent"]
     """Of frame 1."""
     z: Float[Tensor, "batch time object z"]
 
-    def rows(self, which: slice) -> "StoveNoise":
-        """Of some of the videos."""
-        return map_tensors(lambda tensor: tensor[which], self)
 
-
-class Stove(Imagines, nn.Module):
+class Stove(WorldModel[StoveConfig]):
     """Structured object-aware physics prediction for video modeling."""
 
     def __init__(self, cfg: StoveConfig) -> None:
-        super().__init__()
-        cfg.check()
-        self.cfg, channels = cfg, 3 if cfg.color else 1
+        super().__init__(cfg)
+        channels = 3 if cfg.color else 1
         self.encoder = Encoder(cfg.encoder, cfg.image_size, channels, cfg.num_objects)
         self.matching = Matching(cfg.num_objects)
         self.images = ImageModel(cfg.images, cfg.image_size, channels)
         self.dynamics = Dynamics(cfg.dynamics, cfg.num_objects)
 
-    def stage(self, step: int) -> Stage:
-        """The stage of training that `step` belongs to."""
-        return self.cfg.schedule.stage(step)
+    @property
+    def num_actions(self) -> int:
+        """See `WorldModel`."""
+        return self.cfg.dynamics.actions
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> StoveNoise:
         """All that is random in a training step."""
@@ -80,34 +85,26 @@ class Stove(Imagines, nn.Module):
         num, dynamics = self.cfg.num_objects, self.cfg.dynamics
         return [(batch, num, dynamics.latents), (batch, time, num, SIZE + dynamics.width // 2)]
 
-    def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """See `Parts`."""
+    def recurrent(self) -> list[Method]:
+        """See `WorldModel`."""
         return [(self.dynamics, "infer")]
 
-    def batched(self) -> list[tuple[nn.Module, str]]:
-        """See `Parts`."""
+    def batched(self) -> list[Method]:
+        """See `WorldModel`."""
         return [(self.images, "forward"), (self.encoder, "forward")]
 
-    def halves(self) -> list[nn.Module]:
-        """See `Parts`: there are none."""
-        return []
+    def replayable(self) -> list[Method]:
+        """See `WorldModel`."""
+        return [(self.dynamics, "infer"), (self.dynamics, "forward")]
 
-    def loss(
-        self,
-        video: AnyVideo,
-        noise: StoveNoise,
-        step: Tensor,
-        stage: Stage,
-        *,
-        actions: Actions | None = None,
-        rewards: Rewards | None = None,
-    ) -> Loss:
-        """-ELBO, and how wrong the rewards are: `rewards[:, t]` is earned on the way to frame t.
+    def loss(self, batch: Batch, noise: StoveNoise, step: Tensor, stage: Stage) -> Loss:
+        """-ELBO, and the cross entropy of the rewards, where the batch has them.
 
         A reward is from -1 to 0. Those of the first two frames are not predicted.
         """
+        actions, rewards = batch.actions, batch.rewards
         self.check_actions(actions, stage.length - 1)
-        video, cfg = as_float(video), self.cfg
+        video, cfg = as_float(batch.video), self.cfg
         images = self.look(video)
         if stage.background_only:
             log_p = self.images.log_background(images.flatten(0, 1), None)
@@ -191,13 +188,14 @@ class Stove(Imagines, nn.Module):
             states += self.filter(where, hue, none, actions)[0].unbind(dim=1)
         return self.as_track([as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=render)
 
-    def go_on(
+    @torch.no_grad()
+    def rollout(
         self,
         state: StoveScene,
         steps: int,
         generator: torch.Generator | None,
         *,
-        render: bool,
+        render: bool = True,
         actions: Actions | None = None,
     ) -> Track:
         """From a state, in which the first action is done."""
@@ -229,15 +227,6 @@ class Stove(Imagines, nn.Module):
             torch.cat(part).unflatten(0, o.xy.shape[:2]) for part in zip(*drawn, strict=True)
         )
         return as_track(scenes, mu, mu_bg)
-
-    def check_actions(self, actions: Tensor | None, least: int) -> None:
-        """Refuse actions that the model does not take, and a lack of those that it does."""
-        number = self.cfg.dynamics.actions
-        if actions is None and number:
-            raise UserError(f"this model needs actions of {number} numbers")
-        if actions is not None and (actions.shape[-1] != number or actions.shape[-2] < least):
-            wanted = f"at least {least} actions of {number} numbers" if number else "no actions"
-            raise UserError(f"this model takes {wanted} here, not {tuple(actions.shape)}")
 
 
 def per_video(log_density: Float[Tensor, "batch rest object n"]) -> Float[Tensor, " batch"]:

@@ -36,9 +36,9 @@ COMPRESSED = {key: {"compression": 1, "shuffle": True} for key in ("masks", "dep
 def to_tensors(episodes: Episodes, balls: dict[str, Tensor]) -> dict[str, Tensor]:
     """What is stored, beginning with the keys of balls."""
     truth, space = episodes.truth, episodes.space
-    if truth is None or space is None or truth.hw is None:
-        raise ValueError("the layout 'obj3d' stores episodes with all that is true of them")
-    half = truth.hw.flip(-1) / 2
+    assert truth is not None  # see `storage.layouts.check_parts`
+    assert space is not None
+    half = truth.boxes_hw().flip(-1) / 2
     time = truth.ids.shape[1]
     own = ("masks", "depth", "visibility", "poses", "motions", "contacts", "radii", "materials")
     return {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import regroup
 from gswm.data.episode import Episodes, Space, Truth
-from gswm.data.worlds.base import MEMORY, Split, SplitName, splits
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, splits
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.camera import Camera, Solids
 from gswm.data.worlds.obj3d.layout import nearness
@@ -22,17 +22,20 @@ from gswm.data.worlds.obj3d.renderer import SIDE, Pictures, render
 from gswm.data.worlds.obj3d.scene_file import SceneFile
 from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
 from gswm.data.worlds.obj3d.settings import HARD, Settings
+from gswm.data.worlds.obj3d.simulation import can_simulate
 
 Renderer = Literal["torch", "blender"]
 FRAME = 16
 """Bytes of a frame's pixel: video, mask, depth, and what is copied of them."""
+SIZES = range(8, 1025)
+"""Pixels on a side that a frame can have."""
 ROUND = 256
 """Scenes that are simulated at a time where they have no end."""
 SPLITS = splits(31, train=2920, others=200)
 
 
 @dataclass(frozen=True)
-class Obj3D:
+class Obj3D(World):
     """Solids on a plane, and a sphere that is shot into them."""
 
     name: str = "obj3d"
@@ -45,6 +48,23 @@ class Obj3D:
     """Processes that simulate."""
     files: tuple[SceneFile, ...] = field(default=(), repr=False)
     """Scenes that are there; none for simulating them."""
+    num_frames: int = field(init=False, repr=False, compare=False)
+    num_objects: int = field(init=False, repr=False, compare=False)
+    """Slots for objects, the sphere that is shot first."""
+    splits: dict[SplitName, Split] = field(init=False, repr=False, compare=False)
+    """The paper's data sets, or those that are in the files."""
+    layout = "obj3d"
+    protocol = "gswm-3d-10-90"
+    style = "stills"
+    has_scene_files = True
+
+    def __post_init__(self) -> None:
+        held: dict[SplitName, Split] = {
+            file.split: Split(file.seed, len(file.scenes)) for file in self.files
+        }
+        object.__setattr__(self, "num_frames", self.settings.num_frames)
+        object.__setattr__(self, "num_objects", self.settings.num_slots)
+        object.__setattr__(self, "splits", held or SPLITS)
 
     @staticmethod
     def of_files(paths: list[Path]) -> "Obj3D":
@@ -66,22 +86,35 @@ class Obj3D:
             )
         return Obj3D.of_files(paths)
 
-    @property
-    def num_frames(self) -> int:
-        """Frames of an episode."""
-        return self.settings.num_frames
+    def missing(self) -> str:
+        """See `World`: MuJoCo simulates, where there are no scene files."""
+        return "" if self.files or can_simulate() else "MuJoCo, pip install 'gswm[sim]'"
 
-    @property
-    def num_objects(self) -> int:
-        """Slots for objects, the sphere that is shot first."""
-        return self.settings.num_slots
+    def with_workers(self, workers: int) -> "Obj3D":
+        """See `World`."""
+        return replace(self, workers=workers)
 
-    @property
-    def splits(self) -> dict[SplitName, Split]:
-        """The paper's data sets, or those that are there."""
-        if not self.files:
-            return SPLITS
-        return {file.split: Split(file.seed, len(file.scenes)) for file in self.files}
+    def with_scenes(self, path: Path) -> "Obj3D":
+        """See `World`: an .hdf5 is one file, any other name a folder of files."""
+        is_file = path.suffix.lower() == ".hdf5" and not path.is_dir()
+        held = Obj3D.of_files([path]) if is_file else Obj3D.of_folder(path)
+        return replace(self, settings=held.settings, files=held.files)
+
+    def resized(self, size: int) -> "Obj3D":
+        """See `World`."""
+        if size not in SIZES:
+            least, most = SIZES[0], SIZES[-1]
+            raise UserError(f"{self.name} has no frames of {size} pixels; give {least} to {most}")
+        return replace(self, image_size=size)
+
+    def drawn_by(self, renderer: str) -> "Obj3D":
+        """See `World`."""
+        for known in get_args(Renderer):
+            if renderer == known:
+                return replace(self, renderer=known)
+        raise UserError(
+            f"there is no renderer '{renderer}'; give {' or '.join(get_args(Renderer))}"
+        )
 
     def episodes(
         self,

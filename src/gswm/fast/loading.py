@@ -1,0 +1,20 @@
+"""Trained models, ready to infer and imagine at full speed."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gswm.fast.replay import replay
+from gswm.models.base import WorldModel
+from gswm.weights import files
+
+
+def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Any]:
+    """A trained model.
+
+    Args:
+        name: a weights file, a run's folder, or the name of a model that ships.
+        device: cpu, cuda, or auto: a GPU where there is one.
+    """
+    return replay(files.load(name, device))

@@ -1,0 +1,78 @@
+"""A step of a training, taken before its time: on random videos, to compile or to time it.
+
+`python -m gswm.fast.rehearsal` compiles a step of the recipe that it reads from standard input.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+import torch
+
+from gswm.core.devices import tf32
+from gswm.core.settings import from_dict
+from gswm.data.batches.resident import Resident
+from gswm.data.batches.windows import Windows
+from gswm.fast.trainee import FastTrainee
+from gswm.models.base import WorldModel
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build
+from gswm.train.distributed import Processes
+from gswm.train.step import MakeTrainee, Trainee
+
+NICE = 5
+"""How much the compiler yields to the training."""
+VIDEOS = 32
+
+
+def rehearsal(
+    model: WorldModel[Any], recipe: Recipe, device: torch.device, make: MakeTrainee = Trainee
+) -> Trainee:
+    """A trainee of the recipe, with a few random videos."""
+    length, size = recipe.model.schedule.longest, recipe.model.image_size
+    shape = (VIDEOS, length, size, size, 3)
+    video = torch.randint(256, shape, dtype=torch.uint8, device=device)
+    windows = Windows(VIDEOS, length, recipe.train.batch, device=device)
+    loader = Resident(video, windows, length, {})
+    how = {"seed": recipe.seed, "device": device, "processes": Processes()}
+    return make(model, loader, recipe.train, **how)
+
+
+def compile_step(recipe: Recipe, device: torch.device) -> None:
+    """Take a step of the last stage whose gradients pass through frames, compiled."""
+    if device.index is not None:
+        torch.cuda.set_device(device)
+    torch.manual_seed(recipe.seed)
+    trainee = rehearsal(build(recipe).to(device), recipe, device, FastTrainee)
+    assert isinstance(trainee, FastTrainee)
+    trainee.deferred.compile()
+    trainee.step = trainee.to_compile
+    trainee.clock.fill_(trainee.step)
+    trainee.advance()
+
+
+def main() -> None:
+    """Compile a step of the recipe on standard input."""
+    os.nice(NICE)
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    asked = json.load(sys.stdin)
+    try:
+        with tf32(True):
+            compile_step(from_dict(Recipe, asked["recipe"]), torch.device(asked["device"]))
+    except Exception as error:
+        first = (str(error).strip() or "it does not say why").splitlines()[0]
+        sys.exit(f"{type(error).__name__}: {first}")
+
+
+def end_with(parent: int) -> None:
+    """End when the training does, even if it was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Training on a GPU: deferred gradients, kernels, a CUDA graph, and torch's compiler.
+
+`accelerate` is the one call that switches all of it on. What a step computes is the same as in
+`gswm.train.step`, but for rounding.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gswm.core.schedule import Stage
+from gswm.data.batches.resident import Loader, Resident
+from gswm.fast.ahead import Ahead
+from gswm.fast.deferred import Deferred
+from gswm.fast.replay import replay
+from gswm.models.base import Loss, WorldModel
+from gswm.models.recipe import TrainConfig
+from gswm.train.distributed import Processes
+from gswm.train.step import MakeTrainee, Trainee
+
+WARM_UP = 3
+"""Steps of a stage that are taken before it is captured."""
+
+
+def accelerate(*, compiled: bool = True) -> MakeTrainee:
+    """How to make trainees that are fast on a GPU.
+
+    Models that name no `recurrent` methods, and all models on a CPU, take the plain path.
+
+    Args:
+        compiled: let another process compile the steps of the last stage meanwhile.
+    """
+
+    def make(
+        model: WorldModel[Any],
+        loader: Loader,
+        cfg: TrainConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        processes: Processes,
+    ) -> Trainee:
+        how: dict[str, Any] = {"seed": seed, "device": device, "processes": processes}
+        if device.type != "cuda" or not model.recurrent():
+            return Trainee(model, loader, cfg, **how)
+        return FastTrainee(model, loader, cfg, **how, compiled=compiled)
+
+    return make
+
+
+class FastTrainee(Trainee):
+    """A trainee whose step is captured once per stage as a CUDA graph, and replayed."""
+
+    def __init__(
+        self,
+        model: WorldModel[Any],
+        loader: Loader,
+        cfg: TrainConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        processes: Processes,
+        compiled: bool = False,
+    ) -> None:
+        super().__init__(model, loader, cfg, seed=seed, device=device, processes=processes)
+        self.deferred = Deferred.for_device(model)
+        replay(model)  # for validation
+        self.capture = device.type == "cuda" and isinstance(loader, Resident)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.taken = 0
+        """Steps of this stage, or since its steps were compiled."""
+        self.compiled = compiled
+        self.to_compile = last_through_frames(model, cfg.steps)
+        """A step of the stage to compile; -1 for none."""
+        self.ahead: Ahead | None = None
+
+    @contextmanager
+    def running(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Compile meanwhile, if that is wanted and not too late; release the graph at the end."""
+        try:
+            if not self.compiled or self.step > self.to_compile:
+                yield
+                return
+            recipe = self.model.recipe
+            assert recipe is not None
+            rows = self.processes.rows(self.cfg.batch)
+            ours = replace(recipe, train=replace(self.cfg, batch=rows.stop - rows.start))
+            with Ahead(ours, self.clock.device, tell) as self.ahead:
+                yield
+        finally:
+            self.ahead = None
+            self.release()
+
+    def enter(self, stage: Stage) -> None:
+        """Begin a stage, which is captured anew."""
+        super().enter(stage)
+        self.graph, self.taken = None, 0
+
+    def take(self) -> None:
+        """Take the step as it is at first, then captured, then compiled and captured."""
+        self.look_for_compiled()
+        if not self.capture:
+            super().take()
+        elif self.taken < WARM_UP:
+            with side_stream():
+                super().take()
+        else:
+            if self.graph is None:
+                self.graph = self.captured()
+            self.graph.replay()
+        self.taken += 1
+
+    def look_for_compiled(self) -> None:
+        """Switch to compiled steps once they are there, in the stage for which they were made."""
+        if self.ahead is None:
+            return
+        if self.step > self.to_compile:
+            self.ahead.end()
+            self.ahead = None
+        elif self.stage == self.model.stage(self.to_compile) and self.ahead.ended():
+            if not self.ahead.failed:
+                self.deferred.compile()
+                self.graph, self.taken = None, 0
+            self.ahead = None
+
+    def captured(self) -> torch.cuda.CUDAGraph:
+        """The step of this stage as a graph."""
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        self.adam.zero_grad(set_to_none=True)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            super().take()
+        return graph
+
+    def backward(self) -> Loss:
+        """The loss; the gradients of recurrent weights come at its end."""
+        return self.deferred(self.loss)
+
+    def now(self) -> int | Tensor:
+        """The step, on the device where it is captured."""
+        return self.clock if self.capture else self.step
+
+    def release(self) -> None:
+        """Free the graph: while it exists, NCCL does not let the processes part."""
+        if self.graph is not None:
+            torch.cuda.synchronize()
+            self.graph.reset()
+            self.graph = None
+
+
+def last_through_frames(model: WorldModel[Any], steps: int) -> int:
+    """The last step whose gradients pass through `WorldModel.recurrent`; -1 if there is none."""
+    return next((step for step in range(steps)[::-1] if model.stage(step).through_frames), -1)
+
+
+@contextmanager
+def side_stream() -> Iterator[None]:
+    """Where a step runs that is to be captured later."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)

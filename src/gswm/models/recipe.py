@@ -1,0 +1,51 @@
+"""What an experiment consists of."""
+
+from dataclasses import dataclass, field
+
+from gswm.models.base import ModelConfig
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Optimization (B.1)."""
+
+    steps: int = 40_000
+    batch: int = 16
+    """Videos a step, over all processes."""
+    lr: float = 3e-4
+    """Adam's, after `warmup` steps, and as many again where objects begin to learn after the
+    background; half a cosine then brings it down to `last_lr` of it."""
+    warmup: int = 500
+    last_lr: float = 0.05
+    clip: float = 1.0
+    """Largest norm of all gradients together."""
+    start: str | None = None
+    """Weights to begin with, of a file, of a run, or by a name that ships; None for new ones."""
+    validate_every: int = 2_000
+    validation_episodes: int = 64
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """What to train and validate on."""
+
+    world: str
+    """A world by its name, or an HDF5 file."""
+    episodes: int = 10_000
+    fresh: bool = False
+    """Of a world, new episodes without end: about so many at a time, each used 16 times or so."""
+    first_frames: int | None = None
+    """Training windows are taken from so many first frames; None for all."""
+    given: int = 10
+    """Frames given when validating."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One experiment: data, model, optimization and seed."""
+
+    name: str
+    data: DataConfig
+    model: ModelConfig
+    train: TrainConfig = field(default_factory=TrainConfig)
+    seed: int = 0

@@ -1,0 +1,102 @@
+"""`read_video`: any video as the tensor that a model takes, or one line about why not."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from test_videos import encode, shades
+
+from gswm.core.errors import UserError
+from gswm.data.importing.reading import read_video
+from gswm.data.importing.videos import Crop, Cut, whole
+from gswm.models.base import check_video
+from gswm.viz.files import save_video
+
+
+def made(kind: str, folder: Path) -> Path:
+    """A video of 8 frames, wider than high, each brighter than the one before."""
+    frames = shades(8)
+    if kind == "folder":
+        (folder / "frames").mkdir()
+        for i, frame in enumerate(frames):
+            Image.fromarray(frame).save(folder / "frames" / f"{i + 5}.png")
+        return folder / "frames"
+    if kind == "gif":
+        save_video(folder / "a.gif", np.stack(frames))
+        return folder / "a.gif"
+    return encode(folder / f"a.{kind}", frames)
+
+
+@pytest.mark.parametrize("kind", ["mp4", "gif", "folder"])
+def test_a_video_is_a_batch_of_one_that_a_model_takes(kind: str, tmp_path: Path) -> None:
+    video = read_video(str(made(kind, tmp_path)), 32)
+    assert video.dtype == torch.uint8
+    assert video.shape == (1, 8, 3, 32, 32)
+    assert video.is_contiguous()
+    gray = video.double().mean(dim=(0, 2, 3, 4))
+    np.testing.assert_allclose(gray, [20 + 12 * i for i in range(8)], atol=2)
+    assert check_video(video, 32).shape == video.shape
+
+
+@pytest.mark.parametrize("crop", ["center", "none"])
+@pytest.mark.parametrize("fps", [None, 5.0])
+def test_it_is_what_an_import_would_take(crop: Crop, fps: float | None, tmp_path: Path) -> None:
+    frames = shades(8)
+    for frame in frames:
+        frame[:, :10] = 255
+    path = encode(tmp_path / "a.mp4", frames)
+    wanted = whole(path, Cut(24, fps, crop=crop))
+    video = read_video(path, 24, fps=fps, crop=crop)
+    np.testing.assert_array_equal(video[0].movedim(1, -1), wanted)
+    assert video.shape[1] == (8 if fps is None else 4)
+
+
+@pytest.mark.parametrize("kind", ["mp4", "folder"])
+def test_the_first_frames_alone_are_read(kind: str, tmp_path: Path) -> None:
+    path = made(kind, tmp_path)
+    every = read_video(path)
+    assert torch.equal(read_video(path, frames=3), every[:, :3])
+    assert torch.equal(read_video(path, frames=99), every)
+
+
+def test_images_have_no_times(tmp_path: Path) -> None:
+    assert read_video(made("folder", tmp_path), fps=2.0).shape[1] == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("nowhere.mp4", {}, "there is no video"),
+        ("empty", {}, "there are no images in it"),
+        ("bad.mp4", {}, "cannot be decoded"),
+        ("bad.gif", {}, "cannot be decoded"),
+        ("short.gif", {}, "cut short"),
+        ("notes.txt", {}, "there is no video in it"),
+        ("damaged", {}, "0.png in it is damaged or no image"),
+        ("a.mp4", {"size": 0}, "size is 0"),
+        ("a.mp4", {"size": 10**6}, "size is 1000000"),
+        ("a.mp4", {"fps": 0.0}, "fps is 0"),
+        ("a.mp4", {"fps": -1.0}, "fps is -1"),
+        ("a.mp4", {"fps": float("nan")}, "fps is nan"),
+        ("a.mp4", {"fps": float("inf")}, "fps is inf"),
+        ("a.mp4", {"frames": 0}, "frames is 0"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(
+    name: str, settings: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    made("mp4", tmp_path)
+    whole = made("gif", tmp_path).read_bytes()
+    (tmp_path / "short.gif").write_bytes(whole[:-1])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "damaged").mkdir()
+    for bad in ("bad.mp4", "bad.gif", "damaged/0.png"):
+        (tmp_path / bad).write_bytes(b"no video at all")
+    (tmp_path / "notes.txt").write_text("A ball rolls.\n" * 99)
+    with pytest.raises(UserError) as error:
+        read_video(tmp_path / name, **settings)
+    assert said in str(error.value)
+    assert len(str(error.value).splitlines()) == 1

@@ -1,0 +1,227 @@
+"""Models by name: the package's own, and those of others."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from studio import Page
+from training import small, train_here
+
+import gswm
+from gswm.cli import main
+from gswm.core.errors import UserError
+from gswm.core.settings import from_dict, to_dict
+from gswm.data.episode import Episodes
+from gswm.models.registry import REGISTRY, Registry, config_class
+from gswm.studio.catalog import Catalog
+from gswm.weights.files import read_header
+
+THEIRS = Path(__file__).parent / "third_party"
+SETTINGS = ["--data.episodes", "8", "--train.validation-episodes", "2", "--device", "cpu"]
+
+
+@pytest.fixture
+def blob(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The module of somebody else's model, registered by the public API."""
+    monkeypatch.syspath_prepend(str(THEIRS))
+    import blob_model
+
+    before = dict(REGISTRY.entries), dict(REGISTRY.recipes)
+    gswm.register(blob_model.MODEL)
+    yield blob_model
+    REGISTRY.entries, REGISTRY.recipes = before
+
+
+@pytest.fixture
+def run(blob: Any, tmp_path: Path) -> Path:
+    """A training of it."""
+    out = tmp_path / "run"
+    assert main(["train", "blob", "--out", str(out), *SETTINGS]) == 0
+    return out
+
+
+def test_a_model_of_somebody_else_learns_what_it_can(run: Path) -> None:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    trained, untrained = gswm.load(run), gswm.build("blob")
+    video = next(gswm.world("single-ball").episodes(0, 4)).video
+
+    def error(model: gswm.WorldModel) -> float:
+        return float((model.infer(video).reconstruction.detach() - video / 255).square().mean())
+
+    assert losses
+    assert error(trained) < 0.8 * error(untrained)
+    assert any("validation_error" in line for line in lines)
+
+
+def test_it_is_evaluated(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "scores.json"
+    some = ["--episodes", "4", "--device", "cpu", "--json", str(file)]
+    assert main(["eval", str(run), *some]) == 0
+    scores = json.loads(file.read_text())["scores"]
+    assert scores["true_objects"] == scores["objects"] == 1
+
+
+def test_it_is_saved_loaded_exported_and_resumed(run: Path, blob: Any, tmp_path: Path) -> None:
+    model = gswm.load(run)
+    assert isinstance(model, blob.Blob)
+    gswm.save(tmp_path / "again.safetensors", model)
+    again = gswm.load(tmp_path / "again.safetensors")
+    assert torch.equal(again.color, model.color)
+    assert again.recipe == model.recipe
+    assert json.loads((run / "recipe.json").read_text())["model"]["kind"] == "blob"
+    out = tmp_path / "released.safetensors"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    assert isinstance(gswm.load(out), blob.Blob)
+    assert main(["train", "--resume", str(run), "--device", "cpu"]) == 0
+
+
+def test_it_imagines_with_actions_refused_and_edits_refused(run: Path) -> None:
+    model = gswm.load(run)
+    video = torch.zeros(2, 5, 3, 64, 64)
+    track = model.imagine(video, 5, 4, futures=3)
+    assert track.xy.shape == (2, 3, 4, 1, 2)
+    with pytest.raises(UserError, match="no actions"):
+        model.imagine(video, 5, 4, actions=torch.zeros(2, 9, 1))
+    with pytest.raises(UserError, match="cannot be edited"):
+        model.view(track.state_at(0), video[:, 0])
+
+
+def test_it_is_shown_in_the_studio_where_it_cannot_be_edited(blob: Any) -> None:
+    shelf = Catalog()
+    video = next(gswm.world("single-ball").episodes(0, 1)).video
+    shelf.add_model("small", gswm.build("blob"), "noise", 4)
+    shelf.add_source("noise", lambda index: Episodes(video))
+    page = Page(shelf).open(settings={"steps": 5})
+    ((opened, _),) = page.of("opened")
+    assert opened["edits"] is False
+    assert page.futures(0).shape[:3] == (2, 5, 1)
+    page.edit({"kind": "move", "id": 0, "xy": [0.5, 0.5]})
+    ((head, _),) = page.of("error")
+    assert "cannot be edited" in head["line"]
+
+
+def test_its_weights_need_it(run: Path) -> None:
+    del REGISTRY.entries["blob"]
+    with pytest.raises(UserError, match="there is no model 'blob'"):
+        gswm.load(run)
+
+
+def install(folder: Path, value: str) -> dict[str, str]:
+    """An installed package with an entry point; the environment in which Python finds it."""
+    about = folder / "blob_model-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: blob-model\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[gswm.models]\nblob = {value}\n")
+    source = Path(gswm.__file__).parents[1]
+    return os.environ | {"PYTHONPATH": f"{folder}:{THEIRS}:{source}", "OMP_NUM_THREADS": "1"}
+
+
+def gswm_of(environment: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gswm", *args]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_an_installed_model_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    environment = install(tmp_path, "blob_model:MODEL")
+    out = str(tmp_path / "run")
+    trained = gswm_of(environment, "train", "blob", "--out", out, *SETTINGS)
+    assert trained.returncode == 0, trained.stderr
+    scored = gswm_of(environment, "eval", out, "--episodes", "2", "--device", "cpu")
+    assert scored.returncode == 0, scored.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("no_such_module:MODEL", "no_such_module"), ("blob_model:Blob", "ModelEntry")],
+)
+def test_a_broken_plug_in_is_left_out_with_a_warning(tmp_path: Path, value: str, why: str) -> None:
+    listed = gswm_of(install(tmp_path, value), "train", "--help")
+    assert listed.returncode == 0
+    assert "two-layer" in listed.stdout
+    assert why in listed.stderr
+
+
+@dataclass(frozen=True)
+class OtherConfig(gswm.ModelConfig):
+    kind: ClassVar[str] = "gswm"
+
+
+@dataclass(frozen=True)
+class NamelessConfig(gswm.ModelConfig):
+    pass
+
+
+def fresh() -> Registry:
+    registry = Registry()
+    registry.load()
+    return registry
+
+
+def test_names_that_are_taken_are_refused() -> None:
+    registry = fresh()
+    with pytest.raises(UserError, match="a model 'gswm' is registered already"):
+        registry.add(gswm.ModelEntry(OtherConfig, lambda cfg: None))
+    ours = registry.entries["stove"]
+    theirs = replace(registry.entries["scalor"], recipes=ours.recipes[:1])
+    with pytest.raises(UserError, match="there is a recipe 'stove-interaction' already"):
+        registry.add(theirs)
+    with pytest.raises(UserError, match="NamelessConfig has no name"):
+        registry.add(gswm.ModelEntry(NamelessConfig, lambda cfg: None))
+
+
+def test_a_model_that_is_defined_anew_replaces_the_old_one() -> None:
+    registry = fresh()
+    entry = registry.entries["stove"]
+    registry.add(replace(entry, recipes=entry.recipes[:1]))
+    assert "stove-interaction" in registry.recipes
+    assert "stove-occlusion" not in registry.recipes
+
+
+@pytest.mark.parametrize("name", gswm.RECIPES)
+def test_settings_name_their_model_and_those_of_version_0_1_0_are_still_read(name: str) -> None:
+    recipe = gswm.recipe(name)
+    values = to_dict(recipe)
+    kind = values["model"]["kind"]
+    assert kind == recipe.model.kind
+    assert from_dict(gswm.Recipe, values) == recipe
+    del values["model"]["kind"]
+    assert from_dict(gswm.Recipe, values) == recipe
+    assert config_class(values["model"]) is type(recipe.model)
+
+
+def test_an_unknown_kind_is_named() -> None:
+    values = to_dict(gswm.recipe("maze"))
+    values["model"]["kind"] = "unheard-of"
+    with pytest.raises(UserError, match="there is no model 'unheard-of'"):
+        from_dict(gswm.Recipe, values)
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_a_run_of_version_0_1_0_is_evaluated_exported_and_resumed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train_here(small(2), run)
+    recipe = json.loads((run / "recipe.json").read_text())
+    assert recipe["model"].pop("kind") == "gswm"
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    for name in ("best", "last"):
+        file = run / f"{name}.safetensors"
+        with safe_open(file, framework="pt") as opened:
+            header = opened.metadata()
+        recipe = json.loads(header["recipe"])
+        del recipe["model"]["kind"]
+        save_file(load_file(file), file, header | {"recipe": json.dumps(recipe)})
+    assert main(["eval", str(run), "--episodes", "2", "--device", "cpu"]) == 0
+    out = tmp_path / "released.safetensors"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    assert read_header(out)["recipe"].model == small(2).model
+    assert main(["train", "--resume", str(run), "--device", "cpu"]) == 0

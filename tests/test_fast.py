@@ -128,7 +128,11 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("recipe", "of_frames", "of_all"),
-    [("interaction", 1, 2), ("scalor-interaction", 6, 1), ("stove-interaction", 1, 2)],
+    [
+        ("interaction", 1, 2),
+        pytest.param("scalor-interaction", 6, 1, marks=pytest.mark.slow),
+        pytest.param("stove-interaction", 1, 2, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_of_one_frame_is_compiled_once(recipe: str, of_frames: int, of_all: int) -> None:
     """For all frames and lengths; what sees all frames at once, once for each length.

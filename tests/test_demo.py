@@ -84,7 +84,7 @@ def test_every_scene_is_of_a_world_and_a_recipe() -> None:
 
 
 @pytest.mark.parametrize("scene", demo.SCENES, ids=lambda scene: scene.name)
-def test_the_commands_that_the_demo_names_are_what_it_does(scene: demo.Scene) -> None:
+def test_the_commands_that_the_demo_names_are_what_it_does(scene: demo.DemoScene) -> None:
     asked = parse("imagine", scene.command().split()[2:])
     assert (asked.model, asked.steps, asked.sample) == (scene.name, scene.steps, scene.sample)
     assert asked.futures == scene.futures or not scene.sample

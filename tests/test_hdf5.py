@@ -149,6 +149,53 @@ def test_what_is_written_is_read(layout: Layout, episodes: Episodes, tmp_path: P
     assert os.listdir(tmp_path) == ["a.hdf5"]
 
 
+def acting(episodes: Episodes) -> Episodes:
+    """The same with actions, rewards and backgrounds."""
+    n, time, _, height, width = episodes.video.shape
+    ground = (random(n, 3, height, width) * 256).byte()
+    return replace(
+        episodes,
+        actions=random(n, time, 2).float(),
+        rewards=random(n, time).float(),
+        background=ground,
+    )
+
+
+@pytest.mark.parametrize(("layout", "episodes"), WORLDS)
+def test_any_layout_holds_actions_rewards_and_backgrounds(
+    layout: Layout, episodes: Episodes, tmp_path: Path
+) -> None:
+    whole = acting(episodes)
+    path = write(tmp_path / "a.hdf5", layout, whole)
+    found = read(path)
+    assert_same(found, episodes)
+    for name in ("actions", "rewards", "background"):
+        assert torch.equal(getattr(found, name), getattr(whole, name))
+        assert torch.equal(getattr(read(path, slice(1, 2)), name), getattr(whole, name)[1:2])
+    n, time, _, height, width = episodes.video.shape
+    with h5py.File(path) as file:
+        held = {key: (data.shape, str(data.dtype)) for key, data in file.items()}
+    assert held == RELEASE[layout] | {
+        "actions": ((n, time, 2), "float32"),
+        "rewards": ((n, time), "float32"),
+        "backgrounds": ((n, height, width, 3), "uint8"),
+    }
+
+
+def test_episodes_with_other_parts_than_those_before_them_are_refused(tmp_path: Path) -> None:
+    whole = acting(video())
+    assert whole.actions is not None
+    wide = replace(whole, actions=whole.actions.repeat(1, 1, 2))
+    few = "some of its episodes have `rewards` and some have not"
+    differ = "`actions` has the shape .* in some episodes, and .* before them"
+    with Writer(tmp_path / "a.hdf5", "video") as writer:
+        writer.append(whole)
+        for other, said in ((replace(whole, rewards=None), few), (wide, differ)):
+            with pytest.raises(UserError, match=said):
+                writer.append(other)
+    assert len(read(tmp_path / "a.hdf5")) == len(whole)
+
+
 @pytest.mark.parametrize(("layout", "episodes"), WORLDS)
 def test_a_file_has_the_keys_shapes_and_types_of_the_release(
     layout: Layout, episodes: Episodes, tmp_path: Path
@@ -464,6 +511,17 @@ def broken_files(folder: Path) -> dict[str, Path]:
             "directions": np.zeros(4, np.int64),
         },
     }
+    imgs = np.zeros((2, 3, 8, 9, 3), np.uint8)
+    for name, key, array in (
+        ("actions-flat", "actions", np.zeros((2, 3), np.float32)),
+        ("actions-short", "actions", np.zeros((2, 2, 4), np.float32)),
+        ("actions-none", "actions", np.zeros((2, 3, 0), np.float32)),
+        ("actions-text", "actions", np.full((2, 3, 1), b"up")),
+        ("rewards-few", "rewards", np.zeros((1, 3), np.float32)),
+        ("ground-turned", "backgrounds", np.zeros((2, 9, 8, 3), np.uint8)),
+        ("ground-float", "backgrounds", np.zeros((2, 8, 9, 3), np.float32)),
+    ):
+        kinds[f"{name}.hdf5"] = {"imgs": imgs, key: array}
     for name, arrays in kinds.items():
         with h5py.File(folder / name, "w") as file:
             for key, array in arrays.items():
@@ -483,6 +541,13 @@ def broken_files(folder: Path) -> dict[str, Path]:
         ("grey", r"`imgs` has the shape (1, 2, 8, 8, 1); expected (N, T, H, W, 3)"),
         ("steps", "`trajs` has 9 steps for 9 frames; expected one every two"),
         ("short", "`positions` has the shape (4, 8, 2); expected (4, 9, 2)"),
+        ("actions-flat", "`actions` has the shape (2, 3); expected (2, 3, A)"),
+        ("actions-short", "`actions` has the shape (2, 2, 4); expected (2, 3, A)"),
+        ("actions-none", "`actions` has no numbers"),
+        ("actions-text", "`actions` is text; expected float32"),
+        ("rewards-few", "`rewards` has the shape (1, 3); expected (2, 3)"),
+        ("ground-turned", "`backgrounds` has the shape (2, 9, 8, 3); expected (2, 8, 9, 3)"),
+        ("ground-float", "`backgrounds` is float32; expected uint8"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_line(kind: str, said: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gswm.viz.imagination import GENERATED, Imagination, renamed
-from gswm.viz.pictures import Boxes, Clip, Frames
+from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
 SIDE = 32
 
@@ -12,7 +12,7 @@ SIDE = 32
 def clip(time: int, gray: int = 128, objects: int = 2) -> Clip:
     """Objects that stay: number k a third of the image right of number k - 1."""
     xy = np.array([[8 + 32 / 3 * k, 20] for k in range(objects)]).reshape(objects, 2)
-    boxes = Boxes(
+    boxes = PixelBoxes(
         np.tile(xy, (time, 1, 1)),
         np.tile(np.array([4.0, 8.0]), (time, objects, 1)),
         np.tile(np.arange(objects), (time, 1)),
@@ -31,7 +31,7 @@ def is_marked(frame: np.ndarray) -> bool:
     return bool((edge == GENERATED).all())
 
 
-def boxes_of(shown: Clip) -> Boxes:
+def boxes_of(shown: Clip) -> PixelBoxes:
     assert shown.boxes is not None
     return shown.boxes
 
@@ -39,7 +39,7 @@ def boxes_of(shown: Clip) -> Boxes:
 def test_true_objects_take_the_ids_of_those_found_in_their_place() -> None:
     found = boxes_of(clip(2))
     places = np.stack([found.xy[0, 1] + 1, np.array([31.0, 1.0]), found.xy[0, 0] - 1])
-    truth = Boxes(
+    truth = PixelBoxes(
         np.stack([places, places]),
         np.ones((2, 3, 2)),
         np.array([[7, 8, 9], [7, 8, 9]]),
@@ -55,7 +55,9 @@ def test_true_objects_take_the_ids_of_those_found_in_their_place() -> None:
 def test_truth_keeps_its_ids_apart_where_nothing_was_found(objects: int) -> None:
     nobody = boxes_of(clip(1, objects=objects))
     nobody.present[:] = False
-    truth = Boxes(np.ones((1, 2, 2)), np.ones((1, 2, 2)), np.array([[1, 2]]), np.ones((1, 2), bool))
+    truth = PixelBoxes(
+        np.ones((1, 2, 2)), np.ones((1, 2, 2)), np.array([[1, 2]]), np.ones((1, 2), bool)
+    )
     first, second = renamed(truth, nobody, 0).ids[0]
     assert first != second
 

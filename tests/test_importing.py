@@ -14,7 +14,7 @@ from PIL import Image
 from test_videos import encode
 
 from gswm.cli import main
-from gswm.commands.importing import Import, file_of, import_once
+from gswm.commands.importing import ImportCommand, file_of, import_once
 from gswm.core.errors import UserError
 from gswm.data.importing.sources import split_of_name
 from gswm.data.importing.videos import Cut
@@ -490,8 +490,8 @@ def test_of_several_that_start_at_once_one_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures(tmp_path / "in", frames=100)
-    imported, run_one = [], Import.run
-    monkeypatch.setattr(Import, "run", lambda self: (imported.append(1), run_one(self))[1])
+    imported, run_one = [], ImportCommand.run
+    monkeypatch.setattr(ImportCommand, "run", lambda self: (imported.append(1), run_one(self))[1])
     with ThreadPoolExecutor(3) as pool:
         files = list(pool.map(lambda _: import_once(tmp_path / "in", Cut(8)), range(3)))
     assert files == [tmp_path / "in.hdf5"] * 3
@@ -503,9 +503,9 @@ def test_a_file_that_another_machine_has_made_meanwhile_is_taken(
 ) -> None:
     pictures(tmp_path / "in", frames=100)
 
-    def slower(self: Import) -> int:
+    def slower(self: ImportCommand) -> int:
         self.out.write_text("theirs")
         raise UserError("exists")
 
-    monkeypatch.setattr(Import, "run", slower)
+    monkeypatch.setattr(ImportCommand, "run", slower)
     assert import_once(tmp_path / "in", Cut(8)).read_text() == "theirs"

@@ -179,7 +179,7 @@ def test_a_world_of_files_has_their_splits_and_no_more(folder: Path) -> None:
     with pytest.raises(UserError, match=r"no train.hdf5, val.hdf5 or test.hdf5"):
         world(f"obj3d:{folder / 'nowhere'}")
     loader = open_loader(there, batch=2, length=5, first_frames=8)
-    assert next(loader).shape == (2, 5, 3, 64, 64)
+    assert next(loader).video.shape == (2, 5, 3, 64, 64)
 
 
 def test_files_that_do_not_belong_together_are_refused(folder: Path, scenes: Scenes) -> None:

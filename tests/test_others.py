@@ -9,7 +9,7 @@ from measured import by_slotformer, maze_result, result, saved, solid_result
 from gswm.cli import main
 from gswm.report.cells import EMPTY
 from gswm.report.others import shown_elsewhere
-from gswm.report.results import Measured, Results, read
+from gswm.report.results import ResultFile, Results, read
 from gswm.report.tables import tables
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -66,7 +66,7 @@ def test_what_the_tables_show_is_what_they_look_for(monkeypatch: pytest.MonkeyPa
     known = {m.command for m in shown_elsewhere(results)}
     find = Results.of
 
-    def seen(self: Results, *which: Any) -> list[Measured]:
+    def seen(self: Results, *which: Any) -> list[ResultFile]:
         taken.extend(found := find(self, *which))
         return found
 

@@ -15,11 +15,20 @@ from gswm.core.errors import UserError
 from gswm.data.worlds.maze import Maze
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
-from gswm.viz.pictures import PAPER, Boxes, border, color, draw_boxes, enlarge, sheet, side_by_side
+from gswm.viz.pictures import (
+    PAPER,
+    PixelBoxes,
+    border,
+    color,
+    draw_boxes,
+    enlarge,
+    sheet,
+    side_by_side,
+)
 
 
-def boxes(xy: list, wh: list, ids: list[int], present: list[bool], time: int = 1) -> Boxes:
-    return Boxes(
+def boxes(xy: list, wh: list, ids: list[int], present: list[bool], time: int = 1) -> PixelBoxes:
+    return PixelBoxes(
         np.array([xy] * time, float),
         np.array([wh] * time, float),
         np.array([ids] * time),
@@ -67,7 +76,7 @@ def test_drawing_leaves_the_frames_as_they_are() -> None:
 
 def test_a_trail_follows_where_the_object_was_and_not_where_it_will_be() -> None:
     xy = np.array([[[4.0, 15]], [[14, 15]], [[24, 15]]])
-    moving = Boxes(xy, np.full((3, 1, 2), 4.0), np.ones((3, 1), int), np.ones((3, 1), bool))
+    moving = PixelBoxes(xy, np.full((3, 1, 2), 4.0), np.ones((3, 1), int), np.ones((3, 1), bool))
     drawn = draw_boxes(black(3), moving, trail=5, numbers=False)
     without = draw_boxes(black(3), moving, numbers=False)
     assert (drawn[0] == without[0]).all()
@@ -80,15 +89,15 @@ def test_a_trail_follows_where_the_object_was_and_not_where_it_will_be() -> None
 
 def test_a_trail_is_not_drawn_between_two_objects() -> None:
     xy = np.array([[[4.0, 15]], [[24, 15]]])
-    other = Boxes(xy, np.full((2, 1, 2), 4.0), np.array([[1], [2]]), np.ones((2, 1), bool))
+    other = PixelBoxes(xy, np.full((2, 1, 2), 4.0), np.array([[1], [2]]), np.ones((2, 1), bool))
     np.testing.assert_array_equal(draw_boxes(black(2), other, trail=5), draw_boxes(black(2), other))
 
 
 def test_a_trail_follows_an_object_from_slot_to_slot() -> None:
     xy = np.array([[[4.0, 15], [4, 5]], [[14, 5], [14, 15]]])
     wh, here = np.full((2, 2, 2), 4.0), np.ones((2, 2), bool)
-    swapped = Boxes(xy, wh, np.array([[1, 2], [2, 1]]), here)
-    sorted_ = Boxes(np.stack([xy[0], xy[1, ::-1]]), wh, np.array([[1, 2], [1, 2]]), here)
+    swapped = PixelBoxes(xy, wh, np.array([[1, 2], [2, 1]]), here)
+    sorted_ = PixelBoxes(np.stack([xy[0], xy[1, ::-1]]), wh, np.array([[1, 2], [1, 2]]), here)
     np.testing.assert_array_equal(
         draw_boxes(black(2), swapped, trail=1, numbers=False),
         draw_boxes(black(2), sorted_, trail=1, numbers=False),

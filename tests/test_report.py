@@ -11,7 +11,7 @@ from measured import ball_example, maze_result, result, row, saved
 from PIL import Image
 
 from gswm.cli import main
-from gswm.report import figures, scenes
+from gswm.report import figures, trajectories
 from gswm.report.cells import EMPTY, UNMEASURED
 from gswm.report.drawing import Dot, Drawing, Line
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA
@@ -276,16 +276,16 @@ def test_a_folder_without_results_and_a_text_of_another_kind_are_refused(
 
 def test_an_object_that_was_not_found_has_no_way() -> None:
     example = ball_example()
-    drawing = scenes.ways(example, example["futures"][0], "")
+    drawing = trajectories.ways(example, example["futures"][0], "")
     rings = [part for part in drawing.parts if isinstance(part, Dot) and part.width]
     assert len(rings) == 1
-    both = scenes.ways(example, example["true"][10:], "")
+    both = trajectories.ways(example, example["true"][10:], "")
     assert len([part for part in both.parts if isinstance(part, Dot) and part.width]) == 2
 
 
 def test_a_way_goes_through_its_places() -> None:
     example = ball_example()
-    drawing = scenes.ways(example, example["true"][10:], "", side=100)
+    drawing = trajectories.ways(example, example["true"][10:], "", side=100)
     lines = [part for part in drawing.parts if isinstance(part, Line) and not part.fill]
     given, ahead = lines[0], lines[1]
     head = drawing.height - 100
@@ -295,21 +295,21 @@ def test_a_way_goes_through_its_places() -> None:
 
 
 def test_objects_of_one_color_are_told_apart() -> None:
-    made = scenes.tints(["#0000ff", "#0000ff", "#ff0000", "#0000ff"])
+    made = trajectories.tints(["#0000ff", "#0000ff", "#ff0000", "#0000ff"])
     assert len(set(made)) == 4
     assert all(int(a[1:3], 16) < int(b[1:3], 16) for a, b in ((made[0], made[1]), made[1::2]))
 
 
 def test_walls_are_where_no_corridor_is() -> None:
     example = maze_result("maze")["examples"][0]
-    drawing = scenes.maze(example, example["futures"][0], "", side=100)
+    drawing = trajectories.maze(example, example["futures"][0], "", side=100)
     assert isinstance(drawing, Drawing)
     picture = drawing.picture()
     head = 2 * (drawing.height - 100)
     wall = picture[round(head) + 150, 50].tolist()
     floor = picture[round(head) + 150, 150].tolist()
-    assert wall == list(bytes.fromhex(scenes.WALL[1:]))
-    assert floor == list(bytes.fromhex(scenes.DARK[1:]))
+    assert wall == list(bytes.fromhex(trajectories.WALL[1:]))
+    assert floor == list(bytes.fromhex(trajectories.DARK[1:]))
 
 
 DOCS = Path(__file__).parents[1] / "docs"

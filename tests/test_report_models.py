@@ -8,7 +8,7 @@ from measured import ball_example, by_slotformer, maze_result, result, row, save
 
 from gswm.cli import main
 from gswm.commands.weights import listed
-from gswm.report import figures, frames
+from gswm.report import figures, filmstrips
 from gswm.report.cells import EMPTY
 from gswm.report.charts import Series, unbroken
 from gswm.report.drawing import Drawing, Label, Line
@@ -219,9 +219,9 @@ def test_two_rules_are_told_apart_by_dashes(tmp_path: Path) -> None:
 
 
 def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Path) -> None:
-    sheet = frames.solids(read([saved(tmp_path, solid_result())]))
+    sheet = filmstrips.solids(read([saved(tmp_path, solid_result())]))
     assert sheet is not None
-    side, gap = 64 * frames.SCALE, frames.GAP
+    side, gap = 64 * filmstrips.SCALE, filmstrips.GAP
     right, low = sheet.shape[1] - gap, sheet.shape[0] - gap
     corner = side // 4  # of a frame, where there is no box
     for column in range(3):
@@ -262,7 +262,7 @@ def test_a_file_is_measured_as_the_world_in_it(tmp_path: Path) -> None:
 def test_what_was_tracked_in_a_file_is_not_drawn_again(tmp_path: Path) -> None:
     results = read([saved(tmp_path, result("two-layer", world="mine.hdf5"))])
     assert results.of("G-SWM", "two-layer")
-    assert frames.tracking(results) is None
+    assert filmstrips.tracking(results) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tiny import generator, loss, video
 from tiny_scalor import SIZES, build, config, lively
 
 import gswm
-from gswm.commands.train import Train
+from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
@@ -272,16 +272,16 @@ def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
 
 
 def test_the_recipe_says_whose_settings_a_command_takes() -> None:
-    ours = Train.from_args(
+    ours = TrainCommand.from_args(
         ["scalor-interaction", "--train.steps", "10", "--model.boxes.size", "0.3"]
     )
     assert isinstance(ours.recipe.model, ScalorConfig)
     assert (ours.recipe.train.steps, ours.recipe.model.boxes.size) == (10, 0.3)
-    theirs = Train.from_args(["two-layer", "--model.discovery.rejection", "0.7"])
+    theirs = TrainCommand.from_args(["two-layer", "--model.discovery.rejection", "0.7"])
     assert isinstance(theirs.recipe.model, GSWMConfig)
     assert theirs.recipe.model.discovery.rejection == 0.7
     with pytest.raises(UserError, match="boxes"):
-        Train.from_args(["two-layer", "--model.boxes.size", "0.3"])
+        TrainCommand.from_args(["two-layer", "--model.boxes.size", "0.3"])
 
 
 def test_it_trains_and_is_evaluated_from_the_command_line(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_what_comes_again_is_observed_once_and_learned_from_each_time(
     for ours, theirs in zip(one.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(ours, theirs)
     for (windows, _), step in zip(seen, (2, 0, 1), strict=True):
-        assert torch.equal(windows.video, one.loader.batch(step, 4))
+        assert torch.equal(windows.video, one.loader.batch(step, 4).video)
 
 
 @pytest.mark.parametrize("stop", [2, 4, 7])

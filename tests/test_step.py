@@ -11,6 +11,7 @@ from torch import Tensor
 from training import small, train_here
 
 from gswm.core.records import tensors
+from gswm.data.batches.batch import Batch
 from gswm.data.worlds.registry import world
 from gswm.fast.trainee import FastTrainee, accelerate
 from gswm.models.base import Loss
@@ -148,7 +149,7 @@ def test_stages_change_at_their_steps() -> None:
     one, lengths = trainee(), []
     batch = one.loader.batch
 
-    def watched(step: int, length: int) -> Tensor:
+    def watched(step: int, length: int) -> Batch:
         lengths.append(length)
         return batch(step, length)
 
@@ -187,7 +188,7 @@ def test_every_window_is_the_worlds() -> None:
     for step in range(3):
         which, start = one.loader.windows.at(step, 2)
         for row, (e, s) in enumerate(zip(which.tolist(), start.tolist(), strict=True)):
-            assert torch.equal(one.loader.batch(step, 2)[row], episodes[e, s : s + 2])
+            assert torch.equal(one.loader.batch(step, 2).video[row], episodes[e, s : s + 2])
 
 
 def test_the_fast_path_is_for_gpus_and_the_cpu_takes_the_plain_one(

@@ -18,7 +18,14 @@ from gswm.models.stove.dynamics import Dynamics, DynamicsConfig
 from gswm.models.stove.matching import Matching, greedy, in_order, with_velocities
 from gswm.models.stove.scene import as_hw
 from gswm.models.stove.spn import SPNConfig
-from gswm.models.stove.supair import Encoder, EncoderConfig, ImageModel, ImagesConfig, as_grey, hues
+from gswm.models.stove.supair import (
+    EncoderConfig,
+    ImageModel,
+    ImagesConfig,
+    SupairEncoder,
+    as_grey,
+    hues,
+)
 
 SIZE = 16
 SPN = SPNConfig(depth=2, repetitions=2, leaves=3, sums=2, variance=(0.1, 0.3))
@@ -152,7 +159,7 @@ def test_a_hue_is_the_color_of_what_is_in_the_box_however_much_that_is() -> None
 
 
 def test_the_encoder_is_an_lstm_that_sees_the_image_once_for_each_object() -> None:
-    encoder = lively(Encoder(EncoderConfig(hidden=6, features=5), 4, 3, 3))
+    encoder = lively(SupairEncoder(EncoderConfig(hidden=6, features=5), 4, 3, 3))
     lstm = nn.LSTM(48, 6, batch_first=True).requires_grad_(False)
     for name, param in encoder.lstm.named_parameters():
         getattr(lstm, f"{name}_l0").copy_(param)
@@ -168,7 +175,7 @@ def test_the_encoder_is_an_lstm_that_sees_the_image_once_for_each_object() -> No
 
 
 def test_the_encoders_first_weights_are_those_of_the_release() -> None:
-    encoder = Encoder(EncoderConfig(), 8, 1, 3)
+    encoder = SupairEncoder(EncoderConfig(), 8, 1, 3)
     for layer in (encoder.linear_1, encoder.linear_2):
         assert (layer.bias == 0.1).all()
         bound = math.sqrt(6 / (layer.in_features + layer.out_features))

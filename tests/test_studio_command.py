@@ -13,7 +13,7 @@ from studio import model
 
 import gswm
 from gswm.cli import main
-from gswm.commands.studio import Studio
+from gswm.commands.studio import StudioCommand
 from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
 from gswm.viz import files as picture_files
@@ -51,7 +51,7 @@ def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
     for video_fps, frames in ((None, 3), (0.0, 6)):
         shelf = Catalog(video_fps=video_fps)
         shelf.add_weights("own", str(tmp_path / "own.safetensors"))
-        shown = Studio(video=film, video_fps=video_fps).source(shelf, "own")
+        shown = StudioCommand(video=film, video_fps=video_fps).source(shelf, "own")
         assert shelf.uploads[shown].shape == (1, frames, 3, 64, 64)
         said = "own.mp4: as in the training, 5 frames per second (--video-fps 0 takes all)\n"
         assert capsys.readouterr().err == (said if video_fps is None else "")

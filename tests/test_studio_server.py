@@ -20,7 +20,7 @@ from gswm.studio import server, uploads
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
 from gswm.studio.safety import Rules
-from gswm.studio.server import PAGE, Server, Start, Studio, rules_for
+from gswm.studio.server import PAGE, FirstView, Server, StudioApp, rules_for
 from gswm.viz.files import save_video
 
 HOME, TALK = "http://127.0.0.1:8765", "ws://127.0.0.1:8765/session"
@@ -28,12 +28,12 @@ HOME, TALK = "http://127.0.0.1:8765", "ws://127.0.0.1:8765/session"
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(Studio(catalog(), Start("small", "noise")).app, base_url=HOME) as made:
+    with TestClient(StudioApp(catalog(), FirstView("small", "noise")).app, base_url=HOME) as made:
         yield made
 
 
 def guarded(rules: Rules, base: str = HOME) -> TestClient:
-    return TestClient(Studio(catalog(), Start("small", "noise"), rules).app, base_url=base)
+    return TestClient(StudioApp(catalog(), FirstView("small", "noise"), rules).app, base_url=base)
 
 
 def opening(**settings: object) -> str:
@@ -158,7 +158,7 @@ def test_an_upload_is_taken_as_the_videos_of_the_training_were(
     shelf = Catalog(video_fps=video_fps)
     shelf.models["timed"] = replace(catalog().models["small"], videos={"fps": 5.0})
     save_video(tmp_path / "own.mp4", np.zeros((4, 64, 64, 3), np.uint8), 10)
-    client = TestClient(Studio(shelf, Start("timed", "noise")).app, base_url=HOME)
+    client = TestClient(StudioApp(shelf, FirstView("timed", "noise")).app, base_url=HOME)
     answer = client.post("/upload?model=timed", content=(tmp_path / "own.mp4").read_bytes())
     assert answer.json()["frames"] == frames
     assert answer.json()["fps"] == {None: 5.0, 0.0: None}.get(video_fps, video_fps)
@@ -189,7 +189,7 @@ def test_any_messages_leave_the_session_standing(client: TestClient, said: list)
 
 
 def test_a_server_in_a_thread_starts_and_ends() -> None:
-    made = Server(Studio(catalog(), Start("small", "noise"), rules_for("127.0.0.1"))).start()
+    made = Server(StudioApp(catalog(), FirstView("small", "noise"), rules_for("127.0.0.1"))).start()
     assert made.address == f"http://127.0.0.1:{made.port}/"
     made.stop()
     for _ in range(500):

@@ -17,7 +17,7 @@ from rich.console import Console
 from safetensors.torch import save_file
 
 from gswm.cli import main
-from gswm.commands.sweep import Sweep, seeds, spread, table
+from gswm.commands.sweep import SweepCommand, seeds, spread, table
 from gswm.core.errors import UserError
 from gswm.core.settings import to_dict
 from gswm.models.registry import recipe
@@ -213,7 +213,7 @@ def test_printed_commands_are_those_that_would_run(capsys: pytest.CaptureFixture
         *("train", "single-ball", "--seed", "3"),
         *("--out", "a b/single-ball-3", "--train.lr", "0.1"),
     ]
-    jobs = Sweep.from_args(line).jobs
+    jobs = SweepCommand.from_args(line).jobs
     assert [job.recipe.seed for job in jobs] == [3, 3]
     assert jobs[0].recipe.train.lr == 0.1
 
@@ -273,7 +273,7 @@ def test_why_a_run_failed_is_said_whole_below_the_table(
     why = "the disk is full, " * 9 + "and that is all"
     script = f"print('gswm: {why}', file=sys.stderr)\nsys.exit(4)"
     monkeypatch.chdir(tmp_path)
-    assert Sweep((fake(tmp_path, 0, script),)).run() == 1
+    assert SweepCommand((fake(tmp_path, 0, script),)).run() == 1
     out, err = capsys.readouterr()
     assert out.splitlines()[-1] == f"interaction-0 failed: {why}"
     assert why in err
@@ -334,7 +334,7 @@ signal.signal(signal.SIGTERM, lambda *_: ((here / "saved").touch(), sys.exit(143
 time.sleep(60)
 """
     job = fake(tmp_path, 0, script)
-    command = slurm.Command(list(job.command), job.log)
+    command = slurm.LoggedCommand(list(job.command), job.log)
     thread = threading.Thread(target=command)
     thread.start()
     while not (job.folder / "ready").exists():
@@ -342,7 +342,7 @@ time.sleep(60)
     again = command.checkpoint()
     thread.join()
     assert (job.folder / "saved").exists()
-    assert again.function == slurm.Command(list(job.command), job.log)
+    assert again.function == slurm.LoggedCommand(list(job.command), job.log)
 
 
 def test_ctrl_c_cancels_what_is_queued(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from training import arguments, metrics_of, small, stop_after, train_here
 
 import gswm
 from gswm.cli import main
-from gswm.commands.train import Train
+from gswm.commands.train import TrainCommand
 from gswm.core.devices import tf32
 from gswm.core.errors import UserError
 from gswm.core.settings import to_dict
@@ -172,7 +172,8 @@ def test_fresh_episodes_are_trained_on_and_a_resumed_run_sees_the_same(
     recipe = replace(recipe, data=replace(recipe.data, episodes=9, fresh=True))
     whole = train_here(recipe, tmp_path / "whole")
     assert isinstance(whole.trainee.loader, Fresh)
-    assert len(whole.trainee.loader.video) == 8
+    assert whole.trainee.loader.held is not None
+    assert len(whole.trainee.loader.held) == 8
     with monkeypatch.context() as patched:
         stop_after(patched, 3)
         assert train_here(recipe, tmp_path / "parts").trainee.step == 3
@@ -431,15 +432,15 @@ def test_resume_remembers_what_is_no_setting_of_the_recipe(
 ) -> None:
     run = Path(shutil.copytree(finished, tmp_path / "run"))
     was = {"report_every": 2, "save_every": 3, "checkpoint_parts": "1M"}
-    assert Train.from_args(["--resume", str(run)]).loop == LoopConfig(**was)
+    assert TrainCommand.from_args(["--resume", str(run)]).loop == LoopConfig(**was)
     assert main(["train", "--resume", str(run), "--max-minutes", "9", "--device", "cpu"]) == 0
-    again = Train.from_args(["--resume", str(run), "--save-every", "9"]).loop
+    again = TrainCommand.from_args(["--resume", str(run), "--save-every", "9"]).loop
     assert again == LoopConfig(**was | {"save_every": 9})
     file = run / "environment.json"
     starts = json.loads(file.read_text())
     del starts[-1]["settings"]  # as a run of before has none
     file.write_text(json.dumps(starts))
-    assert Train.from_args(["--resume", str(run)]).loop == LoopConfig()
+    assert TrainCommand.from_args(["--resume", str(run)]).loop == LoopConfig()
 
 
 def test_a_run_of_another_commit_goes_on_only_if_told_so(
@@ -730,7 +731,7 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
 
 def test_data_names_the_file_before_anything_is_imported(tmp_path: Path) -> None:
     for given, file in (("OBJ3D", "OBJ3D.hdf5"), ("mine.hdf5", "mine.hdf5")):
-        parsed = Train.from_args(["obj3d", "--data", given, "--data.episodes", "5"])
+        parsed = TrainCommand.from_args(["obj3d", "--data", given, "--data.episodes", "5"])
         assert (parsed.recipe.data.world, parsed.recipe.data.episodes) == (file, 5)
 
 

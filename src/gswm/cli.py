@@ -23,35 +23,61 @@ class Command:
 
 
 COMMANDS = {
-    "demo": Command("gswm.commands.demo", "Demo", "Show what the models that ship can do."),
-    "data make": Command("gswm.commands.data", "Make", "Make a world's data set as an HDF5 file."),
+    "demo": Command("gswm.commands.demo", "DemoCommand", "Show what the models that ship can do."),
+    "data make": Command(
+        "gswm.commands.data", "MakeCommand", "Make a world's data set as an HDF5 file."
+    ),
     "data scenes": Command(
-        "gswm.commands.data", "MakeScenes", "Simulate the scenes of the 3D world, and keep them."
+        "gswm.commands.data",
+        "MakeScenesCommand",
+        "Simulate the scenes of the 3D world, and keep them.",
     ),
     "data compare": Command(
-        "gswm.commands.compare", "Compare", "Draw 3D scenes by torch and by Blender, and compare."
+        "gswm.commands.compare",
+        "CompareCommand",
+        "Draw 3D scenes by torch and by Blender, and compare.",
     ),
     "data import": Command(
-        "gswm.commands.importing", "Import", "Import your own videos into an HDF5 file."
+        "gswm.commands.importing", "ImportCommand", "Import your own videos into an HDF5 file."
     ),
-    "data info": Command("gswm.commands.importing", "Info", "Say what is in an HDF5 file."),
-    "train": Command("gswm.commands.train", "Train", "Train a recipe."),
-    "weights": Command("gswm.commands.weights", "Weights", "List the weights that ship."),
-    "sweep": Command("gswm.commands.sweep", "Sweep", "Train many runs at once on one device."),
-    "export": Command("gswm.commands.export", "Export", "Write a run's weights for release."),
-    "eval": Command("gswm.commands.evaluate", "Evaluate", "Measure a model, or a simple rule."),
-    "report": Command("gswm.commands.report", "Report", "Tables and figures of what was measured."),
-    "imagine": Command("gswm.commands.imagine", "Imagine", "Imagine how a video goes on."),
-    "track": Command("gswm.commands.imagine", "Track", "Find the objects of a video."),
-    "data show": Command("gswm.commands.data", "Show", "Draw an episode with boxes and ids."),
-    "studio": Command("gswm.commands.studio", "Studio", "Edit what a model sees, in the browser."),
+    "data info": Command("gswm.commands.importing", "InfoCommand", "Say what is in an HDF5 file."),
+    "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
+    "weights": Command("gswm.commands.weights", "WeightsCommand", "List the weights that ship."),
+    "sweep": Command(
+        "gswm.commands.sweep", "SweepCommand", "Train many runs at once on one device."
+    ),
+    "export": Command(
+        "gswm.commands.export", "ExportCommand", "Write a run's weights for release."
+    ),
+    "eval": Command(
+        "gswm.commands.evaluate", "EvaluateCommand", "Measure a model, or a simple rule."
+    ),
+    "report": Command(
+        "gswm.commands.report", "ReportCommand", "Tables and figures of what was measured."
+    ),
+    "imagine": Command("gswm.commands.imagine", "ImagineCommand", "Imagine how a video goes on."),
+    "track": Command("gswm.commands.imagine", "TrackCommand", "Find the objects of a video."),
+    "data show": Command(
+        "gswm.commands.data", "ShowCommand", "Draw an episode with boxes and ids."
+    ),
+    "studio": Command(
+        "gswm.commands.studio", "StudioCommand", "Edit what a model sees, in the browser."
+    ),
     "selftest": Command(
-        "gswm.commands.selftest", "SelfTest", "Compare the fast path with the plain one."
+        "gswm.commands.selftest", "SelfTestCommand", "Compare the fast path with the plain one."
     ),
-    "bench data": Command("gswm.commands.bench", "Data", "Measure how fast data is made."),
-    "bench train": Command("gswm.commands.bench", "Train", "Measure how fast a recipe trains."),
-    "bench imagine": Command("gswm.commands.bench", "Imagine", "Measure how fast it imagines."),
-    "bench studio": Command("gswm.commands.bench", "Studio", "Measure how fast the studio is."),
+    "bench data": Command(
+        "gswm.commands.bench", "BenchDataCommand", "Measure how fast data is made."
+    ),
+    "bench train": Command(
+        "gswm.commands.bench", "BenchTrainCommand", "Measure how fast a recipe trains."
+    ),
+    "bench imagine": Command(
+        "gswm.commands.bench", "BenchImagineCommand", "Measure how fast it imagines."
+    ),
+    "bench studio": Command(
+        "gswm.commands.bench", "BenchStudioCommand", "Measure how fast the studio is."
+    ),
 }
 
 

@@ -16,11 +16,11 @@ from gswm.bench.train import machine
 from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
-from gswm.studio.server import Server, Start, Studio, rules_for
+from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
 
 @dataclass(frozen=True)
-class Figures:
+class StudioFigures:
     """What a person waits for."""
 
     futures: int
@@ -42,7 +42,7 @@ def bench_studio(
     if model not in catalog.models:
         catalog.add_weights(model, model)
     world = catalog.models[model].world
-    server = Server(Studio(catalog, Start(model, world), rules_for("127.0.0.1"))).start()
+    server = Server(StudioApp(catalog, FirstView(model, world), rules_for("127.0.0.1"))).start()
     rows = []
     try:
         address = server.address.replace("http", "ws") + "session"
@@ -57,7 +57,7 @@ def bench_studio(
 
 def timed(
     socket: Any, model: str, world: str, futures: int, kind: str, steps: int, repeats: int
-) -> Figures:
+) -> StudioFigures:
     """One kind of edit, some times; the first time does not count."""
     settings = {"given": 10, "steps": steps, "futures": futures}
     say(socket, {"type": "open", "model": model, "world": world, "settings": settings})
@@ -75,7 +75,9 @@ def timed(
         first.append(time.perf_counter() - begin)
         until(socket, "done")
         rate.append(steps / (time.perf_counter() - begin))
-    return Figures(futures, kind, 1e3 * statistics.median(first[1:]), statistics.median(rate[1:]))
+    return StudioFigures(
+        futures, kind, 1e3 * statistics.median(first[1:]), statistics.median(rate[1:])
+    )
 
 
 def say(socket: Any, message: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from gswm.data.batches.resident import Resident
 from gswm.data.batches.streaming import Streaming
@@ -14,6 +13,7 @@ from gswm.data.batches.windows import Windows
 from gswm.data.episode import Episodes
 from gswm.data.storage.frame_file import FrameFile
 from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.stored import StoredEpisodes
 
 LENGTH, FRAMES, SIZE = 20, 100, 64
 WORKERS = 4
@@ -38,7 +38,7 @@ def bench_windows(
     figures = {}
     for batch in batches:
         windows = Windows(episodes, FRAMES, batch, device=device)
-        loader = Resident(video, windows, LENGTH, {})
+        loader = Resident(StoredEpisodes(video), windows, LENGTH, {})
         figures[f"resident_{batch}"] = batch * _rate(loader.batch, device, seconds)
         if cuda:
             figures[f"captured_{batch}"] = batch * _rate(_captured(loader), device, seconds)
@@ -69,7 +69,7 @@ def _captured(loader: Resident) -> Callable[[int], None]:
     return lambda _: graph.replay()
 
 
-def _rate(batch: Callable[[int], Tensor | None], device: torch.device, seconds: float) -> float:
+def _rate(batch: Callable[[int], object], device: torch.device, seconds: float) -> float:
     """Calls per second, the device's work included, after a few that do not count."""
 
     def timed(first: int, calls: int) -> float:

@@ -16,7 +16,7 @@ from gswm.core.files import write_whole
 
 
 @dataclass(frozen=True)
-class Data:
+class BenchDataCommand:
     """Settings of `gswm bench data`."""
 
     worlds: Annotated[tuple[str, ...], arg(aliases=["--world"])] = ()
@@ -50,7 +50,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Train:
+class BenchTrainCommand:
     """Settings of `gswm bench train`."""
 
     recipe: str = "two-layer"
@@ -117,7 +117,7 @@ def steps_table(figures: dict) -> Table:
 
 
 @dataclass(frozen=True)
-class Imagine:
+class BenchImagineCommand:
     """Settings of `gswm bench imagine`."""
 
     recipe: str = "two-layer"
@@ -159,7 +159,7 @@ class Imagine:
 
 
 @dataclass(frozen=True)
-class Studio:
+class BenchStudioCommand:
     """Settings of `gswm bench studio`."""
 
     model: str = "two-layer"

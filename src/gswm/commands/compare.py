@@ -16,7 +16,7 @@ from gswm.viz import pictures
 
 
 @dataclass(frozen=True)
-class Compare:
+class CompareCommand:
     """Settings of `gswm data compare`."""
 
     scenes: Path

@@ -25,7 +25,7 @@ from gswm.viz import pictures
 
 
 @dataclass(frozen=True)
-class Make:
+class MakeCommand:
     """Settings of `gswm data make`."""
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
@@ -92,7 +92,7 @@ class Make:
 
 
 @dataclass(frozen=True)
-class MakeScenes:
+class MakeScenesCommand:
     """Settings of `gswm data scenes`."""
 
     split: SplitName = "train"
@@ -131,7 +131,7 @@ class MakeScenes:
 
 
 @dataclass(frozen=True)
-class Show:
+class ShowCommand:
     """Settings of `gswm data show`."""
 
     source: Annotated[Positional[str], arg(metavar="FILE|WORLD")]

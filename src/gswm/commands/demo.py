@@ -5,8 +5,8 @@ from html import escape
 from pathlib import Path
 
 from gswm.commands.data import drawn
-from gswm.commands.evaluate import Evaluate
-from gswm.commands.imagine import Imagine
+from gswm.commands.evaluate import EvaluateCommand
+from gswm.commands.imagine import ImagineCommand
 from gswm.commands.weights import listed
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
@@ -27,7 +27,7 @@ FPS = 10
 
 
 @dataclass(frozen=True)
-class Scene:
+class DemoScene:
     """What is shown of one of the models that ship."""
 
     name: str
@@ -53,15 +53,15 @@ class Scene:
 
 
 SCENES = (
-    Scene(
+    DemoScene(
         *("two-layer", "Three red balls over three blue ones. Ten frames are given."),
         *(40, 1, 16, ("error", "strict", "mota"), ("ways", "tracking")),
     ),
-    Scene(
+    DemoScene(
         *("single-ball", "Five frames are given; then the ball may turn left or right."),
         *(4, 16, 2, ("futures",), ("futures",), 4),
     ),
-    Scene(
+    DemoScene(
         *("maze", "Five frames are given; agents keep to the dark corridors and turn at random."),
         *(30, 8, 2, ("corridor",), ("maze",), 8),
     ),
@@ -69,7 +69,7 @@ SCENES = (
 
 
 @dataclass(frozen=True)
-class Demo:
+class DemoCommand:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
@@ -99,11 +99,11 @@ class Demo:
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
         print(f"look at {index}")
 
-    def scene(self, scene: Scene) -> Section:
+    def scene(self, scene: DemoScene) -> Section:
         """One model: what it imagines, and how well."""
         folder = self.out / scene.name
         print(f"\n{scene.command()}")
-        Imagine(
+        ImagineCommand(
             scene.name,
             steps=scene.steps,
             futures=scene.futures,
@@ -114,7 +114,7 @@ class Demo:
             mp4=False,
             device=self.device,
         ).run()
-        Evaluate(
+        EvaluateCommand(
             scene.name, episodes=scene.measured, device=self.device, json=folder / "eval.json"
         ).run()
         found = results.read([folder / "eval.json"])
@@ -147,7 +147,7 @@ class Demo:
         return linked(moving, self.out, name)
 
 
-def measured(found: Results, scene: Scene) -> list[str]:
+def measured(found: Results, scene: DemoScene) -> list[str]:
     """The tables of a short evaluation, beside the paper's numbers, and its figures."""
     rows = tables(found)
     shown = [

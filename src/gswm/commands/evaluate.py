@@ -43,7 +43,7 @@ MODES = "gswm-5-4"
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class EvaluateCommand:
     """Settings of `gswm eval`."""
 
     model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None

@@ -15,7 +15,7 @@ from gswm.weights import files as weights
 
 
 @dataclass(frozen=True)
-class Export:
+class ExportCommand:
     """Settings of `gswm export`."""
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]

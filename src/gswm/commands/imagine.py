@@ -36,7 +36,7 @@ STEPS = 40
 
 
 @dataclass(frozen=True)
-class Imagine:
+class ImagineCommand:
     """Settings of `gswm imagine`."""
 
     model: Annotated[Positional[str], arg(metavar="NAME|RUN|WEIGHTS")]
@@ -123,7 +123,7 @@ class Imagine:
 
 
 @dataclass(frozen=True)
-class Track:
+class TrackCommand:
     """Settings of `gswm track`."""
 
     source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]

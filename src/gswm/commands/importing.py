@@ -24,7 +24,7 @@ NAMED = 20
 
 
 @dataclass(frozen=True)
-class Import:
+class ImportCommand:
     """Settings of `gswm data import`."""
 
     sources: Positional[tuple[Path, ...]]
@@ -124,7 +124,7 @@ def report_skipped(summary: Summary) -> None:
         print(f"gswm: skipped {more} more", file=sys.stderr)
 
 
-def report(summary: Summary, command: Import) -> None:
+def report(summary: Summary, command: ImportCommand) -> None:
     """What the file holds now."""
     episodes = sum(summary.splits.values())
     shape = f"{command.frames} frames, {command.size} x {command.size}"
@@ -160,7 +160,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
         if out.exists():
             tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
             return out
-        job = Import((folder,), out, cut.size, cut.fps, cut.frames, cut.crop, once=True)
+        job = ImportCommand((folder,), out, cut.size, cut.fps, cut.frames, cut.crop, once=True)
         tell(f"`{job.command()}`, once:")
         try:
             job.run()
@@ -190,7 +190,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Info:
+class InfoCommand:
     """Settings of `gswm data info`."""
 
     file: Positional[Path]
@@ -206,6 +206,7 @@ class Info:
                 "episodes": len(file),
                 "frames": file.frames,
                 "image": f"{file.width} x {file.height}",
+                **file.extras,
             }
             known = {k: v for k, v in sorted(file.attributes.items()) if k not in facts}
             splits, sources = file.splits, file.sources

@@ -16,7 +16,7 @@ HERE = Path("docs/results")
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportCommand:
     """Settings of `gswm report`."""
 
     results: Annotated[Positional[tuple[Path, ...]], arg(metavar="RESULTS")] = ()

@@ -14,7 +14,7 @@ class DisagreementError(UserError):
 
 
 @dataclass(frozen=True)
-class SelfTest:
+class SelfTestCommand:
     """Settings of `gswm selftest`."""
 
     device: str = "auto"

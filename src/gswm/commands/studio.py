@@ -20,7 +20,7 @@ FIRST = "two-layer"
 
 
 @dataclass(frozen=True)
-class Studio:
+class StudioCommand:
     """Settings of `gswm studio`."""
 
     model: Annotated[Positional[str | None], arg(metavar="NAME|RUN|WEIGHTS")] = None
@@ -43,8 +43,7 @@ class Studio:
 
     def run(self) -> None:
         """Serve the page until it is interrupted."""
-        from gswm.studio.server import Server, Start, rules_for
-        from gswm.studio.server import Studio as Application
+        from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
         if self.world is not None and self.video is not None:
             raise UserError("name --world or --video: one of the two")
@@ -61,7 +60,7 @@ class Studio:
             catalog.add_weights(name, model)
         world = self.source(catalog, name)
         server = Server(
-            Application(catalog, Start(name, world), rules_for(self.host)), self.host, self.port
+            StudioApp(catalog, FirstView(name, world), rules_for(self.host)), self.host, self.port
         )
         print(f"gswm studio: {server.address}  (Ctrl-C ends it)", flush=True)
         if self.browser:

@@ -13,12 +13,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gswm.commands.train import Train
+from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.train.slurm import launcher
-from gswm.train.sweep import SCORES, Job
-from gswm.train.sweep import Sweep as Runs
+from gswm.train.sweep import SCORES, Job, Sweep
 
 USAGE = """usage: gswm sweep RECIPE... [--seeds 0..4] [--jobs 4] [--out runs] [--setting value ...]
 
@@ -38,7 +37,7 @@ OURS = ("--seeds", "--jobs", "--out", "--launcher", "--slurm")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepCommand:
     """Settings of `gswm sweep`."""
 
     jobs: tuple[Job, ...]
@@ -49,7 +48,7 @@ class Sweep:
     """What a cluster's jobs ask for; None to run here."""
 
     @staticmethod
-    def from_args(args: list[str]) -> "Sweep":
+    def from_args(args: list[str]) -> "SweepCommand":
         """`RECIPE... [--seeds S] [--jobs J] [--out DIR] [--print] [--setting value ...]`."""
         if not args or {"-h", "--help"} & set(args):
             print(USAGE)
@@ -68,7 +67,7 @@ class Sweep:
         ]
         slurm = asked_for(ours.get("--launcher", "local"), ours.get("--slurm"))
         number = "1" if slurm is None else str(len(jobs))
-        return Sweep(tuple(jobs), whole(ours.get("--jobs", number)), out, only_print, slurm)
+        return SweepCommand(tuple(jobs), whole(ours.get("--jobs", number)), out, only_print, slurm)
 
     def run(self) -> int:
         """Train all, and print a table; 1 if any failed."""
@@ -76,7 +75,7 @@ class Sweep:
             print("\n".join(shlex.join(job.command) for job in self.jobs))
             return 0
         launch = None if self.slurm is None else launcher(self.out / "slurm", self.slurm)
-        rows = Runs(self.jobs, self.number, tell, launch).run()
+        rows = Sweep(self.jobs, self.number, tell, launch).run()
         write_whole(self.out / "sweep.json", (json.dumps(rows, indent=2) + "\n").encode())
         Console(width=None if sys.stdout.isatty() else 120).print(table(rows))
         for row in rows:
@@ -108,7 +107,7 @@ def taken(args: list[str]) -> tuple[dict[str, str], list[str]]:
 
 def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
     """A run of one recipe with one seed; settings that it has not are refused."""
-    recipe = replace(Train.from_args([name, *settings]).recipe, seed=seed)
+    recipe = replace(TrainCommand.from_args([name, *settings]).recipe, seed=seed)
     folder = out / f"{name}-{seed}"
     train = [sys.executable, "-m", "gswm", "train", name, "--seed", str(seed)]
     return Job(recipe, folder, [*train, "--out", str(folder), *settings])

@@ -25,7 +25,7 @@ from gswm.train.step import Trainee
 
 
 @dataclass(frozen=True)
-class Train:
+class TrainCommand:
     """Settings of `gswm train`: the recipe's, any of which can be set, and the run's."""
 
     recipe: Annotated[Recipe, tyro.conf.arg(name="")]
@@ -39,7 +39,7 @@ class Train:
     """cpu, cuda, or auto: a GPU where there is one."""
 
     @staticmethod
-    def from_args(args: list[str]) -> "Train":
+    def from_args(args: list[str]) -> "TrainCommand":
         """`RECIPE [--setting value ...]`, or `--resume RUN [--setting value ...]`."""
         names = ", ".join(RECIPES)
         usage = f"gswm train RECIPE [--setting value ...], or --resume RUN; recipes: {names}"
@@ -53,19 +53,19 @@ class Train:
         if out is not None:
             folder = RunFolder(out)
             folder.check_version(any_code=True)  # another version may have other settings
-            default = Train(folder.recipe(), settings_of(folder), out)
+            default = TrainCommand(folder.recipe(), settings_of(folder), out)
         elif args[0].startswith("-"):
             raise UserError(f"name a recipe first: {usage}")
         else:
-            default, rest = Train(recipe(args[0])), args[1:]
+            default, rest = TrainCommand(recipe(args[0])), args[1:]
         # The recipe says which model it is: its settings are no subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
-        parsed = tyro_cli(Train, rest, prog="gswm train", **settings).on_videos()
+        parsed = tyro_cli(TrainCommand, rest, prog="gswm train", **settings).on_videos()
         if out is not None and parsed.out != out:
             raise UserError(f"--resume goes on in {out}: leave --out off")
         return parsed
 
-    def on_videos(self) -> "Train":
+    def on_videos(self) -> "TrainCommand":
         """The same, with the file of --data as its data; nothing is imported yet."""
         if self.videos is None:
             return self

@@ -31,7 +31,7 @@ GAP = "  "
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightsCommand:
     """Settings of `gswm weights`: there are none."""
 
     def run(self) -> None:

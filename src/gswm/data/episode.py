@@ -8,7 +8,7 @@ has id 0 and is not present.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int, UInt8
+from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8
 from torch import Tensor
 
 from gswm.core.records import map_tensors
@@ -89,6 +89,12 @@ class Episodes:
     """Mazes only."""
     space: Space | None = None
     """3D worlds only."""
+    actions: Float32[Tensor, "episode time action"] | None = None
+    """What an agent does in each frame: `actions[:, t]` influences frame t + 1."""
+    rewards: Float32[Tensor, "episode time"] | None = None
+    """`rewards[:, t]` is earned on the way to frame t."""
+    background: UInt8[Tensor, "episode 3 height width"] | None = None
+    """The scene without its objects, where the camera stands still."""
 
     def __len__(self) -> int:
         return len(self.video)

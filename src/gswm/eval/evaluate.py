@@ -280,8 +280,12 @@ def cut(episodes: Episodes, rules: Rules) -> Episodes:
     there = episodes.video.shape[1]
     if there < rules.frames:
         raise UserError(f"{rules.name} needs episodes of {rules.frames} frames; these have {there}")
-    truth = map_tensors(lambda values: values[:, : rules.frames], episodes.truth)
-    return replace(episodes, video=episodes.video[:, : rules.frames], truth=truth)
+    timed = ("video", "truth", "actions", "rewards")
+    parts = {
+        name: map_tensors(lambda values: values[:, : rules.frames], getattr(episodes, name))
+        for name in timed
+    }
+    return replace(episodes, **parts)
 
 
 def finite(value: Any) -> Any:

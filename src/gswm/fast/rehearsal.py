@@ -16,6 +16,7 @@ from gswm.core.devices import tf32
 from gswm.core.settings import from_dict
 from gswm.data.batches.resident import Resident
 from gswm.data.batches.windows import Windows
+from gswm.data.storage.stored import StoredEpisodes
 from gswm.fast.trainee import FastTrainee
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
@@ -36,7 +37,7 @@ def rehearsal(
     shape = (VIDEOS, length, size, size, 3)
     video = torch.randint(256, shape, dtype=torch.uint8, device=device)
     windows = Windows(VIDEOS, length, recipe.train.batch, device=device)
-    loader = Resident(video, windows, length, {})
+    loader = Resident(StoredEpisodes(video), windows, length, {})
     how = {"seed": recipe.seed, "device": device, "processes": Processes()}
     return make(model, loader, recipe.train, **how)
 

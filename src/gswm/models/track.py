@@ -20,7 +20,7 @@ from gswm.core.shapes import Video
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
 from gswm.viz.imagination import Imagination, renamed
-from gswm.viz.pictures import Boxes, Clip, Frames
+from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
 AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
 """Floats from 0 to 1, or bytes."""
@@ -243,14 +243,14 @@ class Track:
             sheet = shown.still((scale + 1) // 2, trail, title)
         return picture_files.save_picture(path, sheet)
 
-    def boxes(self, *index: int, size: tuple[int, int]) -> Boxes:
+    def boxes(self, *index: int, size: tuple[int, int]) -> PixelBoxes:
         """The boxes of one video, or of one of its futures, on frames of this height and width."""
         self.check_index(*index)
         height, width = size
         scale = self.xy.new_tensor([width, height])
         xy, wh = (self.xy[index] + 1) / 2 * scale, self.hw[index].flip(-1) * scale
         ids, present = self.id[index], self.present[index]
-        return Boxes(*map(to_array, (xy.double(), wh.double(), ids, present)))
+        return PixelBoxes(*map(to_array, (xy.double(), wh.double(), ids, present)))
 
     def clip(self, *index: int, video: AnyVideo | None = None) -> Clip:
         """The frames and boxes of one video, or of one of its futures.
@@ -273,7 +273,7 @@ class Track:
         return Clip(frames, self.boxes(*index, size=(height, width)))
 
     def imagination(
-        self, episode: int = 0, video: AnyVideo | None = None, truth: Boxes | None = None
+        self, episode: int = 0, video: AnyVideo | None = None, truth: PixelBoxes | None = None
     ) -> Imagination:
         """One video and its futures, to be drawn.
 

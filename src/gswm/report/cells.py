@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gswm.report.results import Measured, fails, mean_and_spread
+from gswm.report.results import ResultFile, fails, mean_and_spread
 
 EMPTY, UNMEASURED = "not trained yet", "not measured"
 """Of a model, and of a rule, without a result."""
@@ -36,14 +36,14 @@ class Table:
         return replace(self, head=tuple(self.head[i] for i in said), rows=rows)
 
 
-def cells(results: Sequence[Measured], columns: Columns) -> list[str]:
+def cells(results: Sequence[ResultFile], columns: Columns) -> list[str]:
     """Several scores of the same; of nothing, the first cell says so."""
     if not results:
         return [EMPTY, *[""] * (len(columns) - 1)]
     return [cell(results, name, digits) for name, digits in columns.values()]
 
 
-def cell(results: Sequence[Measured], name: str, digits: int | str) -> str:
+def cell(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
     """A score, over seeds if there are several."""
     if not results:
         return EMPTY
@@ -51,7 +51,7 @@ def cell(results: Sequence[Measured], name: str, digits: int | str) -> str:
     return NOTHING if found is None else number(*found, digits)
 
 
-def judged(results: Sequence[Measured], name: str, digits: int | str) -> str:
+def judged(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
     """A score, and beside it that the model fails, if it does."""
     score = cell(results, name, digits)
     if not fails(results):

@@ -5,12 +5,12 @@ from typing import Any
 
 from gswm.eval.metrics.distance import LIMIT
 from gswm.eval.stills import STEPS
-from gswm.report import scenes
+from gswm.report import trajectories
 from gswm.report.charts import Series, chart
 from gswm.report.drawing import Drawing, Label, rows
-from gswm.report.frames import other_stills, solids, tracking
+from gswm.report.filmstrips import other_stills, solids, tracking
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS
-from gswm.report.results import Measured, Results, curve, fails, recipe_of, style_of
+from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, style_of
 from gswm.viz.pictures import Picture
 
 COLORS = {
@@ -93,7 +93,7 @@ def error(results: Results) -> Drawing:
     return rows(panels, columns=2)
 
 
-def errors(results: Results, world: str, models: dict[str, list[Measured]]) -> list[Series]:
+def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
     """Lines of rules and of models; thin ones for the strict error.
 
     Where there are balls, this is left out where it is above all others, and a model that fails is
@@ -147,9 +147,9 @@ def ball_ways(results: Results) -> Drawing | None:
                 steps = SHOWN if len(example["colors"]) < MANY else FEWER
                 if i == 0:
                     true = example["true"][given : given + steps]
-                    panels.append(scenes.ways(example, true, f"{title}: true", side))
+                    panels.append(trajectories.ways(example, true, f"{title}: true", side))
                 imagined = example["futures"][0][:steps]
-                panels.append(scenes.ways(example, imagined, f"{title}: {model}", side))
+                panels.append(trajectories.ways(example, imagined, f"{title}: {model}", side))
         lines += [rows(panels, columns=PANELS, gap=GAP)] if panels else []
     return rows(lines, columns=1) if lines else None
 
@@ -169,10 +169,10 @@ def single_ball(results: Results) -> Drawing | None:
     side = side_of(max(4, 1 + len(examples)))
     ends = {str(e["true"][-1]): e for each in examples.values() for e in each}
     true = [e["true"][e["given"] :] for e in ends.values()]
-    panels = [scenes.many_ways(next(iter(ends.values())), true, "true", side)]
+    panels = [trajectories.many_ways(next(iter(ends.values())), true, "true", side)]
     for name, (example, *_) in examples.items():
         title = f"{name}: {len(example['futures'])} futures"
-        panels.append(scenes.many_ways(example, example["futures"], title, side))
+        panels.append(trajectories.many_ways(example, example["futures"], title, side))
     return rows(panels, columns=len(panels), gap=GAP)
 
 
@@ -188,10 +188,10 @@ def maze_panels(example: dict[str, Any]) -> list[Drawing]:
     futures = [future[:AHEAD] for future in example["futures"]]
     given = example["true"][: example["given"]]
     return [
-        scenes.maze(example, given, "given", start=False),
-        scenes.many_ways(example, futures, f"{len(futures)} futures"),
+        trajectories.maze(example, given, "given", start=False),
+        trajectories.many_ways(example, futures, f"{len(futures)} futures"),
         *(
-            scenes.maze(example, each, f"sample {i + 1}")
+            trajectories.maze(example, each, f"sample {i + 1}")
             for i, each in enumerate(futures[:SAMPLES])
         ),
     ]
@@ -203,13 +203,13 @@ def path_panels(example: dict[str, Any]) -> list[Drawing]:
     true = example["true"][given : given + SHOWN]
     if len(futures) > 1:
         return [
-            scenes.many_ways(example, [true], "true"),
-            scenes.many_ways(
+            trajectories.many_ways(example, [true], "true"),
+            trajectories.many_ways(
                 example, [each[:SHOWN] for each in futures], f"{len(futures)} futures"
             ),
         ]
-    imagined = scenes.ways(example, futures[0][:SHOWN], "imagined")
-    return [scenes.ways(example, true, "true"), imagined]
+    imagined = trajectories.ways(example, futures[0][:SHOWN], "imagined")
+    return [trajectories.ways(example, true, "true"), imagined]
 
 
 def other_ways(results: Results) -> Drawing | None:

@@ -4,7 +4,7 @@ from gswm.eval.protocols import PROTOCOLS
 from gswm.report.cells import NOTHING, Columns, Table, cell
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
 from gswm.report.paper import BALLS, MODELS
-from gswm.report.results import Measured, Results, recipe_of
+from gswm.report.results import ResultFile, Results, recipe_of
 
 SCORES: Columns = {
     **{"center error": ("center_error", 3), "strict error": ("strict_error", 3)},
@@ -35,7 +35,7 @@ def others(results: Results) -> dict[str, Table]:
     return {"others": table} if rows else {}
 
 
-def shown_elsewhere(results: Results) -> list[Measured]:
+def shown_elsewhere(results: Results) -> list[ResultFile]:
     """The results in the tables of the paper's worlds."""
     which = [(model, recipe_of(model, world)) for model in MODELS for world in BALLS]
     which += [(rule, world) for rule in RULES for world in BALLS]
@@ -45,7 +45,7 @@ def shown_elsewhere(results: Results) -> list[Measured]:
     return [*(m for each in which for m in results.of(*each)), *by_pixels]
 
 
-def named(measured: Measured) -> str:
+def named(measured: ResultFile) -> str:
     """A model, as the tables of its world call it."""
     which = measured.model, measured.recipe
     if measured.is_rule:
@@ -55,14 +55,14 @@ def named(measured: Measured) -> str:
     return next((name for name, ours in SINGLE_BALL.items() if ours == which), measured.model)
 
 
-def measured_by(measured: Measured) -> str:
+def measured_by(measured: ResultFile) -> str:
     """The protocol, and the split if that is not the protocol's."""
     rules = PROTOCOLS.get(measured.protocol)
     usual = rules is not None and rules.split == measured.split
     return measured.protocol if usual else f"{measured.protocol}, {measured.split}"
 
 
-def in_words(measured: Measured) -> str:
+def in_words(measured: ResultFile) -> str:
     """The main scores, of those that were measured."""
     cells = {name: cell([measured], *score) for name, score in SCORES.items()}
     return ", ".join(f"{name} {c}" for name, c in cells.items() if c != NOTHING) or NOTHING

@@ -19,7 +19,7 @@ NAMES = {"GSWM": "G-SWM", "SCALOR": "SCALOR", "STOVE": "STOVE"}
 
 
 @dataclass(frozen=True)
-class Measured:
+class ResultFile:
     """One file."""
 
     model: str
@@ -74,27 +74,27 @@ class Measured:
 class Results:
     """All files of a report."""
 
-    all: tuple[Measured, ...]
+    all: tuple[ResultFile, ...]
 
-    def of(self, model: str, recipe: str, protocol: str | None = None) -> list[Measured]:
+    def of(self, model: str, recipe: str, protocol: str | None = None) -> list[ResultFile]:
         """The results of a model in the world of its recipe, one for each seed.
 
         They are by `protocol`, or by the usual one of the world, and of the split of that. Videos
         of which nothing is known are of no world of a table.
         """
         there = [m for m in self.all if (m.model, m.recipe) == (model, recipe) and m.of != "video"]
-        most: dict[int, Measured] = {}
+        most: dict[int, ResultFile] = {}
         for m in (m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")):
             seed = m.about.get("seed", 0)
             if seed not in most or m.episodes > most[seed].episodes:
                 most[seed] = m
         return list(most.values())
 
-    def of_other_worlds(self) -> list[Measured]:
+    def of_other_worlds(self) -> list[ResultFile]:
         """The results that have examples, in worlds of which the paper has no figures."""
         return [m for m in self.all if m.examples and m.of not in FIGURED]
 
-    def models(self, world: str) -> dict[str, list[Measured]]:
+    def models(self, world: str) -> dict[str, list[ResultFile]]:
         """The trained models that were measured in a world of the paper's tables."""
         found = {model: self.of(model, recipe_of(model, world)) for model in MODELS}
         return {model: measured for model, measured in found.items() if measured}
@@ -105,7 +105,7 @@ def style_of(world: str) -> Style:
     return WORLDS.get(world, World).style
 
 
-def fails(results: Sequence[Measured]) -> bool:
+def fails(results: Sequence[ResultFile]) -> bool:
     """Whether a model does not keep hold of its objects, even in frames that it sees: see FAIL."""
     found = mean_and_spread([m.scores.get("mota") for m in results])
     return found is not None and found[0] < FAIL
@@ -131,13 +131,13 @@ def found(path: Path) -> Iterable[Path]:
     return [path]
 
 
-def one(path: Path) -> Measured:
+def one(path: Path) -> ResultFile:
     """The result in a file."""
     try:
         held = json.loads(path.read_text())
         model, data, rules = held["model"], held["data"], held["protocol"]
         rule = model.get("baseline")
-        return Measured(
+        return ResultFile(
             model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
             recipe=base_name(data["world"]) if rule else model["recipe"],
             world=base_name(data["world"]),
@@ -170,7 +170,7 @@ def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | Non
     return statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else 0.0
 
 
-def curve(results: Sequence[Measured], name: str) -> tuple[list[float | int | None], list[float]]:
+def curve(results: Sequence[ResultFile], name: str) -> tuple[list[float | int | None], list[float]]:
     """A curve's mean over seeds at each step, and its spread; no spread of one."""
     curves = [m.curves[name] for m in results if name in m.curves]
     columns = [mean_and_spread(values) for values in zip(*curves, strict=False)]

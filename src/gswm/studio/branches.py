@@ -20,7 +20,7 @@ from gswm.core.records import map_tensors
 from gswm.models.base import NOT_EDITABLE, State, WorldModel
 from gswm.models.throwing import throw
 from gswm.models.track import Track, to_pixels
-from gswm.studio.protocol import Change, Edit, Settings
+from gswm.studio.protocol import Change, Edit, ViewSettings
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
 """What is said of an object: its attributes, and the region in which it was looked for."""
@@ -176,7 +176,7 @@ def track_of(moments: Sequence[Moments], device: torch.device) -> Track:
 
 
 def imagine(
-    model: WorldModel[Any], branch: Branch, settings: Settings, steps: int
+    model: WorldModel[Any], branch: Branch, settings: ViewSettings, steps: int
 ) -> Iterator[Moments]:
     """The futures of a branch, from their start, in pieces; the same ones every time."""
     state = branch.moments[-1].states[0]

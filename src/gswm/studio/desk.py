@@ -14,7 +14,7 @@ from gswm.data.episode import Episodes
 from gswm.studio import branches, exports
 from gswm.studio.branches import COLUMNS, Branch, Moments, changed, imagine, join, moments_of
 from gswm.studio.catalog import Catalog
-from gswm.studio.protocol import MOST_EDITS, Edit, Export, Masks, Open, Settings, encode
+from gswm.studio.protocol import MOST_EDITS, Edit, ExportRequest, Masks, Open, ViewSettings, encode
 from gswm.viz import pictures
 from gswm.viz.imagination import renamed
 
@@ -35,8 +35,8 @@ class Desk:
         self.catalog = catalog
         self.model: Any = None
         self.episodes: Episodes | None = None
-        self.truth: pictures.Boxes | None = None
-        self.settings = Settings()
+        self.truth: pictures.PixelBoxes | None = None
+        self.settings = ViewSettings()
         self.branches: list[Branch] = []
         self.opening = False
         """Whether what is open is not all there yet: edits wait."""
@@ -107,7 +107,7 @@ class Desk:
             yield message
 
     def imagined(
-        self, branch: Branch, settings: Settings, steps: int, kind: str, begin: float
+        self, branch: Branch, settings: ViewSettings, steps: int, kind: str, begin: float
     ) -> Work:
         """The futures of a branch as messages; the last says how fast it went."""
         at, first = branch.frame + 1, 0.0
@@ -152,14 +152,14 @@ class Desk:
             head = {"type": "masks", "branch": branch.number, "future": message.future, "at": at}
             yield encode(head, owners=np.stack(owners))
 
-    def export(self, message: Export) -> Work:
+    def export(self, message: ExportRequest) -> Work:
         """A file of a branch."""
         branch = self.branch(message.branch)
         shown = [branch] if message.compare < 0 else [branch, self.branch(message.compare)]
         for each in shown:
             self.complete(each)
         assert self.episodes is not None
-        picture = exports.Shown(
+        picture = exports.ExportedView(
             video=self.episodes.video[0].permute(0, 2, 3, 1).cpu().numpy(),
             truth=self.truth,
             branches=tuple(exports.line(each) for each in shown),
@@ -238,7 +238,7 @@ def arrays_of(moments: Moments) -> dict[str, np.ndarray]:
     return arrays
 
 
-def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.Boxes | None:
+def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.PixelBoxes | None:
     """The true boxes, where they are known, with the ids that the model gives."""
     truth = pictures.true_boxes(episodes, 0)
     if truth is None:
@@ -247,7 +247,7 @@ def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.Boxes |
     return renamed(truth, seen, len(past) - 1)
 
 
-def as_objects(boxes: pictures.Boxes, size: int) -> Float[np.ndarray, "time object 11"]:
+def as_objects(boxes: pictures.PixelBoxes, size: int) -> Float[np.ndarray, "time object 11"]:
     """Boxes in the columns of objects."""
     out = np.zeros((*boxes.ids.shape, len(COLUMNS)), np.float32)
     out[..., :2] = 2 * boxes.xy / size - 1

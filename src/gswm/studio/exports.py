@@ -12,7 +12,7 @@ from gswm.studio.branches import Branch, Moments, Objects, Pixels, join
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
 from gswm.viz.imagination import Imagination, with_futures
-from gswm.viz.pictures import Boxes, Clip, Frames
+from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
 SCALE = 4
 SMALL = 2
@@ -22,7 +22,7 @@ FPS = 10
 
 
 @dataclass(frozen=True)
-class Line:
+class BranchLine:
     """A branch from the first frame on."""
 
     past: Moments
@@ -31,22 +31,22 @@ class Line:
     pixels: Pixels
 
 
-def line(branch: Branch) -> Line:
+def line(branch: Branch) -> BranchLine:
     """A branch whose futures are all there."""
     past = join(branch.moments)
     if not branch.futures:
-        return Line(past, past.objects[None, :0][:0], past.pixels[None, :0][:0])
+        return BranchLine(past, past.objects[None, :0][:0], past.pixels[None, :0][:0])
     objects = np.concatenate([piece.objects for piece in branch.futures], axis=1)
-    return Line(past, objects, np.concatenate([p.pixels for p in branch.futures], axis=1))
+    return BranchLine(past, objects, np.concatenate([p.pixels for p in branch.futures], axis=1))
 
 
 @dataclass(frozen=True)
-class Shown:
+class ExportedView:
     """What is in a file."""
 
     video: Frames
-    truth: Boxes | None
-    branches: tuple[Line, ...]
+    truth: PixelBoxes | None
+    branches: tuple[BranchLine, ...]
     names: tuple[str, ...]
     future: int
     boxes: bool
@@ -76,15 +76,15 @@ class Shown:
         return [truth, *(each.future(number, scale, self.trail) for each, number in pairs)]
 
 
-def boxes_of(objects: Objects, size: int) -> Boxes:
+def boxes_of(objects: Objects, size: int) -> PixelBoxes:
     """The boxes of one future."""
     there = (objects[..., 5] > 0.5) & (objects[..., 6] >= 0)
     xy = ((objects[..., :2] + 1) / 2 * size).astype(np.float64)
     wh = (objects[..., 3:1:-1] * size).astype(np.float64)
-    return Boxes(xy, wh, objects[..., 6].astype(np.int64), there)
+    return PixelBoxes(xy, wh, objects[..., 6].astype(np.int64), there)
 
 
-def moving(shown: Shown) -> Frames:
+def moving(shown: ExportedView) -> Frames:
     """The truth, a future of each branch, and the first branch's other futures below."""
     imagined = shown.imaginations()
     upper = pictures.side_by_side(shown.rows(imagined, SCALE), ["truth", *shown.names])
@@ -94,7 +94,7 @@ def moving(shown: Shown) -> Frames:
     return with_futures(upper, [imagined[0].future(i, SMALL, shown.trail) for i in range(number)])
 
 
-def strip(shown: Shown) -> pictures.Picture:
+def strip(shown: ExportedView) -> pictures.Picture:
     """A sheet: the truth above, a future of each branch below."""
     imagined = shown.imaginations()
     times = pictures.spread(imagined[0].length, SHEET)
@@ -110,7 +110,7 @@ def as_file(kind: str, write: Callable[[Path], None]) -> bytes:
         return path.read_bytes()
 
 
-def table(shown: Shown) -> bytes:
+def table(shown: ExportedView) -> bytes:
     """A row per object and frame of the first branch; what is not imagined is future -1."""
     branch = shown.branches[0]
     head = "future,frame,id,x,y,w,h,depth,presence"
@@ -132,7 +132,7 @@ def rows_of(objects: Objects, future: int, first: int) -> list[list[int | float]
     return rows
 
 
-FILES: dict[str, Callable[[Shown], bytes]] = {
+FILES: dict[str, Callable[[ExportedView], bytes]] = {
     "gif": lambda shown: as_file(
         "gif", lambda path: picture_files.save_video(path, moving(shown), FPS)
     ),

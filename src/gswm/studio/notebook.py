@@ -9,12 +9,12 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.models.base import check_video
 from gswm.studio.catalog import Catalog
-from gswm.studio.server import Server, Start, Studio, rules_for
+from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
 GIVEN = 10
 
 
-class Shown:
+class StudioFrame:
     """A studio that runs, and is shown where a notebook shows the value of a cell."""
 
     def __init__(self, server: Server, height: int) -> None:
@@ -42,7 +42,7 @@ def studio(
     world: str | None = None,
     given: int = GIVEN,
     height: int = 860,
-) -> Shown:
+) -> StudioFrame:
     """Open the studio on a model, named or given, and a video of (time, 3, size, size)."""
     named = isinstance(model, str)
     catalog = Catalog("cpu" if named else getattr(model, "device", "cpu"))
@@ -60,4 +60,4 @@ def studio(
         checked = check_video(batch[:1], catalog.model(name).image_size)
         start = catalog.add_upload((255 * checked).round().to(torch.uint8).cpu())
     rules = rules_for("127.0.0.1", notebook=True)
-    return Shown(Server(Studio(catalog, Start(name, start), rules)).start(), height)
+    return StudioFrame(Server(StudioApp(catalog, FirstView(name, start), rules)).start(), height)

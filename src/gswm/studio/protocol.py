@@ -59,7 +59,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ViewSettings:
     """What is imagined."""
 
     given: int = 10
@@ -77,14 +77,14 @@ class Open:
     world: str
     """A world, or an upload."""
     episode: int
-    settings: Settings
+    settings: ViewSettings
     edits: tuple[Edit, ...]
     current: int
     """The branch that is imagined at once."""
 
 
 @dataclass(frozen=True)
-class Show:
+class ShowRequest:
     """Imagine a branch, again if need be."""
 
     branch: int
@@ -99,7 +99,7 @@ class Masks:
 
 
 @dataclass(frozen=True)
-class Export:
+class ExportRequest:
     """A file to take away."""
 
     kind: FileKind
@@ -111,7 +111,7 @@ class Export:
     trail: int
 
 
-Message = Open | Edit | Show | Masks | Export
+Message = Open | Edit | ShowRequest | Masks | ExportRequest
 
 
 def parse(text: str | bytes) -> Message:
@@ -145,10 +145,10 @@ def parse_open(data: Mapping[str, Any]) -> Open:
     )
 
 
-def parse_settings(data: Mapping[str, Any]) -> Settings:
+def parse_settings(data: Mapping[str, Any]) -> ViewSettings:
     """What an `open` says about imagination."""
-    usual = Settings()
-    return Settings(
+    usual = ViewSettings()
+    return ViewSettings(
         given=integer(data, "given", 1, MOST_GIVEN, usual.given),
         steps=integer(data, "steps", 1, MOST_STEPS, usual.steps),
         futures=integer(data, "futures", 1, MOST_FUTURES, usual.futures),
@@ -187,9 +187,9 @@ def parse_change(data: Mapping[str, Any]) -> Change:
     return Change(kind, id)
 
 
-def parse_show(data: Mapping[str, Any]) -> Show:
+def parse_show(data: Mapping[str, Any]) -> ShowRequest:
     """A message of the type `show`."""
-    return Show(integer(data, "branch", 0, MOST_EDITS))
+    return ShowRequest(integer(data, "branch", 0, MOST_EDITS))
 
 
 def parse_masks(data: Mapping[str, Any]) -> Masks:
@@ -198,9 +198,9 @@ def parse_masks(data: Mapping[str, Any]) -> Masks:
     return Masks(integer(data, "branch", 0, MOST_EDITS), future)
 
 
-def parse_export(data: Mapping[str, Any]) -> Export:
+def parse_export(data: Mapping[str, Any]) -> ExportRequest:
     """A message of the type `export`."""
-    return Export(
+    return ExportRequest(
         kind=choice(data, "kind", get_args(FileKind)),
         branch=integer(data, "branch", 0, MOST_EDITS),
         future=integer(data, "future", 0, MOST_FUTURES - 1, 0),

@@ -38,7 +38,7 @@ UNSENT = 8 << 20
 
 
 @dataclass(frozen=True)
-class Start:
+class FirstView:
     """What a page opens first."""
 
     model: str
@@ -46,10 +46,10 @@ class Start:
     view: dict[str, Any] | None = None
 
 
-class Studio:
+class StudioApp:
     """The application, and all that its pages share."""
 
-    def __init__(self, catalog: Catalog, start: Start, rules: Rules | None = None) -> None:
+    def __init__(self, catalog: Catalog, start: FirstView, rules: Rules | None = None) -> None:
         self.catalog, self.start = catalog, start
         self.rules = rules or Rules()
         self.worker = Worker()
@@ -191,7 +191,7 @@ def listening(host: str, port: int) -> socket.socket:
 class Server:
     """A studio at an address."""
 
-    def __init__(self, studio: Studio, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, studio: StudioApp, host: str = "127.0.0.1", port: int = 0) -> None:
         self.studio, self.socket = studio, listening(host, port)
         shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
         shown = f"[{shown}]" if ":" in shown else shown

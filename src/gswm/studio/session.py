@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
 from gswm.studio.desk import Desk
-from gswm.studio.protocol import Edit, Export, Masks, Message, Open, Show, encode
+from gswm.studio.protocol import Edit, ExportRequest, Masks, Message, Open, ShowRequest, encode
 
 LINE = 64
 """Messages that wait; who sends more has to wait."""
@@ -56,7 +56,7 @@ class Session:
     def step(self) -> None:
         """Do one piece of work."""
         message = self.take()
-        if isinstance(message, Export):
+        if isinstance(message, ExportRequest):
             self.others.append(self.desk.export(message))
         elif isinstance(message, Masks):
             self.others.append(self.desk.masks(message))
@@ -80,14 +80,14 @@ class Session:
                 return self.line.popleft()
             return None
 
-    def begin(self, message: Open | Edit | Show) -> Work:
+    def begin(self, message: Open | Edit | ShowRequest) -> Work:
         """What replaces whatever was being imagined."""
         match message:
             case Open():
                 return self.desk.open(message)
             case Edit():
                 return self.desk.edit(message)
-            case Show():
+            case ShowRequest():
                 return self.desk.show(message.branch)
 
     def advance(self, work: Work, request: int = 0) -> bool:

@@ -17,7 +17,7 @@ from gswm.train.sweep import Job
 
 
 @dataclass
-class Command:
+class LoggedCommand:
     """What a job does: run a command, and add what it says to a log."""
 
     words: list[str]
@@ -37,7 +37,7 @@ class Command:
         if self.process is not None:
             self.process.terminate()
             self.process.wait()
-        return DelayedSubmission(Command(self.words, self.log))
+        return DelayedSubmission(LoggedCommand(self.words, self.log))
 
 
 class Submitted:
@@ -85,6 +85,6 @@ def launcher(
 
     def submit(job: Job) -> Submitted:
         executor.update_parameters(name=job.folder.name)
-        return Submitted(executor.submit(Command(list(job.command), job.log.absolute())))
+        return Submitted(executor.submit(LoggedCommand(list(job.command), job.log.absolute())))
 
     return submit

@@ -123,7 +123,7 @@ class Trainee:
         assert self.stage is not None
         noise = self.model.noise(self.cfg.batch, self.stage, self.generator)
         rows = self.processes.rows(self.cfg.batch)
-        return Batch(self.loader.batch(step, self.stage.length)), noise.rows(rows)
+        return self.loader.batch(step, self.stage.length), noise.rows(rows)
 
     def observe(self, step: int) -> None:
         """Let the model observe the windows of `step`, once."""

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from gswm.viz import pictures
-from gswm.viz.pictures import Boxes, Clip, Frames, Picture
+from gswm.viz.pictures import Clip, Frames, Picture, PixelBoxes
 
 GENERATED = (255, 170, 40)
 """The color of the border."""
@@ -29,7 +29,7 @@ def dimmed(frames: Frames) -> Frames:
     return (DIM * frames).astype(np.uint8)
 
 
-def renamed(truth: Boxes, boxes: Boxes, time: int) -> Boxes:
+def renamed(truth: PixelBoxes, boxes: PixelBoxes, time: int) -> PixelBoxes:
     """True boxes with the ids that a model gives to the same objects at `time`, by distance.
 
     An object that the model does not have there keeps an id that is none of the model's.

@@ -30,7 +30,7 @@ COLUMNS = 10
 
 
 @dataclass(frozen=True)
-class Boxes:
+class PixelBoxes:
     """The boxes of one video: of true objects, or of a model's."""
 
     xy: Float[np.ndarray, "time object 2"]
@@ -42,13 +42,13 @@ class Boxes:
     present: Bool[np.ndarray, "time object"]
     """Whether a box is drawn."""
 
-    def __getitem__(self, time: slice) -> "Boxes":
-        return Boxes(self.xy[time], self.wh[time], self.ids[time], self.present[time])
+    def __getitem__(self, time: slice) -> "PixelBoxes":
+        return PixelBoxes(self.xy[time], self.wh[time], self.ids[time], self.present[time])
 
-    def then(self, after: "Boxes") -> "Boxes":
+    def then(self, after: "PixelBoxes") -> "PixelBoxes":
         """These, and those of the frames that follow."""
         pairs = zip(vars(self).values(), vars(after).values(), strict=True)
-        return Boxes(*map(np.concatenate, pairs))
+        return PixelBoxes(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Clip:
     """Some frames of a video, and the boxes of the objects in them, where these are known."""
 
     frames: Frames
-    boxes: Boxes | None = None
+    boxes: PixelBoxes | None = None
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -83,11 +83,11 @@ def frames_of(episodes: Episodes, index: int) -> Frames:
     return episodes.video[index].permute(0, 2, 3, 1).cpu().numpy()
 
 
-def true_boxes(episodes: Episodes, index: int) -> Boxes | None:
+def true_boxes(episodes: Episodes, index: int) -> PixelBoxes | None:
     """One episode's true boxes, where they are known."""
     if (truth := episodes.truth) is None:
         return None
-    return Boxes(
+    return PixelBoxes(
         truth.positions[index].cpu().numpy(),
         truth.boxes_hw()[index].flip(-1).cpu().numpy(),
         truth.ids[index].cpu().numpy(),
@@ -101,7 +101,7 @@ def enlarge(frames: Frames, scale: int) -> Frames:
 
 
 def draw_boxes(
-    frames: Frames, boxes: Boxes, scale: int = 1, trail: int = 0, numbers: bool = True
+    frames: Frames, boxes: PixelBoxes, scale: int = 1, trail: int = 0, numbers: bool = True
 ) -> Frames:
     """Boxes, on frames enlarged by `scale`, and the ways of the last `trail` frames."""
     corners = [corners_by_id(boxes, time, scale) for time in range(len(frames))]
@@ -132,7 +132,7 @@ def color(number: int) -> tuple[int, int, int]:
     return IDS[(number - 1) % len(IDS)]
 
 
-def corners_by_id(boxes: Boxes, time: int, scale: int) -> dict[int, Corners]:
+def corners_by_id(boxes: PixelBoxes, time: int, scale: int) -> dict[int, Corners]:
     """What a frame shows: left, top, right and bottom of boxes, in enlarged pixels."""
     low = np.round((boxes.xy[time] - boxes.wh[time] / 2) * scale)
     high = np.maximum(np.round((boxes.xy[time] + boxes.wh[time] / 2) * scale), low + 1)

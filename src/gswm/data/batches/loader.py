@@ -7,10 +7,12 @@ from typing import Literal
 import torch
 
 from gswm.core.errors import UserError
-from gswm.data.batches.resident import Fresh, Loader, Pictures, Progress, Resident, write_world
+from gswm.core.records import tensors
+from gswm.data.batches.resident import Fresh, Loader, Progress, Resident, write_world
 from gswm.data.batches.streaming import Streaming
 from gswm.data.batches.windows import Windows
 from gswm.data.storage.frame_file import FrameFile
+from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, SplitName, World
 
 SHARE = 0.6
@@ -50,7 +52,6 @@ def open_loader(
     place: Literal["auto", "resident", "streaming"] = "auto",
     rank: int = 0,
     ranks: int = 1,
-    as_float: bool = False,
     workers: int = 4,
     ahead: int = 8,
     memory: int = MEMORY,
@@ -72,7 +73,6 @@ def open_loader(
             them there if they take no more than `SHARE` of its free memory.
         rank: which of the processes this is.
         ranks: how many processes share a batch.
-        as_float: give numbers from 0 to 1 in place of bytes.
         workers: threads that read, when streaming.
         ahead: batches that they read ahead.
         memory: bytes that making episodes, or copying a file, may take beside the videos.
@@ -88,52 +88,51 @@ def open_loader(
             windows = Windows(fresh.episodes, num_frames, **common)
             windows.check(length)
             _refuse_large(source, windows)
-            return Fresh(
-                source,
-                windows,
-                length,
-                chunk=fresh.chunk,
-                uses=fresh.uses,
-                as_float=as_float,
-                memory=memory,
-            )
+            return Fresh(source, windows, length, chunk=fresh.chunk, uses=fresh.uses, memory=memory)
         there = source.splits[split]
         windows = Windows(_first(episodes, there.episodes, "episodes"), num_frames, **common)
         windows.check(length)
         _refuse_large(source, windows)
-        video = _empty(windows, source.image_size, source.image_size)
-        write_world(video, source, there.seed, memory=memory, progress=progress)
-        data = {"world": source.name, "world_seed": there.seed}
-        return Resident(video, windows, length, data, as_float)
+        held = write_world(
+            *(None, range(windows.num_episodes), windows, source, there.seed),
+            memory=memory,
+            progress=progress,
+        )
+        data = {"world": source.name, "world_seed": there.seed, **held.extras()}
+        return Resident(held, windows, length, data)
 
     if fresh:
         raise UserError(f"{source}: a file has no fresh episodes; name a world, or leave it off")
     file = FrameFile(source, split, episodes)
     windows = Windows(len(file), _first(first_frames, file.num_frames), **common)
     windows.check(length)
-    size = windows.num_episodes * windows.num_frames * file.height * file.width * 3
+    shape = windows.num_episodes, windows.num_frames
+    size = sum(tensor.nbytes for tensor in tensors(file.form.room(*shape, device="meta")))
     data = {"height": file.height, "width": file.width, "checksum": file.checksum()}
+    data |= file.form.extras()
     if place == "streaming" or (place == "auto" and size > SHARE * free_memory(device)):
-        return Streaming(
-            file, windows, length, data, workers=workers, ahead=ahead, as_float=as_float
-        )
-    video = _empty(windows, file.height, file.width)
-    write_file(video, file, memory=memory, progress=progress)
+        return Streaming(file, windows, length, data, workers=workers, ahead=ahead)
+    held = file.form.room(*shape, device)
+    write_file(held, file, memory=memory, progress=progress)
     file.close()
-    return Resident(video, windows, length, data, as_float)
+    return Resident(held, windows, length, data)
 
 
 def write_file(
-    video: Pictures, file: FrameFile, *, memory: int = MEMORY, progress: Progress | None = None
+    held: StoredEpisodes,
+    file: FrameFile,
+    *,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
 ) -> None:
-    """Fill `video` with the first frames of the file's episodes, some at a time."""
-    some = max(1, min(len(video), memory // video[0].nbytes))
-    cuda = video.device.type == "cuda"
-    buffer = torch.empty(some, *video.shape[1:], dtype=torch.uint8, pin_memory=cuda)
-    for first in range(0, len(video), some):
-        part = video[first : first + some]
+    """Fill `held` with the first frames of the file's episodes, some at a time."""
+    frames, cuda = held.video.shape[1], held.video.device.type == "cuda"
+    some = max(1, min(len(held), memory // held.video[0].nbytes))
+    buffer = held.room(some, frames, pin_memory=cuda)
+    for first in range(0, len(held), some):
+        part = held[first : first + some]
         for i in range(len(part)):
-            file.read(first + i, 0, buffer[i].numpy())
+            file.read(first + i, 0, buffer, i)
         part.copy_(buffer[: len(part)])
         if progress:
             progress(first + len(part))
@@ -154,11 +153,6 @@ def _first(asked: int | None, there: int, what: str = "frames") -> int:
     if asked is not None and not 1 <= asked <= there:
         raise UserError(f"the first {asked} {what} were asked for, and there are {there}")
     return asked or there
-
-
-def _empty(windows: Windows, height: int, width: int) -> Pictures:
-    shape = (windows.num_episodes, windows.num_frames, height, width, 3)
-    return torch.empty(shape, dtype=torch.uint8, device=windows.device)
 
 
 def _refuse_large(world: World, windows: Windows) -> None:

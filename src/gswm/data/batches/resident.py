@@ -1,8 +1,8 @@
-"""Training batches from videos that are on the device: a data set, or a world without end.
+"""Training batches from episodes that are on the device: a data set, or a world without end.
 
 Every loader gives the same windows for the same seed (see `windows`): they differ in where the
-videos are. A batch is uint8, or float in [0, 1] where that was asked for; its memory is in the
-order (batch, time, height, width, 3), which convolutions like best.
+episodes are. Videos are uint8; their memory is in the order (batch, time, height, width, 3), which
+convolutions like best.
 """
 
 from abc import ABC, abstractmethod
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Float32, Int64, UInt8
+from jaxtyping import Int64
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.data.batches.batch import Batch
 from gswm.data.batches.windows import Windows, mix, signed
+from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, World
 
-Batch = UInt8[Tensor, "batch time 3 height width"] | Float32[Tensor, "batch time 3 height width"]
-Pictures = UInt8[Tensor, "episode time height width 3"]
 Progress = Callable[[int], None]
 """Called with the number of episodes that are there so far."""
 
@@ -26,12 +26,11 @@ Progress = Callable[[int], None]
 class Loader(ABC):
     """Batches of windows; `next(loader)` is the batch of `loader.step`, and moves to the next."""
 
-    def __init__(self, windows: Windows, length: int, data: dict[str, Any], as_float: bool) -> None:
+    def __init__(self, windows: Windows, length: int, data: dict[str, Any]) -> None:
         windows.check(length)
         self.windows = windows
         self.length = length
         self.data = data
-        self.as_float = as_float
         self.step = 0
 
     def prepare(self, step: int) -> None:  # noqa: B027
@@ -41,15 +40,21 @@ class Loader(ABC):
         """Give back what is not memory; the loader is of no more use."""
 
     @abstractmethod
-    def _gather(self, step: int | Int64[Tensor, ""], length: int) -> Pictures:
+    def _gather(self, step: int | Int64[Tensor, ""], length: int) -> StoredEpisodes:
         """The windows of `step`."""
 
     def batch(self, step: int | Int64[Tensor, ""], length: int | None = None) -> Batch:
         """The batch of `step`, of windows of `length` frames."""
         if isinstance(step, int):
             self.prepare(step)
-        video = self._gather(step, length or self.length).permute(0, 1, 4, 2, 3)
-        return video / 255 if self.as_float else video
+        found = self._gather(step, length or self.length)
+        background = found.background
+        return Batch(
+            video=found.video.permute(0, 1, 4, 2, 3),
+            actions=found.actions,
+            rewards=found.rewards,
+            background=None if background is None else background.permute(0, 3, 1, 2),
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -84,33 +89,42 @@ class Loader(ABC):
 
 
 class Resident(Loader):
-    """Videos that are on the device, all of them; a batch is gathered there.
+    """Episodes that are on the device, all of them; a batch is gathered there.
 
     With a step on the device, `batch` waits for nothing on the host and can be captured in a
     CUDA graph.
     """
 
     def __init__(
-        self,
-        video: Pictures,
-        windows: Windows,
-        length: int,
-        data: dict[str, Any],
-        as_float: bool = False,
+        self, held: StoredEpisodes | None, windows: Windows, length: int, data: dict[str, Any]
     ) -> None:
-        super().__init__(windows, length, data, as_float)
-        self.video = video
+        """`held` may be None where `prepare` makes the episodes."""
+        super().__init__(windows, length, data)
+        self.held = held
 
-    def _gather(self, step: int | Int64[Tensor, ""], length: int) -> Pictures:
+    def _gather(self, step: int | Int64[Tensor, ""], length: int) -> StoredEpisodes:
+        held = self.held
+        if held is None:
+            raise UserError("there are no episodes yet: call `prepare` before the step is captured")
         episode, start = self.windows.at(step, length)
         first = torch.add(start, episode, alpha=self.windows.num_frames)
         frames = first[:, None] + torch.arange(length, device=first.device)
-        pictures = self.video.flatten(0, 1).index_select(0, frames.flatten())
-        return pictures.unflatten(0, frames.shape)
+        which = frames.flatten()
+
+        def of_frames(values: Tensor) -> Tensor:
+            return values.flatten(0, 1).index_select(0, which).unflatten(0, frames.shape)
+
+        actions, rewards, background = held.actions, held.rewards, held.background
+        return StoredEpisodes(
+            video=of_frames(held.video),
+            actions=None if actions is None else of_frames(actions),
+            rewards=None if rewards is None else of_frames(rewards),
+            background=None if background is None else background.index_select(0, episode),
+        )
 
 
 class Fresh(Resident):
-    """Videos of a world without end: a pool on the device that is renewed chunk by chunk.
+    """Episodes of a world without end: a pool on the device that is renewed chunk by chunk.
 
     At step s the pool holds the chunks s // every, s // every + 1, …, whatever came before, so a
     resumed run makes one pool and goes on. Chunk k is the first `chunk` episodes of a world's
@@ -126,7 +140,6 @@ class Fresh(Resident):
         *,
         chunk: int,
         uses: int,
-        as_float: bool = False,
         memory: int = MEMORY,
     ) -> None:
         if not 1 <= chunk <= windows.num_episodes or windows.num_episodes % chunk or uses <= 0:
@@ -134,26 +147,27 @@ class Fresh(Resident):
                 f"a pool of {windows.num_episodes} episodes cannot be renewed by {chunk}, each "
                 f"used {uses} times: choose chunks that divide the pool and more than 0 uses"
             )
-        shape = (windows.num_episodes, windows.num_frames, world.image_size, world.image_size, 3)
-        video = torch.empty(shape, dtype=torch.uint8, device=windows.device)
         self.every = max(1, round(uses * chunk / windows.batch))
         data = {"world": world.name, "chunk": chunk, "every": self.every}
-        super().__init__(video, windows, length, data, as_float)
+        super().__init__(None, windows, length, data)
         self._world = world
         self._chunk = chunk
         self._memory = memory
-        self._held: list[int | None] = [None] * (windows.num_episodes // chunk)
+        self._chunks: list[int | None] = [None] * (windows.num_episodes // chunk)
 
     def prepare(self, step: int) -> None:
         """Make the episodes that are new at `step`."""
         oldest = step // self.every
-        for k in range(oldest, oldest + len(self._held)):
-            slot = k % len(self._held)
-            if self._held[slot] != k:
-                part = self.video[slot * self._chunk :][: self._chunk]
-                self._held[slot] = None
-                write_world(part, self._world, self.seed_of(k), memory=self._memory)
-                self._held[slot] = k
+        for k in range(oldest, oldest + len(self._chunks)):
+            slot = k % len(self._chunks)
+            if self._chunks[slot] != k:
+                self._chunks[slot] = None
+                rows = range(slot * self._chunk, (slot + 1) * self._chunk)
+                self.held = write_world(
+                    *(self.held, rows, self.windows, self._world, self.seed_of(k)),
+                    memory=self._memory,
+                )
+                self._chunks[slot] = k
 
     def seed_of(self, k: int) -> int:
         """The world's seed of chunk `k`: 32 bit, no two chunks' the same."""
@@ -162,18 +176,33 @@ class Fresh(Resident):
 
 
 def write_world(
-    video: Pictures,
+    held: StoredEpisodes | None,
+    rows: range,
+    windows: Windows,
     world: World,
     seed: int,
     *,
     memory: int = MEMORY,
     progress: Progress | None = None,
-) -> None:
-    """Fill `video` with the world's first episodes of `seed`, their first frames, where it is."""
-    done = 0
-    for part in world.episodes(seed, len(video), video.device, memory):
-        pictures = part.video[:, : video.shape[1]].permute(0, 1, 3, 4, 2)
-        video[done : done + len(part)].copy_(pictures)
-        done += len(part)
+) -> StoredEpisodes:
+    """Write the world's first episodes of `seed`, their first frames, to some rows of `held`.
+
+    The first episodes show what there is to hold, and then room is made for all of `windows`.
+    """
+    at = rows.start
+    for part in world.episodes(seed, len(rows), windows.device, memory):
+        some = StoredEpisodes.of(part).first_frames(windows.num_frames)
+        if held is None:
+            held = some.room(windows.num_episodes, windows.num_frames, windows.device)
+        if some.extras() != held.extras():
+            raise UserError(
+                f"{world.name}: its episodes have different parts: {some.extras()} in some, and "
+                f"{held.extras()} in those before them"
+            )
+        held[at : at + len(some)].copy_(some)
+        at += len(some)
         if progress:
-            progress(done)
+            progress(at - rows.start)
+    if held is None or at < rows.stop:
+        raise UserError(f"{world.name}: made {at - rows.start} of {len(rows)} episodes")
+    return held

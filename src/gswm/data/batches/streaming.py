@@ -9,13 +9,15 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.batches.resident import Loader, Pictures
+from gswm.core.records import map_tensors, tensors
+from gswm.data.batches.resident import Loader
 from gswm.data.batches.windows import Windows
 from gswm.data.storage.frame_file import FrameFile
+from gswm.data.storage.stored import StoredEpisodes
 
 
 class Streaming(Loader):
-    """Videos in a file; threads read ahead, and copies to the device run beside the training.
+    """Episodes in a file; threads read ahead, and copies to the device run beside the training.
 
     A batch cannot be captured: a captured step reads what `batch` writes to its `out`. All calls
     to CUDA are made by the caller's thread, so that no capture is disturbed.
@@ -30,9 +32,8 @@ class Streaming(Loader):
         *,
         workers: int = 4,
         ahead: int = 8,
-        as_float: bool = False,
     ) -> None:
-        super().__init__(windows, length, data, as_float)
+        super().__init__(windows, length, data)
         if workers < 1 or ahead < 1:
             raise UserError(f"{workers} workers, reading {ahead} ahead: both must be at least 1")
         self._file = file
@@ -52,7 +53,7 @@ class Streaming(Loader):
         self._threads.shutdown()
         self._file.close()
 
-    def _gather(self, step: int | Int64[Tensor, ""], length: int) -> Pictures:
+    def _gather(self, step: int | Int64[Tensor, ""], length: int) -> StoredEpisodes:
         if not isinstance(step, int):
             raise UserError("a streaming loader takes the step as a number, not as a tensor")
         if step not in self._reading or length != self._reading_length:
@@ -72,9 +73,10 @@ class Streaming(Loader):
         self._stop()
         if length != self._reading_length:
             self._on_host.check(length)
-            shape = (self._num_slots, self._on_host.rows, length)
-            picture = (self._file.height, self._file.width, 3)
-            self._buffers = torch.empty(*shape, *picture, dtype=torch.uint8, pin_memory=self._cuda)
+            self._buffers = [
+                self._file.form.room(self._on_host.rows, length, pin_memory=self._cuda)
+                for _ in range(self._num_slots)
+            ]
             self._reading_length = length
 
     def _stop(self) -> None:
@@ -90,21 +92,23 @@ class Streaming(Loader):
         if self._copied:
             self._copied[slot].synchronize()
         episodes, starts = self._on_host.at(step, self._reading_length)
-        out = self._buffers[slot].numpy()
-        windows = list(zip(episodes.tolist(), starts.tolist(), out, strict=True))
-        self._reading[step] = self._threads.submit(self._read, windows)
+        windows = list(zip(episodes.tolist(), starts.tolist(), strict=True))
+        self._reading[step] = self._threads.submit(self._read, windows, self._buffers[slot])
 
-    def _read(self, windows: list[tuple[int, int, Any]]) -> None:
-        for episode, start, out in windows:
-            self._file.read(episode, start, out)
+    def _read(self, windows: list[tuple[int, int]], out: StoredEpisodes) -> None:
+        for row, (episode, start) in enumerate(windows):
+            self._file.read(episode, start, out, row)
 
-    def _to_device(self, slot: int) -> Pictures:
+    def _to_device(self, slot: int) -> StoredEpisodes:
         if self._stream is None:
-            return self._buffers[slot].clone()
+            return map_tensors(torch.clone, self._buffers[slot])
         with torch.cuda.stream(self._stream):
-            video = self._buffers[slot].to(self._device, non_blocking=True)
+            found = map_tensors(
+                lambda tensor: tensor.to(self._device, non_blocking=True), self._buffers[slot]
+            )
             self._copied[slot].record()
         now = torch.cuda.current_stream(self._device)
         now.wait_stream(self._stream)
-        video.record_stream(now)
-        return video
+        for tensor in tensors(found):
+            tensor.record_stream(now)
+        return found

@@ -1,8 +1,8 @@
-"""Frames of a data file, read where they lie.
+"""Windows of the episodes in a data file, read where they lie.
 
 Several threads read windows from a file at once. HDF5 lets one of them read at a time; where the
-pictures of an episode lie in one uncompressed piece, as in our files and the authors', each
-thread reads the bytes of the file itself. Any other file is read through HDF5.
+values of an episode lie in one uncompressed piece, as in our files and the authors', each thread
+reads the bytes of the file itself. Anything else is read through HDF5.
 """
 
 import os
@@ -11,14 +11,22 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from jaxtyping import Int64, UInt8
+import torch
+from jaxtyping import Int64
 
 from gswm.core.errors import UserError
+from gswm.data.splits import SplitName
 from gswm.data.storage.hdf5 import File
-from gswm.data.worlds.base import SplitName
+from gswm.data.storage.stored import StoredEpisodes
 
 KNOWN_BY = 16
 """Pictures by which data are known again."""
+KEYS = {"video": "imgs", "actions": "actions", "rewards": "rewards", "background": "backgrounds"}
+"""Of a file, for the parts of episodes."""
+TYPES = {
+    **dict.fromkeys(("video", "background"), torch.uint8),
+    **dict.fromkeys(("actions", "rewards"), torch.float32),
+}
 
 
 class FrameFile:
@@ -29,34 +37,55 @@ class FrameFile:
     ) -> None:
         self.path = Path(path)
         with File(path) as file:
-            self._which = file.of_split(split if file.splits is not None else None)
+            which = file.of_split(split if file.splits is not None else None)
             self.num_frames, self.height, self.width = file.frames, file.height, file.width
-        if not 1 <= (episodes or 1) <= len(self._which):
-            raise UserError(f"{path}: has {len(self._which)} episodes to take, not {episodes}")
-        self._which = self._which[:episodes]
+            shapes = file.shapes
+        if not 1 <= (episodes or 1) <= len(which):
+            raise UserError(f"{path}: has {len(which)} episodes to take, not {episodes}")
+        self._which = which[:episodes]
         if not self.num_frames:
             raise UserError(f"{path}: its episodes have no frames")
+        held = {
+            part: torch.empty(shapes[key], dtype=TYPES[part], device="meta")
+            for part, key in KEYS.items()
+            if key in shapes
+        }
+        self.form = StoredEpisodes(**held)
+        """Shapes and types, without values, of all that the file has."""
         self._file = h5py.File(path, "r", rdcc_nbytes=0)
-        self._imgs: h5py.Dataset = self._file["imgs"]  # pyright: ignore[reportAttributeAccessIssue]
-        self._offsets = _offsets(self._imgs, self._which) if hasattr(os, "preadv") else None
-        self._bytes = None if self._offsets is None else os.open(path, os.O_RDONLY)
+        self._bytes = os.open(path, os.O_RDONLY) if hasattr(os, "preadv") else None
+        self._data: dict[str, h5py.Dataset] = {part: self._file[KEYS[part]] for part in held}  # pyright: ignore[reportAttributeAccessIssue]
+        self._offsets = {part: self._lie(part) for part in held}
+
+    def _lie(self, part: str) -> Int64[np.ndarray, " episode"] | None:
+        """Where the episodes of a part begin, if its bytes can be read as they are."""
+        data, kind = self._data[part], torch.empty(0, dtype=TYPES[part]).numpy().dtype
+        return (
+            _offsets(data, self._which) if self._bytes is not None and data.dtype == kind else None
+        )
 
     def __len__(self) -> int:
         return len(self._which)
 
     @property
     def direct(self) -> bool:
-        """Whether windows are read past HDF5."""
-        return self._bytes is not None
+        """Whether pictures are read past HDF5."""
+        return self._offsets["video"] is not None
 
-    def read(self, episode: int, start: int, out: UInt8[np.ndarray, "time height width 3"]) -> None:
-        """Fill `out` with the frames of `episode` from `start` on."""
+    def read(self, episode: int, start: int, out: StoredEpisodes, row: int) -> None:
+        """Fill a row of `out` with the frames of `episode` from `start` on."""
+        for part in self._data:
+            first = 0 if part == "background" else start
+            self._read(part, episode, first, getattr(out, part)[row].numpy())
+
+    def _read(self, part: str, episode: int, start: int, out: np.ndarray) -> None:
+        offsets = self._offsets[part]
         try:
-            if self._bytes is None or self._offsets is None:
+            if self._bytes is None or offsets is None:
                 window = np.s_[int(self._which[episode]), start : start + len(out)]
-                self._imgs.read_direct(out, window)
+                self._data[part].read_direct(out, window)
             else:
-                at = int(self._offsets[episode]) + start * out[0].nbytes
+                at = int(offsets[episode]) + start * out[0].nbytes
                 if os.preadv(self._bytes, [out.data], at) < out.nbytes:
                     raise OSError("the file is cut short")
         except (OSError, ValueError) as error:
@@ -64,12 +93,21 @@ class FrameFile:
             raise UserError(f"{self.path}: cannot read episode {episode}: {said}") from error
 
     def checksum(self) -> int:
-        """A number by which to know the data again, from a few pictures spread over them."""
-        out = np.empty((1, self.height, self.width, 3), np.uint8)
+        """A number by which to know the data again, from a few pictures spread over them.
+
+        Where there are actions, rewards or backgrounds, all those of these episodes count.
+        """
+        frame = np.empty((1, self.height, self.width, 3), np.uint8)
+        episodes = [i * len(self) // KNOWN_BY for i in range(KNOWN_BY)]
         crc = 0
-        for i in range(KNOWN_BY):
-            self.read(i * len(self) // KNOWN_BY, i * self.num_frames // KNOWN_BY, out)
-            crc = zlib.crc32(out.data, crc)
+        for i, episode in enumerate(episodes):
+            self._read("video", episode, i * self.num_frames // KNOWN_BY, frame)
+            crc = zlib.crc32(frame.data, crc)
+        for part in (part for part in self._data if part != "video"):
+            whole = torch.empty(self._data[part].shape[1:], dtype=TYPES[part]).numpy()
+            for episode in episodes:
+                self._read(part, episode, 0, whole)
+                crc = zlib.crc32(whole.data, crc)
         return crc
 
     def close(self) -> None:
@@ -81,16 +119,22 @@ class FrameFile:
 
 
 def _offsets(
-    imgs: h5py.Dataset, episodes: Int64[np.ndarray, " episode"]
+    data: h5py.Dataset, episodes: Int64[np.ndarray, " episode"]
 ) -> Int64[np.ndarray, " episode"] | None:
     """Where in the file each episode begins, if each is in one piece, as it is."""
-    whole = (1, *imgs.shape[1:])
-    if imgs.chunks is None and imgs.id.get_offset() is not None:
-        return imgs.id.get_offset() + episodes * int(np.prod(whole))
-    filters = imgs.id.get_create_plist().get_nfilters()
-    if imgs.chunks != whole or filters or imgs.is_virtual or imgs.file.userblock_size:
+    whole = data.shape[1:]
+    size = int(np.prod(whole)) * data.dtype.itemsize
+    if data.chunks is None and data.id.get_offset() is not None:
+        return data.id.get_offset() + episodes * size
+    filters = data.id.get_create_plist().get_nfilters()
+    if data.chunks is None or data.chunks[1:] != whole or filters:
         return None
-    where = [imgs.id.get_chunk_info_by_coord((int(e), 0, 0, 0, 0)) for e in episodes]
-    if any(info.byte_offset is None for info in where):
+    if data.is_virtual or data.file.userblock_size:
         return None
-    return np.array([info.byte_offset for info in where])
+    together = data.chunks[0]
+    rest = (0,) * len(whole)
+    first = np.unique(episodes // together)
+    where = {i: data.id.get_chunk_info_by_coord((int(i) * together, *rest)) for i in first}
+    if any(info.byte_offset is None for info in where.values()):
+        return None
+    return np.array([where[e // together].byte_offset + e % together * size for e in episodes])

@@ -25,8 +25,10 @@ from gswm.core.errors import UserError
 from gswm.core.files import flush
 from gswm.data.episode import Episodes
 from gswm.data.storage.layouts import (
+    EXTRAS,
     IMGS,
     KEYS,
+    Arrays,
     Layout,
     mismatch,
     recognize,
@@ -78,6 +80,7 @@ class Writer:
         for key, value in (("splits", split), ("sources", source)):
             if value is not None:
                 arrays[key] = np.full(len(episodes), value, dtype=object)
+        self._check_alike(arrays)
         with _writing(self.path):
             for key, array in arrays.items():
                 if key not in self._data:
@@ -85,6 +88,17 @@ class Writer:
                 self._data[key].resize(self.episodes + len(episodes), axis=0)
                 self._data[key][self.episodes :] = array
         self.episodes += len(episodes)
+
+    def _check_alike(self, arrays: Arrays) -> None:
+        """Refuse episodes that have other keys than those before them, or other shapes."""
+        if not self.episodes:
+            return
+        if odd := sorted(arrays.keys() ^ self._data.keys()):
+            raise UserError(f"{self.path}: some of its episodes have `{odd[0]}` and some have not")
+        for key, array in arrays.items():
+            if array.shape[1:] != (shape := self._data[key].shape[1:]):
+                differ = f"`{key}` has the shape {array.shape[1:]} in some episodes"
+                raise UserError(f"{self.path}: {differ}, and {shape} in those before them")
 
     def truncate(self, episodes: int) -> None:
         """Take out all but the first `episodes`."""
@@ -158,6 +172,10 @@ class File:
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")
         if self.types["imgs"] != IMGS[1]:
             raise UserError(f"{path}: `imgs` is {self.types['imgs']}; expected {IMGS[1]}")
+        for key in EXTRAS.keys() & self.shapes.keys():
+            found, (_, expected) = self._data[key].dtype, EXTRAS[key]
+            if found != expected if expected == "uint8" else found.kind not in "fiu":
+                raise UserError(f"{path}: `{key}` is {self.types[key]}; expected {expected}")
         self.layout: Layout = recognize(self.shapes)
         if wrong := mismatch(self.layout, self.shapes):
             raise UserError(f"{path}: {wrong}")
@@ -195,6 +213,15 @@ class File:
         """The name of the video that each episode is from, where the file says it."""
         return list(self._data["sources"].asstr()[:]) if "sources" in self.shapes else None
 
+    @property
+    def extras(self) -> dict[str, str]:
+        """What the file has beside its layout, in words."""
+        words = {"actions": "numbers a frame", "rewards": "one a frame", "backgrounds": "one each"}
+        found = {key: words[key] for key in EXTRAS if key in self.shapes}
+        if "actions" in found:
+            found["actions"] = f"{self.shapes['actions'][2]} {found['actions']}"
+        return found
+
     def of_split(self, split: SplitName | None) -> np.ndarray:
         """The indices of the episodes of `split`, or of all."""
         if split is None:
@@ -229,7 +256,7 @@ class File:
                 key: self._data[key][episodes]
                 if isinstance(episodes, slice)
                 else np.stack([self._data[key][int(i)] for i in episodes])
-                for key in ("imgs", *KEYS[self.layout])
+                for key in ("imgs", *KEYS[self.layout], *self.extras)
             }
         return to_episodes(self.layout, arrays)
 

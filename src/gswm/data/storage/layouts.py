@@ -10,6 +10,8 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
     obj3d        all of balls, and what is true of space (see `obj3d.layout`)
     video        nothing else; `splits` and `sources` where the videos were imported
 
+A file of any layout may also have `actions`, `rewards` and `backgrounds` (see `EXTRAS`).
+
 Episodes that have more than their layout holds are refused (see `check_lossless`). Of balls,
 everything is stored but the depth order: layer 0 is behind layer 1, and in a layer a slot is behind
 the next one. Masses are 1 and shapes 0 (a
@@ -53,6 +55,12 @@ KEYS: dict[Layout, dict[str, tuple[str, str]]] = {
     "video": {},
 }
 """Axes: N episodes, T frames, O slots, S steps, R rows, C columns of a grid."""
+EXTRAS = {
+    "actions": ("N T A", "float32"),
+    "rewards": ("N T", "float32"),
+    "backgrounds": ("N H W 3", "uint8"),
+}
+"""Keys that a file of any layout may have; an action is A numbers."""
 HOLDS: dict[Layout, tuple[str, ...]] = {
     "obj3d": ("truth", "space"),
     "balls": ("truth",),
@@ -61,6 +69,8 @@ HOLDS: dict[Layout, tuple[str, ...]] = {
     "video": (),
 }
 """The parts of `Episodes` that a file of each layout has beside the video, no more and no fewer."""
+ALWAYS = ("video", "actions", "rewards", "background")
+"""The parts of `Episodes` that every layout can hold."""
 CLOSE = 1e-4
 """Differences that the types in a file may make, in pixels and in shares of a color."""
 MAZE_SLOTS = 5
@@ -80,7 +90,8 @@ def recognize(shapes: dict[str, tuple[int, ...]]) -> Layout:
 def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
     """The first key whose shape does not fit the others, in words."""
     sizes: dict[str, int] = {}
-    for key, (axes, _) in {"imgs": IMGS, **KEYS[layout]}.items():
+    extras = {key: EXTRAS[key] for key in EXTRAS if key in shapes}
+    for key, (axes, _) in {"imgs": IMGS, **KEYS[layout], **extras}.items():
         found, names = shapes[key], axes.split()
         expected = [int(a) if a.isdigit() else sizes.get(a) for a in names]
         if len(found) != len(names) or any(
@@ -93,6 +104,8 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
         sizes.update(zip(names, found, strict=True))
     if layout == "maze" and sizes["T"] != 2 * sizes["S"] - 1:
         return f"`trajs` has {sizes['S']} steps for {sizes['T']} frames; expected one every two"
+    if sizes.get("A") == 0:
+        return "`actions` has no numbers; leave the key out"
     return None
 
 
@@ -100,20 +113,22 @@ def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
     """What a file of `layout` stores of `episodes`; raise if that is less than they have."""
     check_parts(layout, episodes)
     video = rearrange(episodes.video, "n t c h w -> n t h w c")
-    stored = {"imgs": video, **_TO_TENSORS[layout](episodes)}
-    types = {"imgs": IMGS, **KEYS[layout]}
+    stored = {"imgs": video, **_TO_TENSORS[layout](episodes), **_extras(episodes)}
+    types = {"imgs": IMGS, **KEYS[layout], **EXTRAS}
     arrays = {
         key: np.ascontiguousarray(tensor.cpu().numpy(), dtype=types[key][1])
         for key, tensor in stored.items()
     }
+    if wrong := mismatch(layout, {key: array.shape for key, array in arrays.items()}):
+        raise UserError(f"these episodes cannot be stored: {wrong}")
     check_lossless(layout, episodes, arrays)
     return arrays
 
 
 def check_parts(layout: Layout, episodes: Episodes) -> None:
     """Refuse episodes that have a part which the layout cannot hold, or lack one that it needs."""
-    has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None} - {"video"}
-    for part in sorted(has - set(HOLDS[layout])):
+    has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None}
+    for part in sorted(has - {*HOLDS[layout], *ALWAYS}):
         able = [name for name, held in HOLDS.items() if part in held]
         choose = f"choose {' or '.join(able)}, or leave the {part} out"
         raise UserError(f"the layout '{layout}' cannot hold the {part} of these episodes: {choose}")
@@ -159,8 +174,17 @@ def _comparable(truth: Truth) -> dict[str, Tensor]:
 
 def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
     """The episodes that a file of `layout` stores as `arrays`."""
-    read = _read(layout, {key: torch.from_numpy(array) for key, array in arrays.items()})
-    return replace(read, video=read.video.contiguous())
+    native = {k: a.astype(a.dtype.newbyteorder("="), copy=False) for k, a in arrays.items()}
+    tensors = {key: torch.from_numpy(array) for key, array in native.items()}
+    read = _read(layout, tensors)
+    read = replace(read, video=read.video.contiguous())
+    for name in ("actions", "rewards"):
+        if name in tensors:
+            read = replace(read, **{name: tensors[name].float()})
+    if "backgrounds" in tensors:
+        background = rearrange(tensors["backgrounds"], "n h w c -> n c h w").contiguous()
+        read = replace(read, background=background)
+    return read
 
 
 def _read(layout: Layout, tensors: dict[str, Tensor]) -> Episodes:
@@ -177,6 +201,13 @@ def _read(layout: Layout, tensors: dict[str, Tensor]) -> Episodes:
         corridors = Corridors(tensors["grids"].long(), tensors["trajs"].long())
         return Episodes(video, _maze_truth(video, corridors, tensors["pres"] > 0.5), corridors)
     return Episodes(video)
+
+
+def _extras(episodes: Episodes) -> dict[str, Tensor]:
+    found = {"actions": episodes.actions, "rewards": episodes.rewards}
+    if episodes.background is not None:
+        found["backgrounds"] = rearrange(episodes.background, "n c h w -> n h w c")
+    return {key: tensor for key, tensor in found.items() if tensor is not None}
 
 
 def _truth_of(episodes: Episodes) -> Truth:

@@ -30,7 +30,7 @@ STAY = 1000.0
 
 
 @dataclass(frozen=True)
-class Tracked:
+class TrackingCounts:
     """Counts of each episode."""
 
     objects: Int[Tensor, " row"]
@@ -87,7 +87,7 @@ class Tracked:
         return {}
 
 
-def tracked(predicted: Boxes, true: Boxes) -> Tracked:
+def tracked(predicted: Boxes, true: Boxes) -> TrackingCounts:
     """Of the same frames. A true object is its slot; a predicted one is its id."""
     iou = overlaps(true, predicted)
     who, number = renumber(predicted)
@@ -96,7 +96,7 @@ def tracked(predicted: Boxes, true: Boxes) -> Tracked:
     seen = tally(predicted.there.double()[:, :, None], who, number)[:, 0]
     same = tally((iou >= OVERLAP).double(), who, number)
     id_matches = torch.where(best_pairs(same), same, 0).sum(dim=(1, 2))
-    return Tracked(
+    return TrackingCounts(
         *(true.there.sum(dim=(1, 2)), predicted.there.sum(dim=(1, 2))),
         *(matches, switches, overlap, id_matches),
         *hota(iou, who, frames, seen),

@@ -97,7 +97,7 @@ class ScalorConfig(ModelConfig):
 
 
 @dataclass(frozen=True)
-class Tracked:
+class ScalorFrame:
     """The objects of a frame."""
 
     objects: ScalorObjects
@@ -176,12 +176,12 @@ class Scalor(WorldModel[ScalorConfig]):
         looks: Float[Tensor, "batch time"],
         *,
         detached: bool = False,
-    ) -> list[Tracked]:
+    ) -> list[ScalorFrame]:
         """The objects of every frame; in the first there are none to propagate."""
         objects = ScalorObjects.none(self.cfg.sizes, len(video), self.cfg.num_objects, video)
         looks = looks[..., None, None]
         sights = frames((video, self.features(video), tau.expand_as(looks), looks))
-        tracked: list[Tracked] = []
+        tracked: list[ScalorFrame] = []
         for sight, now in zip(sights, frames(noise), strict=True):
             if detached or not tracked:
                 objects = cut(objects)
@@ -189,7 +189,7 @@ class Scalor(WorldModel[ScalorConfig]):
             objects = tracked[-1].objects
         return tracked
 
-    def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> Tracked:
+    def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> ScalorFrame:
         """One frame more: the known objects propagate, new ones are found, some of both stay."""
         propagated, known = self.propagate(objects, sight, noise.known)
         explained = self.explain(propagated.o)
@@ -198,7 +198,7 @@ class Scalor(WorldModel[ScalorConfig]):
         objects, shown = self.carry(propagated, proposed.o, kept)
         there = proposed.o.pres
         found = DiscoveryEvidence(proposed.q, proposed.pres, there, rejected, sight.looks)
-        return Tracked(objects, shown, known, found)
+        return ScalorFrame(objects, shown, known, found)
 
     def propagate(
         self, objects: ScalorObjects, sight: Sight, noise: ObjectNoise
@@ -306,7 +306,7 @@ class Scalor(WorldModel[ScalorConfig]):
         return tracks(imagined, foreground, contexts)
 
 
-def number(tracked: list[Tracked]) -> Float[Tensor, ""]:
+def number(tracked: list[ScalorFrame]) -> Float[Tensor, ""]:
     """How many objects there are in a frame."""
     there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
     return there.float().sum(dim=(2, 3)).mean()

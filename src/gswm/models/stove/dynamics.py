@@ -62,7 +62,7 @@ class DynamicsConfig:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class StoveEvidence:
     """What the objective needs to know of a frame."""
 
     q: Gaussian
@@ -141,9 +141,9 @@ class Dynamics(nn.Module):
         noise: Float[Tensor, "batch object z"],
         hue: Hues | None,
         action: Actions | None,
-    ) -> tuple[Float[Tensor, "batch object z"], Evidence]:
+    ) -> tuple[Float[Tensor, "batch object z"], StoveEvidence]:
         """z_t = (s_x, q, s_t), from s_{t-1} and what the encoder sees of (s_x, q, x, v)."""
         moved, reward = self(s, torch.ones_like(s[..., :1]), hue, action)
         both = moved.part(slice(MOTION)).times(seen.part(slice(SIZE, None)))
         q = Gaussian.joined([seen.part(slice(SIZE)), both, moved.part(slice(MOTION, None))])
-        return q.draw(noise), Evidence(q, moved.mean, reward)
+        return q.draw(noise), StoveEvidence(q, moved.mean, reward)

@@ -38,10 +38,10 @@ from gswm.models.base import (
 )
 from gswm.models.scene import as_track
 from gswm.models.stove.config import StoveConfig
-from gswm.models.stove.dynamics import SIZE, Dynamics, Evidence
+from gswm.models.stove.dynamics import SIZE, Dynamics, StoveEvidence
 from gswm.models.stove.matching import Matching, in_order, with_velocities
 from gswm.models.stove.scene import StoveScene, as_hw, as_scene
-from gswm.models.stove.supair import Encoder, ImageModel, as_grey, hues
+from gswm.models.stove.supair import ImageModel, SupairEncoder, as_grey, hues
 from gswm.models.track import Track
 
 Images = Float[Tensor, "batch time channel height width"]
@@ -65,7 +65,7 @@ class Stove(WorldModel[StoveConfig]):
     def __init__(self, cfg: StoveConfig) -> None:
         super().__init__(cfg)
         channels = 3 if cfg.color else 1
-        self.encoder = Encoder(cfg.encoder, cfg.image_size, channels, cfg.num_objects)
+        self.encoder = SupairEncoder(cfg.encoder, cfg.image_size, channels, cfg.num_objects)
         self.matching = Matching(cfg.num_objects)
         self.images = ImageModel(cfg.images, cfg.image_size, channels)
         self.dynamics = Dynamics(cfg.dynamics, cfg.num_objects)
@@ -151,7 +151,7 @@ class Stove(WorldModel[StoveConfig]):
 
     def filter(
         self, where: Gaussian, hue: Hues, noise: StoveNoise, actions: Actions | None
-    ) -> tuple[Float[Tensor, "batch rest object z"], list[Evidence]]:
+    ) -> tuple[Float[Tensor, "batch rest object z"], list[StoveEvidence]]:
         """The z of all frames but the first, and what the objective needs to know of them."""
         latents = self.cfg.dynamics.prior_std * noise.latents
         z = torch.cat([where.mean[:, 1], latents], dim=-1)

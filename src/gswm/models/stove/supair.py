@@ -129,7 +129,7 @@ class EncoderConfig:
     """The largest."""
 
 
-class Encoder(nn.Module):
+class SupairEncoder(nn.Module):
     """Proposes a box for each object."""
 
     def __init__(self, cfg: EncoderConfig, image_size: int, channels: int, num: int) -> None:

@@ -10,10 +10,10 @@ import torch
 from gswm.data.worlds import registry as worlds
 from gswm.eval.stills import from_text
 from gswm.report.paper import BALLS
-from gswm.report.results import Measured, Results
+from gswm.report.results import ResultFile, Results
 from gswm.viz import pictures
 from gswm.viz.imagination import GENERATED
-from gswm.viz.pictures import Boxes, Frames, Picture
+from gswm.viz.pictures import Frames, Picture, PixelBoxes
 
 SCALE, LETTERS = 3, 20
 """How much frames are enlarged, and with them the words beside them."""
@@ -73,7 +73,7 @@ def some(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [parts[i] for i in which]
 
 
-def strip(measured: Measured) -> Frames:
+def strip(measured: ResultFile) -> Frames:
     """The frames of the first example of which there are boxes, with the boxes."""
     episode, tracked = measured.examples[0]["episode"], some(measured.examples[0]["tracked"])
     frames = video(measured.world, episode)[[part["frame"] for part in tracked]]
@@ -98,8 +98,10 @@ def boxed(frames: Frames, boxes: Sequence[Sequence[Sequence[float | int]]], scal
     return np.concatenate(drawn)
 
 
-def boxes_of(boxes: Sequence[Sequence[float | int]], side: int) -> Boxes:
+def boxes_of(boxes: Sequence[Sequence[float | int]], side: int) -> PixelBoxes:
     """One frame's, in pixels."""
     values = np.array(boxes, float).reshape(1, -1, 5)
     there = np.ones(values.shape[:2], bool)
-    return Boxes(values[..., 1:3] * side, values[..., 3:] * side, values[..., 0].astype(int), there)
+    return PixelBoxes(
+        values[..., 1:3] * side, values[..., 3:] * side, values[..., 0].astype(int), there
+    )

@@ -1,14 +1,23 @@
-# make demo    makes .venv if it is not there, and shows what gswm imagines, in demo/index.html
-# make test    makes .venv if it is not there, and runs the whole suite;
-#              the studio's tests in a browser too, where a Chromium is found
-# make results writes docs/results.md and its figures from docs/results/*.json
+# make setup     creates .venv, or updates it when pyproject.toml or constraints.txt has changed;
+#                every target below does this first
+# make demo      writes demo/index.html: imagined futures, scores and worlds
+# make test      runs the test suite on a CPU, in about 5 minutes on two cores; tests of the studio
+#                in a browser run if a browser is found, and are skipped otherwise
+# make test-all  runs the slow tests too: training until a model has learned, and 3D worlds
+# make browser   installs a Chromium for the tests if none is found
+# make lint      checks style and types with ruff and pyright
+# make results   writes docs/results.md and its figures from docs/results/*.json
+# make clean     removes .venv and demo
+#
+# ARGS is passed on to pytest: make test ARGS='tests/test_maze.py -x'
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: setup demo test results lint clean
+.PHONY: setup demo test test-all browser lint results clean
 
 setup: $(STAMP)
 
@@ -21,16 +30,21 @@ demo: setup
 	$(BIN)/gswm demo --out demo
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --ignore tests/test_studio_browser.py $(ARGS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/test_studio_browser.py
+	$(PYTEST) -m 'not slow' $(ARGS)
 
-results: setup
-	$(BIN)/gswm report docs/results --out report --markdown docs/results.md
+test-all: setup
+	$(PYTEST) $(ARGS)
+
+browser: setup
+	@$(BIN)/python tests/browser.py
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+results: setup
+	$(BIN)/gswm report docs/results --out report --markdown docs/results.md
 
 clean:
 	rm -rf $(VENV) demo

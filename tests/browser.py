@@ -1,7 +1,6 @@
-"""A real browser for the tests: Playwright's driver, and a Chromium that is installed here."""
+"""A real browser for the tests: Playwright drives a Chromium; run as a program, it installs one."""
 
 import base64
-import importlib.util
 import json
 import os
 import re
@@ -9,29 +8,57 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser, Error, Playwright, sync_playwright
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MISSING = "no Chromium was found: `make browser` installs one"
 
 
+@cache
 def chromium() -> str | None:
-    """Where Chromium is; GSWM_CHROMIUM says so where it has another name."""
-    named = os.environ.get("GSWM_CHROMIUM")
-    return named or next((found for name in NAMES if (found := shutil.which(name))), None)
+    """The path of a Chromium: GSWM_CHROMIUM, one on the PATH, or one that Playwright installed."""
+    if named := os.environ.get("GSWM_CHROMIUM"):
+        return named
+    if found := next((found for name in NAMES if (found := shutil.which(name))), None):
+        return found
+    with sync_playwright() as playwright:
+        installed = playwright.chromium.executable_path
+    return installed if Path(installed).exists() else None
 
 
-def missing() -> str | None:
-    """Why there are no tests in a browser, if there are none."""
-    if importlib.util.find_spec("playwright") is None:
-        return "Playwright is not installed"
-    return None if chromium() else "there is no Chromium here; install it, or set GSWM_CHROMIUM"
-
-
-def launched(playwright: Any) -> Any:
+def launched(playwright: Playwright) -> Browser:
     """The browser, without a window."""
     arguments = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"]
     return playwright.chromium.launch(executable_path=chromium(), args=arguments)
+
+
+def install() -> None:
+    """Install Debian's Chromium if root and apt-get can, else Playwright's."""
+    apt = ["apt-get", "-qq", "-y", "--no-install-recommends"]
+    steps = [[*apt, "update"], [*apt, "install", "chromium"]]
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+
+    def done(step: list[str]) -> bool:
+        return subprocess.run(step, env=env, stdout=subprocess.DEVNULL).returncode == 0
+
+    debian = os.geteuid() == 0 and shutil.which("apt-get") is not None
+    if not (debian and all(map(done, steps))):
+        subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=True)
+
+
+def ensure() -> str:
+    """A line that says which browser there is; if there was none, it has been installed."""
+    if found := chromium():
+        return f"Chromium is installed already: {found}"
+    install()
+    chromium.cache_clear()
+    with sync_playwright() as playwright:
+        launched(playwright).close()
+    return f"Chromium is installed: {chromium()}"
 
 
 def packed(view: dict[str, Any]) -> str:
@@ -60,3 +87,10 @@ class Studio:
         """End it at once."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+
+
+if __name__ == "__main__":
+    try:
+        print(ensure())
+    except (subprocess.CalledProcessError, Error) as error:
+        sys.exit(f"no Chromium that starts could be installed: {error}")

@@ -142,6 +142,7 @@ def assert_close(ours: Path, theirs: Path) -> None:
             torch.testing.assert_close(one.tensors[name], tensor, rtol=1e-4, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_torchrun_with_two_processes_trains_what_one_trains(tmp_path: Path) -> None:
     """Five steps of two stages, with a report, validations and checkpoints at different steps."""
     together, alone = tmp_path / "together", tmp_path / "alone"

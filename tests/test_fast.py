@@ -104,8 +104,12 @@ def test_loss_and_every_gradient_are_those_of_autograd(recipe: str) -> None:
 
 
 def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a background, so that there is every kernel; of two frames, as they are slow here."""
+    """With a background, so that there is every kernel.
+
+    They are slow here: there are two frames, each of one tile.
+    """
     monkeypatch.setattr("test_fast.TIME", 2)
+    monkeypatch.setattr("gswm.fast.kernels.compose.TILE", (64, 64))
     sizes = Sizes(what=5, state=6, hidden=16, encoding=16, context=4)
     cfg = tiny.config("maze")
     ours, theirs = twins(replace(cfg, sizes=replace(sizes, glimpse=cfg.sizes.glimpse)))
@@ -124,7 +128,11 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("recipe", "of_frames", "of_all"),
-    [("interaction", 1, 2), ("scalor-interaction", 6, 1), ("stove-interaction", 1, 2)],
+    [
+        ("interaction", 1, 2),
+        pytest.param("scalor-interaction", 6, 1, marks=pytest.mark.slow),
+        pytest.param("stove-interaction", 1, 2, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_of_one_frame_is_compiled_once(recipe: str, of_frames: int, of_all: int) -> None:
     """For all frames and lengths; what sees all frames at once, once for each length.

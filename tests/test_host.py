@@ -20,7 +20,8 @@ def waits(work: Callable[[], Any]) -> set[str]:
     """Which of them some work does, its backward pass included."""
     with profile(use_device=None) as seen:
         work()
-    return WAITS & {event.name.removeprefix("aten::") for event in seen.function_events or ()}
+    assert seen.kineto_results is not None
+    return WAITS & {event.name().removeprefix("aten::") for event in seen.kineto_results.events()}
 
 
 @pytest.mark.parametrize("way", ["plain", "deferred"])

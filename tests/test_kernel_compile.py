@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
@@ -62,6 +64,7 @@ def test_without_triton_the_modules_are_imported() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_gpus_compiler_takes_all_kernels(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     env["TRITON_CACHE_DIR"] = str(tmp_path)

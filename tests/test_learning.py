@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
 import torch
 from tiny import generator
 from torch import Tensor, nn
@@ -107,6 +108,7 @@ def learn_and_check() -> None:
     assert error < nothing / 3, (error, nothing)
 
 
+@pytest.mark.slow
 def test_a_ball_is_found_and_followed() -> None:
     """In a process without shape checks, which would double the time."""
     run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)

@@ -53,7 +53,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         patch.setattr("gswm.models.gswm.discovery.Trunk", SmallTrunk)
         out = tmp_path_factory.mktemp("undisturbed") / "run"
-        run = train_here(small(8), out)
+        run = train_here(small(8), out, pictures=True)
     assert run.trainee.step == 8
     return out
 

@@ -133,6 +133,7 @@ def test_the_fast_path_gives_the_gradients_of_the_plain_one(changes: dict) -> No
     assert found.agrees, found
 
 
+@pytest.mark.slow
 def test_kernels_give_the_gradients_of_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two small frames, as they are slow here."""
     monkeypatch.setattr("gswm.fast.selftest.BATCH", 1)

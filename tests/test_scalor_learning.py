@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 import torch
 from tiny import generator
 from torch import Tensor, nn
@@ -114,6 +115,7 @@ def learn_and_check() -> None:
     assert error < 0.6 * empty, (error, empty)
 
 
+@pytest.mark.slow
 def test_a_ball_is_found_and_drawn() -> None:
     """In a process without shape checks, which would double the time."""
     run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)

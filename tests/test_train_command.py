@@ -547,7 +547,7 @@ def test_a_file_without_truth_trains_and_is_validated_by_pixels(
 ) -> None:
     parts: dict[SplitName | None, Episodes] = {"train": blank(), "val": blank()}
     file = write(tmp_path / "mine.hdf5", parts, "video")
-    train_here(on_file(file, steps=6), tmp_path / "run")
+    train_here(on_file(file, steps=6), tmp_path / "run", pictures=True)
     said = capsys.readouterr().err
     unknown = f"{file} does not say where its objects are"
     assert said.startswith(f"validation is by pixels: {unknown}\n")

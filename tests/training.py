@@ -7,11 +7,12 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import get_num_threads, nn
@@ -22,6 +23,7 @@ from gswm.models.gswm import discovery
 from gswm.models.objects import Sizes
 from gswm.models.recipe import Recipe
 from gswm.models.registry import recipe
+from gswm.train import launch, snapshots
 from gswm.train.checkpoint import load_newest
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig, Run
@@ -49,8 +51,9 @@ class SmallTrunk(nn.Sequential):
 
 
 def shrink() -> None:
-    """Give all models that are built from now on a small trunk."""
+    """Give all models that are built from now on a small trunk, and draw small pictures."""
     discovery.Trunk = SmallTrunk  # type: ignore[misc]
+    snapshots.EPISODES, snapshots.COLUMNS = 1, 2
 
 
 def small(steps: int = 6, **changes: Any) -> Recipe:
@@ -83,12 +86,23 @@ def arguments(one: Recipe) -> list[str]:
     return found
 
 
-def train_here(one: Recipe, out: Path, trainee: MakeTrainee = Trainee, **loop: Any) -> Run:
-    """Train in this process, with one thread, as the others do: sums depend on their number."""
+def train_here(
+    one: Recipe,
+    out: Path,
+    trainee: MakeTrainee = Trainee,
+    *,
+    pictures: bool = False,
+    **loop: Any,
+) -> Run:
+    """Train in this process, with one thread, as the others do: sums depend on their number.
+
+    Pictures of validations take longer than all the rest, and are left out.
+    """
     cfg, before = LoopConfig(**({"report_every": 2, "save_every": 3} | loop)), get_num_threads()
     torch.set_num_threads(1)
     try:
-        return train(one, out, "cpu", cfg, trainee=trainee)
+        with nullcontext() if pictures else patch.object(launch, "draw"):
+            return train(one, out, "cpu", cfg, trainee=trainee)
     finally:
         torch.set_num_threads(before)
 

@@ -16,20 +16,16 @@ def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> R
 
     What is no tensor (None, a number) stays as it is in `record`.
     """
-
-    def mapped(value: Any, *rest: Any) -> Any:
-        if isinstance(value, Tensor):
-            return fn(value, *rest)
-        if is_dataclass(value) and not isinstance(value, type):
-            parts = vars(value).items()
-            return type(value)(**{n: mapped(v, *(getattr(r, n) for r in rest)) for n, v in parts})
-        if isinstance(value, tuple | list):
-            return type(value)(
-                mapped(v, *together) for v, *together in zip(value, *rest, strict=True)
-            )
-        return value
-
-    return mapped(record, *others)
+    if isinstance(record, Tensor):
+        return fn(record, *others)
+    if is_dataclass(record) and not isinstance(record, type):
+        parts = vars(record).items()
+        mapped = {n: map_tensors(fn, v, *(getattr(o, n) for o in others)) for n, v in parts}
+        return type(record)(**mapped)
+    if isinstance(record, tuple | list):
+        together = zip(record, *others, strict=True)
+        return type(record)(map_tensors(fn, *each) for each in together)
+    return record
 
 
 def stack(records: Sequence[Record], dim: int) -> Record:
@@ -113,21 +109,13 @@ def tensors(record: Any) -> list[Tensor]:
 
 def leaves(record: Any) -> list[Any]:
     """All that a record is made of and that is no record itself, in order."""
-    found: list[Any] = []
-
-    def walk(values: Iterable[Any]) -> None:
-        for value in values:
-            if isinstance(value, Tensor):
-                found.append(value)
-            elif isinstance(value, tuple | list):
-                walk(value)
-            elif is_dataclass(value) and not isinstance(value, type):
-                walk(vars(value).values())
-            else:
-                found.append(value)
-
-    walk([record])
-    return found
+    if isinstance(record, tuple | list):
+        parts = record
+    elif is_dataclass(record) and not isinstance(record, type):
+        parts = vars(record).values()
+    else:
+        return [record]
+    return [leaf for part in parts for leaf in leaves(part)]
 
 
 def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:

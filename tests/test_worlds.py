@@ -23,7 +23,7 @@ from gswm.data.worlds.balls import INTERACTION
 from gswm.data.worlds.base import MEMORY, World, splits
 from gswm.data.worlds.maze import frames_of
 from gswm.data.worlds.maze_drawing import draw_mazes
-from gswm.data.worlds.registry import WORLDS, Worlds, register, world
+from gswm.data.worlds.registry import WORLDS, Worlds, register_world, world
 from gswm.eval.protocols import PROTOCOLS, usual
 from gswm.report.drawing import Drawing, Line
 from gswm.report.figures import figures
@@ -80,7 +80,7 @@ def roundabout(monkeypatch: pytest.MonkeyPatch) -> Roundabout:
     """A registered world, until the test is over."""
     monkeypatch.setattr(WORLDS, "_found", dict(WORLDS))
     made = Roundabout()
-    register(made)
+    register_world(made)
     return made
 
 
@@ -187,7 +187,7 @@ class Unstated(World):
 
 def test_a_world_must_state_its_layout() -> None:
     with pytest.raises(UserError, match="'unstated' does not state its layout"):
-        register(Unstated())
+        register_world(Unstated())
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_world_that_cannot_be_registered_is_refused_in_one_line(
     monkeypatch.setattr(Roundabout, attribute, value)
     before = dict(WORLDS)
     with pytest.raises(UserError, match=said) as error:
-        register(Roundabout())
+        register_world(Roundabout())
     assert len(str(error.value).splitlines()) == 1
     assert dict(WORLDS) == before
 
@@ -215,11 +215,11 @@ def test_a_world_of_ones_own_can_be_registered_anew_and_a_shipped_one_cannot(
     roundabout: Roundabout,
 ) -> None:
     again = Roundabout()
-    register(again)
+    register_world(again)
     assert world("roundabout") is again
-    register(INTERACTION)
+    register_world(INTERACTION)
     with pytest.raises(UserError, match="'interaction' is registered already"):
-        register(type(INTERACTION)(**vars(INTERACTION)))
+        register_world(type(INTERACTION)(**vars(INTERACTION)))
 
 
 PLUG_IN = {

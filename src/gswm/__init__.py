@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gswm.data.batches.batch import Batch
     from gswm.data.importing.reading import read_video
     from gswm.data.worlds.base import World
-    from gswm.data.worlds.registry import world
+    from gswm.data.worlds.registry import register_world, world
     from gswm.fast.loading import load
     from gswm.models.base import Loss, ModelConfig, State, WorldModel
     from gswm.models.recipe import DataConfig, Recipe, TrainConfig
@@ -41,7 +41,7 @@ HOME = {
     "Batch": "gswm.data.batches.batch",
     "read_video": "gswm.data.importing.reading",
     "World": "gswm.data.worlds.base",
-    "world": "gswm.data.worlds.registry",
+    **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
     "load": "gswm.fast.loading",
     **dict.fromkeys(["Loss", "ModelConfig", "State", "WorldModel"], "gswm.models.base"),
     **dict.fromkeys(["DataConfig", "Recipe", "TrainConfig"], "gswm.models.recipe"),
@@ -72,6 +72,7 @@ __all__ = [
     "read_video",
     "recipe",
     "register",
+    "register_world",
     "save",
     "studio",
     "world",

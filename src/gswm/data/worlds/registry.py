@@ -1,6 +1,6 @@
 """Every world, by its name.
 
-The package's own worlds are listed in `BUILT_IN`. Others are added by `register`, or by a Python
+The package's own worlds are listed in `BUILT_IN`. Others are added by `register_world`, or by a Python
 entry point of the group `gswm.worlds` whose value is a `World` or a function that makes one:
 
     [project.entry-points."gswm.worlds"]
@@ -105,7 +105,7 @@ def source(world: World | None) -> str:
 WORLDS = Worlds()
 
 
-def register(world: World) -> None:
+def register_world(world: World) -> None:
     """Make a world known to all commands and recipes by its name."""
     WORLDS.load()
     WORLDS.add(world)

@@ -1,0 +1,47 @@
+"""The public API: every name is there, typed, and documented; importing it does not wait."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gswm
+
+NAMES = sorted(set(gswm.__all__) - {"RECIPES", "studio"})
+
+
+@pytest.mark.parametrize("name", gswm.__all__)
+def test_every_public_name_is_found_and_listed(name: str) -> None:
+    assert getattr(gswm, name) is not None
+    assert name in dir(gswm)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_is_documented_and_says_its_types(name: str) -> None:
+    value = getattr(gswm, name)
+    assert inspect.getdoc(value)
+    if inspect.isfunction(value):
+        hints = inspect.signature(value)
+        assert hints.return_annotation is not inspect.Signature.empty
+        assert all(p.annotation is not p.empty for p in hints.parameters.values())
+
+
+def test_type_checkers_see_the_same_names_as_python() -> None:
+    source = Path(gswm.__file__).read_text()
+    typed = source.split("if TYPE_CHECKING:")[1].split("try:")[0]
+    for name in gswm.__all__:
+        assert f" {name}" in typed, name
+    assert (Path(gswm.__file__).parent / "py.typed").is_file()
+    assert set(gswm.HOME) | {"studio"} == set(gswm.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = gswm.nothing
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    code = "import sys, gswm; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,7 +1,7 @@
 """Every world, by its name.
 
-The package's own worlds are listed in `BUILT_IN`. Others are added by `register_world`, or by a Python
-entry point of the group `gswm.worlds` whose value is a `World` or a function that makes one:
+The package's own worlds are listed in `BUILT_IN`. Others are added by `register_world`, or by a
+Python entry point of the group `gswm.worlds` whose value is a `World` or a function that makes one:
 
     [project.entry-points."gswm.worlds"]
     mine = "my_package:WORLD"

@@ -15,6 +15,7 @@ from gswm.commands import demo
 from gswm.data.worlds.registry import WORLDS
 from gswm.models.registry import build, recipe
 from gswm.weights import files as weights
+from gswm.weights import finding
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(demo, "SCENES", small)
     folder = tmp_path / "weights"
     folder.mkdir()
-    monkeypatch.setattr(weights, "SHIPPED", folder)
+    monkeypatch.setattr(finding, "SHIPPED", folder)
     return folder
 
 

@@ -32,10 +32,23 @@ from gswm.models.track import Track
 SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 
 
-class Puppet(WorldModel):
-    """A model that does as a rule does. Each video's first pixel tells which episode it is."""
+class Seer(WorldModel):
+    """A model that is asked only for what it imagines."""
 
     image_size = 64
+
+    def loss(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    def infer(self, video: Tensor, **_: Any) -> Track:
+        raise NotImplementedError
+
+    def rollout(self, *_: Any, **__: Any) -> Track:
+        raise NotImplementedError
+
+
+class Puppet(Seer):
+    """A model that does as a rule does. Each video's first pixel tells which episode it is."""
 
     def __init__(self, episodes: Episodes, rule: Rule) -> None:
         self.episodes, self.rule = episodes, Baseline(rule)
@@ -105,10 +118,8 @@ def test_validation_of_videos_without_truth_is_by_pixels() -> None:
     assert scores["psnr"] == pytest.approx(full["psnr"])
 
 
-class Chooser(WorldModel):
+class Chooser(Seer):
     """A model of the single ball: its futures are episodes of a list, one after the other."""
-
-    image_size = 64
 
     def __init__(self, episodes: Episodes, order: list[int]) -> None:
         self.episodes, self.order = episodes, order

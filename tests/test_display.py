@@ -27,7 +27,7 @@ def shown(*, terminal: bool, silent: bool = False, meanwhile: Callable[[], objec
 def test_without_a_terminal_a_report_is_one_plain_line_with_everything() -> None:
     first, second = shown(terminal=False).splitlines()
     line = (
-        r"step       5  T  3  loss -9.5  nll -20.0  kl_state 10.5  aux_pres 0.0  objects 5.97"
+        r"step       5  T  3  loss -9.5  nll -20.0  kl_state 10.5  aux_pres 0  objects 5.97"
         r"  [\d,]+ frames/s  [\d.]+ min left"
     )
     assert re.fullmatch(line, first)

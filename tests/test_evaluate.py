@@ -40,7 +40,7 @@ class Seer(WorldModel):
     def loss(self, *_: Any) -> Any:
         raise NotImplementedError
 
-    def infer(self, video: Tensor, **_: Any) -> Track:
+    def perceive(self, *_: Any, **__: Any) -> Track:
         raise NotImplementedError
 
     def rollout(self, *_: Any, **__: Any) -> Track:

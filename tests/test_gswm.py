@@ -195,8 +195,13 @@ def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
 PLAIN = """
 import torch
 from tiny import build, config, video
+import gswm
 from gswm.core.errors import UserError
 
+try:
+    gswm.save("model.safetensors", "two-layer")
+except UserError as error:
+    assert "takes a model second" in str(error)
 model = build(config("interaction"))
 bad = [[1, 2], torch.zeros(3), video().numpy(), video(1, 2)[0], video(1, 2).movedim(2, -1)]
 for wrong in bad:

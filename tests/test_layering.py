@@ -23,7 +23,7 @@ ROOT = Path(gswm.__file__).parent
 FILES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts): file
     for file in ROOT.rglob("*.py")
-    if file.name != "__init__.py"
+    if file.parent != ROOT or file.name != "__init__.py"  # which names all that is public
 }
 
 

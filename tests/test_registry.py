@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 import torch
@@ -19,11 +19,12 @@ from training import small, train_here
 import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
+from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
 from gswm.models.registry import REGISTRY, Registry, config_class
 from gswm.studio.catalog import Catalog
-from gswm.weights.files import read_header
+from gswm.weights.files import fill, read_header
 
 THEIRS = Path(__file__).parent / "third_party"
 SETTINGS = ["--data.episodes", "8", "--train.validation-episodes", "2", "--device", "cpu"]
@@ -171,8 +172,8 @@ def test_names_that_are_taken_are_refused() -> None:
     registry = fresh()
     with pytest.raises(UserError, match="a model 'gswm' is registered already"):
         registry.add(gswm.ModelEntry(OtherConfig, lambda cfg: None))
-    ours = registry.entries["stove"]
-    theirs = replace(registry.entries["scalor"], recipes=ours.recipes[:1])
+    ours = replace(gswm.recipe("scalor-interaction"), name="stove-interaction")
+    theirs = replace(registry.entries["scalor"], recipes=(lambda: ours,))
     with pytest.raises(UserError, match="there is a recipe 'stove-interaction' already"):
         registry.add(theirs)
     with pytest.raises(UserError, match="NamelessConfig has no name"):
@@ -225,3 +226,97 @@ def test_a_run_of_version_0_1_0_is_evaluated_exported_and_resumed(tmp_path: Path
     assert main(["export", str(run), "--out", str(out)]) == 0
     assert read_header(out)["recipe"].model == small(2).model
     assert main(["train", "--resume", str(run), "--device", "cpu"]) == 0
+
+
+@dataclass(frozen=True)
+class ListConfig(gswm.ModelConfig):
+    kind: ClassVar[str] = "lists"
+    widths: tuple[int, ...] | list[int] = (1, 2)
+
+
+def recipe_of(model: gswm.ModelConfig) -> gswm.Recipe:
+    return gswm.Recipe("lists", gswm.DataConfig("single-ball"), model)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (ListConfig, "register a ModelEntry, not type"),
+        (gswm.ModelEntry(ListConfig, print, (recipe_of,)), None),
+        (gswm.ModelEntry(ListConfig, print, (lambda: recipe_of(gswm.ModelConfig()),)), "returns a"),
+        (gswm.ModelEntry(ListConfig, print, (lambda: None,)), "returns a Recipe"),
+        (
+            gswm.ModelEntry(ListConfig, print, (lambda: recipe_of(ListConfig(widths=[1])),)),
+            "not the same after saving",
+        ),
+    ],
+)
+def test_entries_that_cannot_work_are_refused(entry: Any, why: str | None) -> None:
+    with pytest.raises(UserError if why else TypeError, match=why):
+        fresh().add(entry)
+
+
+class Odd(gswm.WorldModel[gswm.ModelConfig]):
+    """States as they come, a buffer that counts, and weights that are tied."""
+
+    def __init__(self, cfg: gswm.ModelConfig, state: Any) -> None:
+        super().__init__(cfg)
+        self.first = torch.nn.Linear(2, 2)
+        self.second = torch.nn.Linear(2, 2)
+        self.second.weight = self.first.weight
+        self.register_buffer("count", torch.tensor(2**24 + 1))
+        self.state = state
+
+    def loss(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    def perceive(self, video: Any, **_: Any) -> gswm.Track:
+        places = self.first(video.mean(dim=(2, 3, 4))[..., None].expand(-1, -1, 2))
+        return self.track(places)
+
+    def rollout(self, state: Any, steps: int, *_: Any, **__: Any) -> gswm.Track:
+        return self.track(next(iter(tensors(state)))[:, None].expand(-1, steps, -1))
+
+    def track(self, places: torch.Tensor) -> gswm.Track:
+        one = torch.ones_like(places[..., :1])
+        states = tuple(self.state(x) for x in places.unbind(dim=1))
+        xy, ids = places[:, :, None], torch.zeros_like(one).long()
+        return gswm.Track(xy, xy, one, one, ids, None, None, states=states)
+
+
+class Pair(NamedTuple):
+    place: torch.Tensor
+    name: str = "kept"
+
+
+@pytest.mark.parametrize(
+    "state", [lambda x: x, lambda x: {"place": x}, Pair, lambda x: [x, (x, None)]]
+)
+def test_a_state_may_be_any_record_and_keeps_no_gradients(state: Any) -> None:
+    model = Odd(gswm.ModelConfig(), state)
+    video = torch.rand(2, 3, 3, 64, 64)
+    future = model.imagine(video, 3, 2, futures=3, render=False)
+    assert future.xy.shape == (2, 3, 2, 1, 2)
+    seen = model.infer(video, render=False).xy
+    assert not seen.requires_grad
+    torch.testing.assert_close(future.xy[:, :, 0], seen[:, -1:].expand(-1, 3, -1, -1))
+    with pytest.raises(UserError, match="state_at"):
+        model.imagine_from(future, 2)
+
+
+def test_states_without_an_axis_of_videos_are_named() -> None:
+    model = Odd(gswm.ModelConfig(), lambda x: x)
+    model.rollout = lambda state, steps, *_, **__: model.track(torch.zeros(2, steps, 2))
+    with pytest.raises(UserError, match="first axis"):
+        model.imagine(torch.rand(2, 3, 3, 64, 64), 3, 2, futures=3, render=False)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_counts_and_tied_weights_are_saved_as_they_are(tmp_path: Path, half: bool) -> None:
+    model = Odd(gswm.ModelConfig(), lambda x: x)
+    path = tmp_path / "odd.safetensors"
+    gswm.save(path, model, recipe_of(replace(gswm.recipe("two-layer").model)), half=half)
+    other = Odd(gswm.ModelConfig(), lambda x: x)
+    fill(other, path)
+    assert other.count == 2**24 + 1
+    assert torch.allclose(other.second.weight, model.first.weight, atol=1e-2 if half else 0)

@@ -16,6 +16,7 @@ from tiny import SIZES
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
+from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import build, recipe
 from gswm.train import snapshots as pictures
@@ -170,14 +171,16 @@ def test_pictures_that_cannot_be_written_end_no_training(
     assert "no pictures of this validation" in capsys.readouterr().err
 
 
-class Steady:
+class Steady(WorldModel):
     """A model for which nothing ever changes, on gray frames."""
 
     def __init__(self, futures: Any, seen: Any) -> None:
         self.futures, self.seen = futures, seen
 
-    def infer(self, video: Any) -> Any:
+    def infer(self, *_: Any, **__: Any) -> Any:
         return self.seen
+
+    loss = perceive = rollout = infer
 
     def imagine(self, *_: Any, **__: Any) -> Any:
         return self.futures

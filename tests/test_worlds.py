@@ -278,7 +278,7 @@ def test_entry_points_are_loaded_at_the_first_lookup(plugged: Path) -> None:
     [
         ("broken", "no attribute 'nothing'"),
         ("raises", "no way"),
-        ("number", "of type int, not World"),
+        ("number", "a World, not int"),
         ("taken", "'maze' is registered already"),
     ],
 )

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gswm import studio
     from gswm.core.errors import UserError
-    from gswm.core.schedule import Curriculum
+    from gswm.core.schedule import Anneal, Curriculum, Stage
     from gswm.data.batches.batch import Batch
+    from gswm.data.episode import Episodes, Truth
     from gswm.data.importing.reading import read_video
-    from gswm.data.worlds.base import World
+    from gswm.data.worlds.base import Split, World
     from gswm.data.worlds.registry import register_world, world
     from gswm.fast.loading import load
-    from gswm.models.base import Loss, ModelConfig, State, WorldModel
+    from gswm.models.base import Loss, ModelConfig, Noise, State, WorldModel, as_float
     from gswm.models.recipe import DataConfig, Recipe, TrainConfig
     from gswm.models.registry import RECIPES, ModelEntry, build, recipe, register
     from gswm.models.track import Track
@@ -37,13 +38,16 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 
 HOME = {
     "UserError": "gswm.core.errors",
-    "Curriculum": "gswm.core.schedule",
+    **dict.fromkeys(["Anneal", "Curriculum", "Stage"], "gswm.core.schedule"),
     "Batch": "gswm.data.batches.batch",
     "read_video": "gswm.data.importing.reading",
-    "World": "gswm.data.worlds.base",
+    **dict.fromkeys(["Episodes", "Truth"], "gswm.data.episode"),
+    **dict.fromkeys(["Split", "World"], "gswm.data.worlds.base"),
     **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
     "load": "gswm.fast.loading",
-    **dict.fromkeys(["Loss", "ModelConfig", "State", "WorldModel"], "gswm.models.base"),
+    **dict.fromkeys(
+        ["Loss", "ModelConfig", "Noise", "State", "WorldModel", "as_float"], "gswm.models.base"
+    ),
     **dict.fromkeys(["DataConfig", "Recipe", "TrainConfig"], "gswm.models.recipe"),
     **dict.fromkeys(
         ["RECIPES", "ModelEntry", "build", "recipe", "register"], "gswm.models.registry"
@@ -54,19 +58,26 @@ HOME = {
 """The public names, and the module of each."""
 __all__ = [
     "RECIPES",
+    "Anneal",
     "Batch",
     "Curriculum",
     "DataConfig",
+    "Episodes",
     "Loss",
     "ModelConfig",
     "ModelEntry",
+    "Noise",
     "Recipe",
+    "Split",
+    "Stage",
     "State",
     "Track",
     "TrainConfig",
+    "Truth",
     "UserError",
     "World",
     "WorldModel",
+    "as_float",
     "build",
     "load",
     "read_video",

@@ -7,10 +7,14 @@ module of the command that was asked for is imported: `gswm --help` does not wai
 import importlib
 import sys
 import traceback
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import gswm
 from gswm.core.errors import UserError
+
+formatted: Callable[..., str] = warnings.formatwarning
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ def main(args: list[str] | None = None) -> int:
     """Run the command that `args` names; its exit code."""
     args = list(sys.argv[1:] if args is None else args)
     debug = "--debug" in args
+    warnings.formatwarning = one_line
     args = [a for a in args if a != "--debug"]
     try:
         if args == ["--version"]:
@@ -138,3 +143,10 @@ def parse(name: str, args: list[str]):
     from gswm.commands.parsing import tyro_cli
 
     return tyro_cli(cls, args, prog=f"gswm {name}", description=command.line)
+
+
+def one_line(message: Warning | str, category: type[Warning], *where: object) -> str:
+    """A warning as the command line prints it; those of other packages as Python does."""
+    if category.__module__.startswith("gswm."):
+        return f"gswm: {message}\n"
+    return formatted(message, category, *where)

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 import gswm
-from gswm.models.base import as_float, check_video
 
 
 @dataclass(frozen=True)
@@ -24,15 +23,15 @@ class Blob(gswm.WorldModel[BlobConfig]):
         self.at = (torch.arange(cfg.image_size) + 0.5) * 2 / cfg.image_size - 1
 
     def loss(self, batch, noise, step, stage):
-        video = as_float(batch.video)
+        video = gswm.as_float(batch.video)
         error = (video - self.draw(self.look(video))).square().flatten(1).mean(dim=1)
         return gswm.Loss.of({"error": error}, {})
 
-    def infer(self, video, *, discover="always", render=True, actions=None):
-        xy = self.look(check_video(video, self.image_size).to(self.device))
+    def perceive(self, video, *, discover, render, actions):
+        xy = self.look(video)
         return self.as_track(torch.cat([xy, xy.diff(dim=1, prepend=xy[:, :1])], dim=-1), render)
 
-    def rollout(self, state, steps, generator, *, render=True, actions=None):
+    def rollout(self, state, steps, generator, *, render, actions):
         xy, velocity = state.chunk(2, dim=-1)
         ways = [torch.cat([xy + t * velocity, velocity], dim=-1) for t in range(1, steps + 1)]
         return self.as_track(torch.stack(ways, dim=1), render)

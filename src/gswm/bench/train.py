@@ -147,7 +147,8 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
-        trainee = rehearsal(model, chosen, device, Trainee if case.path == "plain" else make)
+        plain = case.path == "plain" or not model.recurrent()
+        trainee = rehearsal(model, chosen, device, Trainee if plain else make)
         at_the_end.enter_context(trainee.running(whisper))
         timed_step(trainee, device)
         first = time.perf_counter() - begin

@@ -12,9 +12,9 @@ CONTIGUOUS = torch.contiguous_format
 
 
 def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> Record:
-    """A record, or a tuple of records, with `fn` of every tensor of it and of its `others`.
+    """A record, or a tuple, list or dict of records, with `fn` of every tensor of it.
 
-    What is no tensor (None, a number) stays as it is in `record`.
+    `fn` also takes the tensors of `others`. What is no tensor (None, a number) stays as it is.
     """
     if isinstance(record, Tensor):
         return fn(record, *others)
@@ -22,9 +22,13 @@ def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> R
         parts = vars(record).items()
         mapped = {n: map_tensors(fn, v, *(getattr(o, n) for o in others)) for n, v in parts}
         return type(record)(**mapped)
+    if isinstance(record, dict):
+        beside: tuple[Any, ...] = others
+        named = {k: map_tensors(fn, v, *(o[k] for o in beside)) for k, v in record.items()}
+        return type(record)(named)
     if isinstance(record, tuple | list):
-        together = zip(record, *others, strict=True)
-        return type(record)(map_tensors(fn, *each) for each in together)
+        mapped = [map_tensors(fn, *each) for each in zip(record, *others, strict=True)]
+        return type(record)(*mapped) if hasattr(record, "_fields") else type(record)(mapped)
     return record
 
 
@@ -111,6 +115,8 @@ def leaves(record: Any) -> list[Any]:
     """All that a record is made of and that is no record itself, in order."""
     if isinstance(record, tuple | list):
         parts = record
+    elif isinstance(record, dict):
+        parts = record.values()
     elif is_dataclass(record) and not isinstance(record, type):
         parts = vars(record).values()
     else:
@@ -127,3 +133,15 @@ def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
         to.append(target)
     for of, to in of_type.values():
         torch._foreach_copy_(to, of)  # pyright: ignore[reportPrivateImportUsage]
+
+
+def apart(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous tensors that share no memory, as safetensors wants them; tied ones are copied."""
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in named.items():
+        place = tensor.untyped_storage().data_ptr()
+        found[name] = tensor.clone(memory_format=CONTIGUOUS) if place in seen else tensor
+        found[name] = found[name].contiguous()
+        seen.add(place)
+    return found

@@ -1,5 +1,6 @@
 """Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
 
+import json
 import types
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -37,6 +38,13 @@ def from_dict(cls: type[Settings], values: Any, where: str = "") -> Settings:
     return build(cls, values, where or cls.__name__)
 
 
+def round_trips(settings: Any) -> bool:
+    """Whether settings can be read back from JSON."""
+    saved = json.loads(json.dumps(to_dict(settings)))
+    saved.pop("kind", None)
+    return build_fields(type(settings), saved, type(settings).__name__) == settings
+
+
 def build(kind: Any, value: Any, where: str) -> Any:
     """A value of type `kind`, from what JSON gave."""
     origin, args = get_origin(kind), get_args(kind)
@@ -46,12 +54,7 @@ def build(kind: Any, value: Any, where: str) -> Any:
         if has_kinds(kind):
             kind = find_kind(kind, value)
             value = {name: each for name, each in value.items() if name != "kind"}
-        hints, names = get_type_hints(kind), names_of(kind)
-        needed = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
-        if wrong := sorted((needed - set(value)) | (set(value) - names)):
-            which = "lacks" if wrong[0] in names else "has an unknown"
-            raise UserError(f"{where} {which} setting '{wrong[0]}'")
-        return kind(**{n: build(hints[n], v, f"{where}.{n}") for n, v in value.items()})
+        return build_fields(kind, value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise UserError(f"{where} must be a list, not {value!r}")
@@ -74,6 +77,16 @@ def build(kind: Any, value: Any, where: str) -> Any:
     if type(value) is not kind:
         raise UserError(f"{where} must be {getattr(kind, '__name__', kind)}, not {value!r}")
     return value
+
+
+def build_fields(kind: Any, value: dict[str, Any], where: str) -> Any:
+    """Settings of one class."""
+    hints, names = get_type_hints(kind), names_of(kind)
+    needed = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
+    if wrong := sorted((needed - set(value)) | (set(value) - names)):
+        which = "lacks" if wrong[0] in names else "has an unknown"
+        raise UserError(f"{where} {which} setting '{wrong[0]}'")
+    return kind(**{n: build(hints[n], v, f"{where}.{n}") for n, v in value.items()})
 
 
 def find_kind(base: Any, values: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate, map_tensors, regroup
@@ -145,7 +146,8 @@ def see(
         return Seen(track, None, None)
     if "tracking" not in rules.metrics or isinstance(model, Baseline):
         return Seen(track, whole(track), None)
-    return Seen(track, whole(track), Boxes.of_track(model.infer(episodes.video, render=False)))
+    seen = model.infer(episodes.video, render=False, actions=actions_of(model, episodes))
+    return Seen(track, whole(track), Boxes.of_track(seen))
 
 
 def measure(
@@ -210,7 +212,13 @@ def imagine(
         sample=rules.sample,
         generator=generator if rules.sample else None,
         render="pixels" in rules.metrics,
+        actions=actions_of(model, episodes),
     )
+
+
+def actions_of(model: WorldModel, episodes: Episodes) -> Tensor | None:
+    """The actions of episodes, for a model that takes them."""
+    return episodes.actions if model.num_actions else None
 
 
 def whole(track: Track) -> Boxes:
@@ -279,7 +287,10 @@ def cut(episodes: Episodes, rules: Rules) -> Episodes:
     """The frames that the protocol looks at."""
     there = episodes.video.shape[1]
     if there < rules.frames:
-        raise UserError(f"{rules.name} needs episodes of {rules.frames} frames; these have {there}")
+        fits = [name for name, each in PROTOCOLS.items() if each.frames <= there]
+        other = f": choose --protocol {' or '.join(fits)}" if fits else ""
+        needs = f"{rules.name} needs episodes of {rules.frames} frames; these have {there}"
+        raise UserError(needs + other)
     timed = ("video", "truth", "actions", "rewards")
     parts = {
         name: map_tensors(lambda values: values[:, : rules.frames], getattr(episodes, name))

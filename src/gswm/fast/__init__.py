@@ -1,7 +1,7 @@
 """Everything that exists only for speed. The plain path computes the same without it.
 
 Two calls switch it on: `trainee.accelerate()` for training, `replay.replay(model)` for inference
-(`loading.load` makes it). Both use only what a model names in `WorldModel.recurrent`, `batched`,
+(`loading.load` calls it). Both use only what a model names in `WorldModel.recurrent`, `batched`,
 `halves` and `replayable`.
 
 replay         inference that starts all kernels of a frame together

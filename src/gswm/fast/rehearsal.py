@@ -37,7 +37,9 @@ def rehearsal(
     shape = (VIDEOS, length, size, size, 3)
     video = torch.randint(256, shape, dtype=torch.uint8, device=device)
     windows = Windows(VIDEOS, length, recipe.train.batch, device=device)
-    loader = Resident(StoredEpisodes(video), windows, length, {})
+    number = model.num_actions
+    actions = torch.rand(VIDEOS, length, number, device=device) if number else None
+    loader = Resident(StoredEpisodes(video, actions=actions), windows, length, {})
     how = {"seed": recipe.seed, "device": device, "processes": Processes()}
     return make(model, loader, recipe.train, **how)
 

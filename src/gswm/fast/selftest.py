@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gswm.core.devices import tf32
+from gswm.core.errors import UserError
 from gswm.core.shapes import Video
 from gswm.data.batches.batch import Batch
 from gswm.fast.deferred import Deferred, LossFunction
@@ -109,6 +110,8 @@ def cases(chosen: Recipe) -> list[Recipe]:
 def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
     """One path with the plain one."""
     model: Any = example(chosen).to(device)
+    if not model.recurrent():
+        raise UserError(f"{chosen.name} has no fast path: its model names no recurrent methods")
     video = smooth(chosen.model.image_size).to(device)
     stage = model.stage(0)
     noise = model.noise(BATCH, stage, torch.Generator(device).manual_seed(0))

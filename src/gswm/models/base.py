@@ -4,17 +4,20 @@
 implements three methods and inherits the rest:
 
     loss       what training minimizes, on a batch of videos
-    infer      the objects of videos, frame by frame
-    rollout    one future of each state
+    perceive   the objects of videos, frame by frame: the posterior
+    rollout    one future of each state: the prior
 
 All else has a default: a model without random numbers of its own (`noise`), without a fast path
 (`recurrent`), without editing (`editable`) and without actions (`num_actions`) trains, evaluates,
 saves, loads and opens in the studio. `gswm.register` makes it known by name.
+
+`infer`, `imagine` and `imagine_from` are what users call. They check their arguments, move videos
+to the model's device, and keep no gradients; `perceive` and `rollout` need do none of that.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -108,9 +111,12 @@ class State:
     """All that a model carries from one frame to the next, for every video of a batch.
 
     An edit returns a new state. It applies to every video that has an object of that id, or to
-    video number `of` alone. A model's states need not be of this class; those that are not, and
-    methods that a subclass does not override, cannot be edited.
+    video number `of` alone. Subclasses override the edits that they can do. A model whose objects
+    cannot be edited may use any record as its state.
     """
+
+    def __repr__(self) -> str:
+        return type(self).__name__
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "State":
         """Move an object to `xy`."""
@@ -156,7 +162,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
     """A model of video as objects."""
 
     editable: ClassVar[bool] = False
-    """Whether `view`, `owners`, `proposals` and `infer_after` are implemented."""
+    """Whether the studio offers edits: the model then implements `view`, `owners`, `proposals` and
+    `infer_after`, and its states are `State`s."""
     recipe: "Recipe | None" = None
     """The recipe that the model was built by, or loaded with."""
 
@@ -179,24 +186,15 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         """
 
     @abstractmethod
-    def infer(
-        self,
-        video: AnyVideo,
-        *,
-        discover: Discover = "always",
-        render: bool = True,
-        actions: Actions | None = None,
+    def perceive(
+        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
     ) -> Track:
-        """The objects of each video, by the means of the posterior.
-
-        Args:
-            video: checked by `check_video`.
-            discover: look for new objects in every frame, or in the first alone.
-            render: also draw the frames, as `Track.reconstruction` and `Track.background`.
-            actions: see `num_actions`.
+        """The objects of each video, by the means of the posterior; see `infer`.
 
         Returns:
-            A track with one state per frame, whose tensors have the videos as their first axis.
+            A track with one state per frame. A state is a record: a tensor, a dataclass of
+            tensors, or a tuple, list or dict of these, with the videos as the first axis of each
+            tensor. With `render`, the track has `reconstruction` and `background`.
         """
 
     @abstractmethod
@@ -206,20 +204,20 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         steps: int,
         generator: torch.Generator | None,
         *,
-        render: bool = True,
-        actions: Actions | None = None,
+        render: bool,
+        actions: Actions | None,
     ) -> Track:
-        """One future of each video; without a generator, by means.
+        """One future of each video, by the prior; without a generator, by its means.
 
         Args:
-            state: one of `Track.states`, as `infer` and `rollout` return them.
+            state: one that `perceive` or `rollout` returned.
             steps: frames to imagine.
             generator: draws the samples.
             render: also draw the frames.
             actions: the first is taken in the frame of `state`.
 
         Returns:
-            A track with as many objects per frame as that of `infer`, and states like its.
+            A track with as many objects per frame as that of `perceive`, and states like its.
         """
 
     # -- training
@@ -280,6 +278,31 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         `actions[:, t]` is taken in frame t and influences frame t + 1.
         """
         return 0
+
+    @torch.no_grad()
+    def infer(
+        self,
+        video: AnyVideo,
+        *,
+        discover: Discover = "always",
+        render: bool = True,
+        actions: Actions | None = None,
+    ) -> Track:
+        """The objects of each video, frame by frame.
+
+        Args:
+            video: bytes, or floats from 0 to 1.
+            discover: look for new objects in every frame ("always"), or in the first alone.
+            render: also draw the frames.
+            actions: see `num_actions`.
+        """
+        video = check_video(video, self.image_size).to(self.device)
+        if discover not in get_args(Discover):
+            choices = " or ".join(map(repr, get_args(Discover)))
+            raise UserError(f"discover must be {choices}, not {discover!r}")
+        self.check_actions(actions, video.shape[1] - 1)
+        actions = None if actions is None else actions.to(self.device)
+        return self.perceive(video, discover=discover, render=render, actions=actions)
 
     @torch.no_grad()
     def imagine(
@@ -343,6 +366,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
 
         With an axis for futures, `actions` has a plan for each of them.
         """
+        if isinstance(state, Track):
+            raise UserError("imagine_from takes a state: use track.state_at(frame)")
         if steps < 1 or futures < 1:
             raise UserError("steps and futures must be at least 1")
         self.check_actions(actions, steps)
@@ -354,6 +379,11 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         many = repeat(state, futures)
         drawn = generator if sample else None
         track = self.rollout(many, steps, drawn, render=render, actions=flat)
+        if len(track) % futures:
+            raise UserError(
+                f"{type(self).__name__}.rollout returned {len(track)} videos for {futures} futures "
+                "of each: its states must have the videos as the first axis of every tensor"
+            )
         spread = map_tensors(lambda x: x.unflatten(0, (-1, futures)), replace(track, states=()))
         return replace(spread, states=track.states)
 

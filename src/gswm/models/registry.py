@@ -8,13 +8,14 @@ group `gswm.models` whose value is a `ModelEntry`:
     mine = "my_package:MODEL"
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.plugins import load_plug_ins
+from gswm.core.settings import round_trips
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 
@@ -53,8 +54,10 @@ class Registry:
         self.recipes: dict[str, Callable[[], Recipe]] = {}
         self.loaded = False
 
-    def add(self, entry: ModelEntry) -> None:
+    def add(self, entry: Any) -> None:
         """Add a model and its recipes; one defined anew, as in a notebook, replaces the old."""
+        if not isinstance(entry, ModelEntry):
+            raise UserError(f"register a ModelEntry, not {type(entry).__name__}")
         if not entry.kind:
             raise UserError(f"{entry.config.__name__} has no name: set its class attribute `kind`")
         before = self.entries.get(entry.kind)
@@ -63,7 +66,7 @@ class Registry:
                 f"a model '{entry.kind}' is registered already, by {source(before)}: "
                 f"choose another `kind` for {source(entry)}"
             )
-        made = {make().name: make for make in entry.recipes}
+        made = {checked(make, entry).name: make for make in entry.recipes}
         owned = {make().name for make in before.recipes} if before else set()
         if taken := sorted((made.keys() & self.recipes.keys()) - owned):
             raise UserError(f"there is a recipe '{taken[0]}' already: choose another name for it")
@@ -79,16 +82,7 @@ class Registry:
         self.loaded = True
         for name, value in BUILT_IN.items():
             self.add(EntryPoint(name, value, GROUP).load())
-        for point in entry_points(group=GROUP):
-            try:
-                entry = point.load()
-                if not isinstance(entry, ModelEntry):
-                    raise UserError(f"it is a {type(entry).__name__}, not a ModelEntry")
-                self.add(entry)
-            except Exception as error:
-                warnings.warn(
-                    f"the model '{point.name}' of {point.value} is left out: {error}", stacklevel=2
-                )
+        load_plug_ins(GROUP, "model", self.add)
 
 
 REGISTRY = Registry()
@@ -147,11 +141,28 @@ def recipe(name: str) -> Recipe:
 
 
 def build(what: str | Recipe) -> WorldModel[Any]:
-    """A recipe's model, untrained; it keeps the recipe."""
+    """A recipe's model, untrained and in evaluation mode; it keeps the recipe."""
     chosen = recipe(what) if isinstance(what, str) else what
     model = entry_of(chosen.model.kind).model(chosen.model)
     model.recipe = chosen
-    return model
+    return model.eval()
+
+
+def checked(make: Callable[[], Recipe], entry: ModelEntry) -> Recipe:
+    """A recipe that its function makes, if it can be saved and read again."""
+    made = make() if callable(make) else make
+    if not isinstance(made, Recipe) or not isinstance(made.model, entry.config):
+        raise UserError(
+            f"a recipe of '{entry.kind}' is a function that returns a Recipe with settings of "
+            f"{entry.config.__name__}; {make!r} is not"
+        )
+    try:
+        same = round_trips(made.model)
+    except (UserError, TypeError) as error:
+        raise UserError(f"the settings of '{made.name}' cannot be saved: {error}") from error
+    if not same:
+        raise UserError(f"the settings of '{made.name}' are not the same after saving")
+    return made
 
 
 def source(entry: ModelEntry) -> str:

@@ -22,7 +22,7 @@ from gswm.models.track import Track
 Slots = Bool[Tensor, "batch object"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scene(State):
     """The state of a model whose objects are `Objects`, or a record like it."""
 
@@ -32,6 +32,10 @@ class Scene(State):
     """What the model's background carries on."""
     seen: Float[Tensor, " batch *seen"]
     """What the objects see of the background."""
+
+    def __repr__(self) -> str:
+        there = (self.objects.o.pres[..., 0] > 0.5).sum(dim=1).tolist()
+        return f"{type(self).__name__}: {', '.join(map(str, there))} objects in {len(there)} videos"
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "Scene":
         """The object at another place."""

@@ -131,6 +131,6 @@ def ways(track: Track, last: int) -> dict[int, dict[int, XY]]:
 
 def there(track: Track, frame: int) -> dict[int, XY]:
     """Where the objects of a frame are."""
-    found = (track.pres[0, frame] > 0.5) & (track.id[0, frame] >= 0)
+    found = track.present[0, frame]
     ids, xy = track.id[0, frame][found].tolist(), track.xy[0, frame][found].tolist()
     return {id: (x, y) for id, (x, y) in zip(ids, xy, strict=True)}

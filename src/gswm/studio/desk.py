@@ -59,6 +59,8 @@ class Desk:
         video, size = episodes.video, model.image_size
         if video.shape[-1] != size:
             raise UserError(f"this model takes frames of {size} pixels, not {video.shape[-1]}")
+        if model.num_actions:
+            raise UserError("this model needs actions, and the studio gives none")
         given = min(message.settings.given, video.shape[1])
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None

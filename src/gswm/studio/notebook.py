@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.models.base import check_video
+from gswm.models.base import WorldModel, check_video
 from gswm.studio.catalog import Catalog
 from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
@@ -45,7 +45,13 @@ def studio(
 ) -> StudioFrame:
     """Open the studio on a model, named or given, and a video of (time, 3, size, size)."""
     named = isinstance(model, str)
-    catalog = Catalog("cpu" if named else getattr(model, "device", "cpu"))
+    if not named and not isinstance(model, WorldModel):
+        raise UserError(f"give a model, or the name of one, not {type(model).__name__}")
+    if video is not None and not isinstance(video, Tensor):
+        raise UserError(
+            f"a video is a torch tensor, not {type(video).__name__}: use gswm.read_video(path)"
+        )
+    catalog = Catalog("cpu" if isinstance(model, str) else model.device)
     catalog.add_shipped()
     name = model if named else "model"
     if not named:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.files import flush, room, write_through
+from gswm.core.records import apart
 
 KEPT = 2
 SUMS, STATE = "SHA256SUMS", "state.json"
@@ -65,7 +66,7 @@ def write(folder: Path, checkpoint: Checkpoint, part_bytes: int | None) -> None:
     folder.mkdir(parents=True)
     sums: dict[str, str] = {}
     for i, part in enumerate(split(checkpoint.tensors, part_bytes), start=1):
-        data = safetensors.torch.save({k: v.contiguous() for k, v in part.items()})
+        data = safetensors.torch.save(apart(part))
         sums[name := f"tensors-{i:02d}.safetensors"] = hashlib.sha256(data).hexdigest()
         write_through(folder / name, data)
     state = {"step": checkpoint.step, "state": checkpoint.state, "files": list(sums)}

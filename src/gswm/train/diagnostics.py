@@ -76,9 +76,11 @@ class Diagnostics:
         if wrong:
             kept = f"the last good checkpoint, of step {saved}, is kept"
             kept = kept if saved else "there is no checkpoint yet"
+            remedy, wider = "a lower --train.lr", "--model.schedule.likelihood-std.*"
+            if has(self.model, wider.removesuffix("*")):
+                remedy += f", or a larger {wider}"
             raise NonFiniteError(
-                f"{wrong[0]} is not finite at step {step}: {kept}; begin a new run with a lower "
-                "--train.lr, or a larger --model.schedule.likelihood-std.*"
+                f"{wrong[0]} is not finite at step {step}: {kept}; begin a new run with {remedy}"
             )
 
 

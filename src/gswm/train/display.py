@@ -49,7 +49,7 @@ class Display:
         left = f"{minutes:.1f} min left"
         self.since, self.last_step = now, step
         order = ["loss", *[n for n in values if n == "nll" or n.startswith(("kl", "aux"))]]
-        parts = [f"{name} {values[name]:.1f}" for name in order if name in values]
+        parts = [f"{name} {short(values[name])}" for name in order if name in values]
         parts += [f"{name} {values[name]:.2f}" for name in ("objects", "width") if name in values]
         text = f"step {step:>7}  T {length:>2}  {'  '.join(parts)}  {speed:,.0f} frames/s"
         if self.bar is not None:
@@ -63,3 +63,8 @@ class Display:
         """One line."""
         if not self.silent:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def short(value: float) -> str:
+    """A loss, large or small, in a few digits."""
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.4g}"

@@ -198,6 +198,7 @@ class Run:
         due = step and (step % train.validate_every == 0 or step == train.steps)
         if not due or step == self.scored or self.validate is None:
             return
+        self.means()  # there is nothing to validate if the loss is not finite
         pictures = self.folder.path / "pictures" / f"{step:08d}"
         self.trainee.model.eval()
         try:

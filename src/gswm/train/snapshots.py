@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from gswm.data.episode import Episodes
+from gswm.eval.evaluate import actions_of
+from gswm.models.base import WorldModel
 from gswm.models.track import to_pixels
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
@@ -15,17 +17,17 @@ FUTURES = 3
 SCALE = 1
 
 
-def write(folder: Path, model: Any, episodes: Episodes, given: int, steps: int) -> None:
+def write(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> None:
     """`tracked.png` and `imagined.png`, of the first episodes."""
     few = episodes[:EPISODES]
     picture_files.save_picture(folder / "tracked.png", tracked(model, few, given + steps))
     picture_files.save_picture(folder / "imagined.png", imagined(model, few, given, steps))
 
 
-def tracked(model: Any, episodes: Episodes, frames: int) -> Picture:
+def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:
     """Input, reconstruction, boxes and, if the model has one, background of each episode."""
     video = episodes.video[:, :frames]
-    track = model.infer(video)
+    track = model.infer(video, actions=actions_of(model, episodes))
     times = pictures.spread(frames, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):
@@ -41,9 +43,10 @@ def tracked(model: Any, episodes: Episodes, frames: int) -> Picture:
     return pictures.sheet(rows, labels, [f"t = {t}" for t in times])
 
 
-def imagined(model: Any, episodes: Episodes, given: int, steps: int) -> Picture:
+def imagined(model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> Picture:
     """The truth and some futures below it, of each episode; generated frames have a border."""
-    track = model.imagine(episodes.video[:, :given], given, steps, futures=FUTURES)
+    actions = actions_of(model, episodes)
+    track = model.imagine(episodes.video[:, :given], given, steps, futures=FUTURES, actions=actions)
     times = pictures.spread(given + steps, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):

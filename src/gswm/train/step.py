@@ -55,7 +55,7 @@ class Trainee:
         device: torch.device,
         processes: Processes,
     ) -> None:
-        self.model = model
+        self.model = model.train()
         self.loader, self.cfg, self.seed = loader, cfg, seed
         self.processes = processes
         self.params = list(model.parameters())

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
+from gswm.core.records import apart
 from gswm.core.settings import differing, flat, from_dict, to_dict
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
@@ -36,14 +37,16 @@ def save(
 
     The recipe is the one that the model was built by, or loaded with, unless another is given.
     """
+    if not isinstance(model, WorldModel):
+        raise UserError(f"gswm.save(path, model) takes a model second, not {type(model).__name__}")
     recipe = recipe or model.recipe
     if recipe is None:
         raise UserError(
             "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
         )
-    tensors = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    tensors = apart({k: v.detach().cpu() for k, v in model.state_dict().items()})
     if half:
-        tensors = {k: v.half() for k, v in tensors.items()}
+        tensors = {k: v.half() if v.is_floating_point() else v for k, v in tensors.items()}
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
     header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
@@ -112,7 +115,9 @@ def fill(model: WorldModel[Any], path: Path) -> None:
     if not ships and wanted is not None and digest(tensors) != wanted:
         raise UserError(f"{path} is damaged: its weights are not what its checksum says")
     try:
-        model.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
+        model.load_state_dict(
+            {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
+        )
     except RuntimeError as error:
         why = misfit(model, tensors, read_header(path)["recipe"])
         raise UserError(f"{path} does not fit this model: {why}") from error

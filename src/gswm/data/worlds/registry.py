@@ -7,13 +7,13 @@ Python entry point of the group `gswm.worlds` whose value is a `World` or a func
     mine = "my_package:WORLD"
 """
 
-import warnings
-from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from gswm.core.errors import UserError
+from gswm.core.plugins import load_plug_ins
+from gswm.data.splits import SplitName
 from gswm.data.worlds import balls
 from gswm.data.worlds.base import Layout, Style, World
 from gswm.data.worlds.maze import Maze
@@ -53,14 +53,7 @@ class Worlds(Mapping[str, World]):
         if self._loaded:
             return
         self._loaded = True
-        for point in entry_points(group=GROUP):
-            try:
-                self.add(loaded(point))
-            except Exception as error:
-                why = " ".join(str(error).split()) or type(error).__name__
-                warnings.warn(
-                    f"the world '{point.name}' of {point.value} is left out: {why}", stacklevel=2
-                )
+        load_plug_ins(GROUP, "world", lambda value: self.add(made(value)))
 
     def __getitem__(self, name: str) -> World:
         self.load()
@@ -75,13 +68,12 @@ class Worlds(Mapping[str, World]):
         return len(self._found)
 
 
-def loaded(point: EntryPoint) -> World:
-    """The world of an entry point."""
-    value = point.load()
-    made = value if isinstance(value, World) or not callable(value) else value()
-    if not isinstance(made, World):
-        raise UserError(f"its value is of type {type(made).__name__}, not World")
-    return made
+def made(value: Any) -> World:
+    """A world, or what a class or function of one returns."""
+    world = value if isinstance(value, World) or not callable(value) else value()
+    if not isinstance(world, World):
+        raise UserError(f"register a World, not {type(world).__name__}")
+    return world
 
 
 def check(world: World) -> None:
@@ -91,6 +83,8 @@ def check(world: World) -> None:
         raise UserError(f"{source(world)} is called '{name}': give it a `name` without a colon")
     if lacks := [attribute for attribute in STATED if not hasattr(world, attribute)]:
         raise UserError(f"the world '{name}' does not state its {', '.join(lacks)}")
+    if lacks := [split for split in get_args(SplitName) if split not in world.splits]:
+        raise UserError(f"the world '{name}' has no split {', '.join(lacks)}: state it in `splits`")
     for attribute, kinds in (("layout", get_args(Layout)), ("style", get_args(Style))):
         if getattr(world, attribute) not in kinds:
             stated = f"the world '{name}' has the {attribute} '{getattr(world, attribute)}'"
@@ -105,10 +99,10 @@ def source(world: World | None) -> str:
 WORLDS = Worlds()
 
 
-def register_world(world: World) -> None:
-    """Make a world known to all commands and recipes by its name."""
+def register_world(world: World | Callable[[], World]) -> None:
+    """Make a world, or the one that a class or function returns, known by its name."""
     WORLDS.load()
-    WORLDS.add(world)
+    WORLDS.add(made(world))
 
 
 def world(name: str) -> World:

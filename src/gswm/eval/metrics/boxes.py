@@ -33,7 +33,7 @@ class Boxes:
     def of_track(track: Track) -> "Boxes":
         """What a model says: an object is there if its presence is above a half."""
         xy, hw = ((values.detach().cpu().double()) for values in (track.xy, track.hw))
-        there = (track.pres > 0.5) & (track.id >= 0)
+        there = track.present
         return Boxes((xy + 1) / 2, hw, track.id.cpu(), there.cpu())
 
     @staticmethod

@@ -224,17 +224,10 @@ class GSWM(WorldModel[GSWMConfig]):
         """See `WorldModel`."""
         return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
 
-    @torch.no_grad()
-    def infer(
-        self,
-        video: AnyVideo,
-        *,
-        discover: Discover = "always",
-        render: bool = True,
-        actions: Actions | None = None,
+    def perceive(
+        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
     ) -> Track:
         """The objects of each video, by the means of the posterior."""
-        video = check_video(video, self.image_size).to(self.device)
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
@@ -243,15 +236,14 @@ class GSWM(WorldModel[GSWMConfig]):
         objects, _ = self.track(video, contexts, noise)
         return self.as_track(objects, contexts, render=render)
 
-    @torch.no_grad()
     def rollout(
         self,
         state: Scene,
         steps: int,
         generator: torch.Generator | None,
         *,
-        render: bool = True,
-        actions: Actions | None = None,
+        render: bool,
+        actions: Actions | None,
     ) -> Track:
         """From a state; the background by its mean, also where objects are drawn."""
         batch = len(state.objects.id)

@@ -17,14 +17,12 @@ from gswm.core.shapes import Ids, Mask, Scalars, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
-    AnyVideo,
     Discover,
     Loss,
     Method,
     ModelConfig,
     WorldModel,
     as_float,
-    check_video,
 )
 from gswm.models.gswm.context import Contexts, NoContext
 from gswm.models.gswm.objective import context_terms, likelihood_terms
@@ -262,17 +260,10 @@ class Scalor(WorldModel[ScalorConfig]):
         """See `WorldModel`."""
         return [(self, "step"), (self.propagation, "imagine")]
 
-    @torch.no_grad()
-    def infer(
-        self,
-        video: AnyVideo,
-        *,
-        discover: Discover = "always",
-        render: bool = True,
-        actions: Actions | None = None,
+    def perceive(
+        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
     ) -> Track:
         """The objects of each video, by the means of the posterior, at the last temperature."""
-        video = check_video(video, self.image_size).to(self.device)
         batch, time = video.shape[:2]
         noise = self.noise(batch, ScalorStage(time), None)
         tau = video.new_tensor(self.cfg.schedule.tau_end)
@@ -285,15 +276,14 @@ class Scalor(WorldModel[ScalorConfig]):
         objects = [each.objects for each in tracked]
         return tracks(objects, foreground if render else None, contexts)
 
-    @torch.no_grad()
     def rollout(
         self,
         state: Scene,
         steps: int,
         generator: torch.Generator | None,
         *,
-        render: bool = True,
-        actions: Actions | None = None,
+        render: bool,
+        actions: Actions | None,
     ) -> Track:
         """From a state; the background by its mean, also where objects are drawn."""
         noise = self.noise(len(state.objects.id), ScalorStage(steps), generator)

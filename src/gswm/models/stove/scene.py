@@ -12,7 +12,7 @@ from gswm.models.scene import Scene
 from gswm.models.stove.dynamics import MOTION, POSITION, SIZE, Bodies
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoveScene(Scene):
     """A scene in which velocity can be edited, and which has always room for one object more.
 

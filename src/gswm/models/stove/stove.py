@@ -27,14 +27,12 @@ from gswm.core.shapes import Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
-    AnyVideo,
     Discover,
     Loss,
     Method,
     Noise,
     WorldModel,
     as_float,
-    check_video,
 )
 from gswm.models.scene import as_track
 from gswm.models.stove.config import StoveConfig
@@ -164,22 +162,14 @@ class Stove(WorldModel[StoveConfig]):
             evidence.append(more)
         return torch.stack(found, dim=1), evidence
 
-    @torch.no_grad()
-    def infer(
-        self,
-        video: AnyVideo,
-        *,
-        discover: Discover = "always",
-        render: bool = True,
-        actions: Actions | None = None,
+    def perceive(
+        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
     ) -> Track:
         """The objects of each video, by the means of the posterior.
 
         There is nothing to discover: every slot is an object from the first frame on, in which
         it has no velocity yet.
         """
-        video = check_video(video, self.image_size).to(self.device)
-        self.check_actions(actions, video.shape[1] - 1)
         where, hue = self.see(video, self.look(video))
         shapes = self.noise_shapes(*video.shape[:2])
         none = StoveNoise(*(hue.new_zeros(shape) for shape in shapes))
@@ -188,18 +178,16 @@ class Stove(WorldModel[StoveConfig]):
             states += self.filter(where, hue, none, actions)[0].unbind(dim=1)
         return self.as_track([as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=render)
 
-    @torch.no_grad()
     def rollout(
         self,
         state: StoveScene,
         steps: int,
         generator: torch.Generator | None,
         *,
-        render: bool = True,
-        actions: Actions | None = None,
+        render: bool,
+        actions: Actions | None,
     ) -> Track:
         """From a state, in which the first action is done."""
-        self.check_actions(actions, steps)
         if actions is not None and state.objects.id.shape[1] != self.cfg.num_objects:
             raise UserError("under actions no object can be added")
         scene, scenes, rewards = state, [], []

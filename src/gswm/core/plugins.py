@@ -1,0 +1,21 @@
+"""Parts that installed packages add, by Python entry points."""
+
+import warnings
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+
+class PlugInWarning(UserWarning):
+    """A part of an installed package that is left out."""
+
+
+def load_plug_ins(group: str, what: str, add: Callable[[Any], None]) -> None:
+    """Add the value of every entry point of a group; a broken one is left out with a warning."""
+    for point in entry_points(group=group):
+        try:
+            add(point.load())
+        except Exception as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            text = f"the {what} '{point.name}' of {point.value} is left out: {why}"
+            warnings.warn(text, PlugInWarning, stacklevel=2)

@@ -3,7 +3,8 @@
 # make demo      writes demo/index.html: imagined futures, scores and worlds
 # make test      runs the test suite on a CPU, in about 5 minutes on two cores; tests of the studio
 #                in a browser run if a browser is found, and are skipped otherwise
-# make test-all  runs the slow tests too: training until a model has learned, and 3D worlds
+# make test-all  runs the slow tests too: models that train until they have learned, 3D worlds,
+#                and compilers
 # make browser   installs a Chromium for the tests if none is found
 # make lint      checks style and types with ruff and pyright
 # make results   writes docs/results.md and its figures from docs/results/*.json

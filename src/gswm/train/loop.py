@@ -196,9 +196,11 @@ class Run:
         """Validate, if that is due, and keep the weights if they are the best so far."""
         step, train = self.trainee.step, self.recipe.train
         due = step and (step % train.validate_every == 0 or step == train.steps)
-        if not due or step == self.scored or self.validate is None:
+        if not due or step == self.scored:
             return
-        self.means()  # there is nothing to validate if the loss is not finite
+        self.means()  # refuses a loss that is not finite; all processes take part
+        if self.validate is None:
+            return
         pictures = self.folder.path / "pictures" / f"{step:08d}"
         self.trainee.model.eval()
         try:

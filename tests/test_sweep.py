@@ -153,8 +153,8 @@ def mps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = home / sweep.MPS
     program.write_text(
         f"#!/bin/sh\ncd {shlex.quote(str(home))}\n"
-        'if [ "$1" = -d ]; then echo start >> asked; touch running; exit 0; fi\n'
-        "cat >> asked\n[ -e running ]\n"
+        'if [ "$1" = -d ]; then echo start >> asked; : > running; exit 0; fi\n'
+        'while read -r line; do echo "$line" >> asked; done\n[ -e running ]\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)

@@ -96,7 +96,7 @@ class Loss:
     total: Float[Tensor, ""]
     """Mean over the videos of a batch."""
     terms: dict[str, Float[Tensor, ""]]
-    """They add up to the total."""
+    """They add up to the total, and none is called `loss`."""
     metrics: dict[str, Float[Tensor, ""]]
     """Other numbers to report; `objects` is the number per frame, if the model infers it."""
 

@@ -17,6 +17,7 @@ to the model's device, and keep no gradients; `perceive` and `rollout` need do n
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import torch
@@ -268,8 +269,9 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next((param.device for param in self.parameters()), torch.device("cpu"))
+        """Where the parameters are, or the buffers of a model that has none."""
+        held = chain(self.parameters(), self.buffers())
+        return next((tensor.device for tensor in held), torch.device("cpu"))
 
     @property
     def num_actions(self) -> int:

@@ -8,6 +8,7 @@ the step number, also where those of earlier steps repeat, so a checkpoint holds
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -130,7 +131,10 @@ class Trainee:
         assert self.stage is not None
         noise = self.model.noise(self.cfg.batch, self.stage, self.generator)
         rows = self.processes.rows(self.cfg.batch)
-        return self.loader.batch(step, self.stage.length), noise.rows(rows)
+        batch = self.loader.batch(step, self.stage.length)
+        if not self.model.num_actions:
+            batch = replace(batch, actions=None)
+        return batch, noise.rows(rows)
 
     def observe(self, step: int) -> None:
         """Let the model observe the windows of `step`, once."""

@@ -151,11 +151,11 @@ def with_value(settings: Any, name: str, value: Any) -> Any:
 
 
 def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of a recipe's weights; None where there is no such model."""
+    """The shapes of a recipe's weights; None where there is no such model, or it wants values."""
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())
-    except UserError:
+    except Exception:  # a model may do anything when it is made, and this only explains an error
         return None
 
 

@@ -113,6 +113,18 @@ def test_it_is_shown_in_the_studio_where_it_cannot_be_edited(blob: Any) -> None:
     assert "cannot be edited" in head["line"]
 
 
+def test_a_model_that_does_not_draw_is_not_shown(
+    blob: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    track = blob.Blob.as_track
+    monkeypatch.setattr(blob.Blob, "as_track", lambda self, states, _: track(self, states, False))
+    shelf = Catalog()
+    shelf.add_model("small", gswm.build("blob"), "noise", 4)
+    shelf.add_source("noise", lambda index: Episodes(torch.zeros(1, 9, 3, 64, 64).byte()))
+    ((head, _),) = Page(shelf).open().of("error")
+    assert "does not draw what it sees" in head["line"]
+
+
 def test_its_weights_need_it(run: Path) -> None:
     del REGISTRY.entries["blob"]
     with pytest.raises(UserError, match="there is no model 'blob'"):

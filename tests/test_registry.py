@@ -271,7 +271,7 @@ def test_entries_that_cannot_work_are_refused(entry: Any, why: str | None) -> No
 
 
 class Odd(gswm.WorldModel[gswm.ModelConfig]):
-    """States as they come, a buffer that counts, and weights that are tied."""
+    """States as they come, a buffer that counts, large numbers, and weights that are tied."""
 
     def __init__(self, cfg: gswm.ModelConfig, state: Any) -> None:
         super().__init__(cfg)
@@ -279,6 +279,7 @@ class Odd(gswm.WorldModel[gswm.ModelConfig]):
         self.second = torch.nn.Linear(2, 2)
         self.second.weight = self.first.weight
         self.register_buffer("count", torch.tensor(2**24 + 1))
+        self.register_buffer("large", torch.tensor([1e6, float("inf")]))
         self.state = state
 
     def loss(self, *_: Any) -> Any:
@@ -439,11 +440,14 @@ def test_actions_that_do_not_fit_are_refused(gust: str) -> None:
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_counts_and_tied_weights_are_saved_as_they_are(tmp_path: Path, half: bool) -> None:
+def test_counts_large_numbers_and_tied_weights_are_saved_as_they_are(
+    tmp_path: Path, half: bool
+) -> None:
     model = Odd(gswm.ModelConfig(), lambda x: x)
     path = tmp_path / "odd.safetensors"
     gswm.save(path, model, recipe_of(replace(gswm.recipe("two-layer").model)), half=half)
     other = Odd(gswm.ModelConfig(), lambda x: x)
     fill(other, path)
     assert other.count == 2**24 + 1
+    assert torch.equal(other.large, model.large)
     assert torch.allclose(other.second.weight, model.first.weight, atol=1e-2 if half else 0)

@@ -10,6 +10,7 @@ from tiny import SIZES
 
 from gswm.bench.train import Case, Figures, bench_train, beside, cases
 from gswm.cli import main
+from gswm.models.gswm.gswm import GSWM
 from gswm.models.recipe import Recipe
 from gswm.models.registry import recipe
 
@@ -93,6 +94,24 @@ def test_the_authors_figures_are_for_the_same_size_alone(
     found = beside(case, Figures(10.0, 9.0, 1.0, 1.0, 1.0, None, None), torch.device(device))
     assert found["authors_ms"] == theirs
     assert found["times_as_fast"] == (None if theirs is None else theirs / 10)
+
+
+def test_a_model_without_a_fast_path_is_measured_on_the_plain_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(GSWM, "recurrent", lambda self: [])
+    sizes: dict = {"lengths": [2], "batches": [2], "steps": 1, "change": small}
+    for both in (False, True):
+        (row,) = bench_train(**sizes, both=both)["steps"]
+        assert row["path"] == "plain"
+
+
+def test_the_studio_is_measured_with_a_model_that_can_be_edited(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(GSWM, "editable", False)
+    assert main(["bench", "studio", "--device", "cpu", "--steps", "1", "--repeats", "1"]) == 2
+    assert "two-layer cannot be edited" in capsys.readouterr().err
 
 
 def test_one_thing_is_varied_at_a_time() -> None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from training import arguments, small, stop_after, train_here
 
 from gswm.cli import main
+from gswm.core.schedule import Curriculum
 from gswm.core.settings import to_dict
+from gswm.models.base import ModelConfig
 from gswm.models.registry import RECIPES
 from gswm.train import launch
 from gswm.train.checkpoint import load_newest
@@ -89,6 +91,27 @@ def test_a_slow_drift_is_said_though_pixels_get_better_as_they_do_in_training() 
     run = FAILURES["drift"]
     run = [{**r, "squared_error": 0.0018 * 3 ** (-i / len(run))} for i, r in enumerate(run)]
     assert said(run) == ["drift"]
+
+
+@pytest.mark.parametrize("left_out", ["objects", "squared_error"])
+def test_a_model_that_reports_less_is_told_of_its_loss_alone(left_out: str) -> None:
+    lines = [{k: v for k, v in line.items() if k != left_out} for line in FAILURES["exploding"]]
+    assert said(lines) == ["exploding"]
+
+
+@dataclass(frozen=True)
+class Deviation(Curriculum):
+    likelihood_std: float = 0.2
+
+
+def test_a_model_that_does_not_anneal_its_deviation_is_looked_at() -> None:
+    model = ModelConfig(schedule=Deviation())
+    assert said(FAILURES["exploding"], model=model) == ["exploding"]
+
+
+def test_where_nothing_helps_only_the_failure_is_said() -> None:
+    sentences = {check.name: check.sentence(ModelConfig()) for check in CHECKS}
+    assert sentences["drift"].endswith("objects are found twice")
 
 
 def test_objects_that_are_found_late_are_no_drift() -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,12 @@ import tiny
 import torch
 from torch import Tensor
 
+import gswm
 from gswm.core.records import tensors
 from gswm.data.batches.batch import Batch
 from gswm.fast.deferred import Deferred, LossFunction
 from gswm.fast.selftest import plain
-from gswm.models.base import Loss
+from gswm.models.base import Loss, Method
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
 from gswm.models.gswm.noise import GSWMNoise
 from gswm.models.objects import Sizes
@@ -144,6 +146,40 @@ def test_what_is_of_one_frame_is_compiled_once(recipe: str, of_frames: int, of_a
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(of_frames + lengths * of_all) for lengths in (1, 2, 3)]
+
+
+class Walk(gswm.WorldModel[gswm.ModelConfig]):
+    """Begins with what the data say, of which no gradient is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__(gswm.ModelConfig())
+        self.cell, self.features = torch.nn.GRUCell(3, 3), torch.nn.Linear(3, 3)
+
+    def step(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.cell(x, h), self.features(x)
+
+    def recurrent(self) -> list[Method]:
+        return [(self, "step")]
+
+    def loss(self, batch: Batch, *_: object) -> Loss:
+        colors = batch.video.mean(dim=(3, 4))
+        h, terms = colors[:, 0], {}
+        for t, x in enumerate(colors[:, 1:].unbind(dim=1)):
+            h, features = self.step(h, x)
+            terms[f"{t}"] = (h * features).sum(dim=1)
+        return Loss.of(terms, {})
+
+    perceive = rollout = loss
+
+
+def test_states_that_want_no_gradient_lose_none() -> None:
+    torch.manual_seed(0)
+    theirs, batch = Walk(), Batch(torch.rand(2, 4, 3, 8, 8))
+    ours = deepcopy(theirs)
+    Deferred(ours)(lambda: ours.loss(batch))
+    plain(lambda: theirs.loss(batch))
+    for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, msg=name)
 
 
 def test_gradients_add_up_as_those_of_autograd_do() -> None:

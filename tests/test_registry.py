@@ -22,6 +22,8 @@ from gswm.core.errors import UserError
 from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
+from gswm.data.worlds.base import World
+from gswm.data.worlds.registry import WORLDS, world
 from gswm.models.registry import REGISTRY, Registry, config_class
 from gswm.studio.catalog import Catalog
 from gswm.weights.files import fill, read_header
@@ -109,6 +111,18 @@ def test_it_is_shown_in_the_studio_where_it_cannot_be_edited(blob: Any) -> None:
     page.edit({"kind": "move", "id": 0, "xy": [0.5, 0.5]})
     ((head, _),) = page.of("error")
     assert "cannot be edited" in head["line"]
+
+
+def test_a_model_that_does_not_draw_is_not_shown(
+    blob: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    track = blob.Blob.as_track
+    monkeypatch.setattr(blob.Blob, "as_track", lambda self, states, _: track(self, states, False))
+    shelf = Catalog()
+    shelf.add_model("small", gswm.build("blob"), "noise", 4)
+    shelf.add_source("noise", lambda index: Episodes(torch.zeros(1, 9, 3, 64, 64).byte()))
+    ((head, _),) = Page(shelf).open().of("error")
+    assert "does not draw what it sees" in head["line"]
 
 
 def test_its_weights_need_it(run: Path) -> None:
@@ -257,7 +271,7 @@ def test_entries_that_cannot_work_are_refused(entry: Any, why: str | None) -> No
 
 
 class Odd(gswm.WorldModel[gswm.ModelConfig]):
-    """States as they come, a buffer that counts, and weights that are tied."""
+    """States as they come, a buffer that counts, large numbers, and weights that are tied."""
 
     def __init__(self, cfg: gswm.ModelConfig, state: Any) -> None:
         super().__init__(cfg)
@@ -265,6 +279,7 @@ class Odd(gswm.WorldModel[gswm.ModelConfig]):
         self.second = torch.nn.Linear(2, 2)
         self.second.weight = self.first.weight
         self.register_buffer("count", torch.tensor(2**24 + 1))
+        self.register_buffer("large", torch.tensor([1e6, float("inf")]))
         self.state = state
 
     def loss(self, *_: Any) -> Any:
@@ -311,12 +326,128 @@ def test_states_without_an_axis_of_videos_are_named() -> None:
         model.imagine(torch.rand(2, 3, 3, 64, 64), 3, 2, futures=3, render=False)
 
 
+def test_a_model_without_parameters_is_where_its_buffers_are() -> None:
+    model = Odd(gswm.ModelConfig(), lambda x: x)
+    del model.first, model.second
+    assert model.device == torch.device("cpu")
+    assert model.to("meta").device == torch.device("meta")
+
+
+class Windy(World):
+    """A single ball in frames that also have actions, rewards and a background."""
+
+    name, num_frames, image_size, num_objects = "windy", 9, 64, 1
+    layout, protocol = "single-ball", "gswm-5-4"
+    splits = world("single-ball").splits
+
+    def episodes(self, *args: Any, **how: Any) -> Iterator[Episodes]:
+        for some in world("single-ball").episodes(*args, **how):
+            n, time = some.video.shape[:2]
+            actions = torch.arange(n * time * 2.0).view(n, time, 2)
+            extras = {"rewards": actions.sum(dim=2), "background": some.video[:, 0]}
+            yield replace(some, actions=actions, **extras)
+
+
+@pytest.fixture
+def gust(blob: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A recipe of a model that takes two numbers an action."""
+
+    @dataclass(frozen=True)
+    class GustConfig(blob.BlobConfig):
+        kind: ClassVar[str] = "gust"
+
+    class Gust(blob.Blob):
+        num_actions = 2
+
+        def loss(self, batch: gswm.Batch, noise: Any, step: Any, stage: Any) -> gswm.Loss:
+            assert batch.actions is not None
+            assert batch.actions.shape[:2] == batch.video.shape[:2]
+            assert batch.rewards is not None
+            assert batch.background is not None
+            return super().loss(batch, noise, step, stage)
+
+        def perceive(self, video: Any, *, actions: Any, **how: Any) -> gswm.Track:
+            assert actions.shape == (len(video), video.shape[1] - 1, 2)
+            return super().perceive(video, actions=None, **how)
+
+        def rollout(self, state: Any, steps: int, *args: Any, actions: Any, **how: Any) -> Any:
+            assert actions.shape == (len(state), steps, 2)
+            return super().rollout(state, steps, *args, actions=None, **how)
+
+    def gust() -> gswm.Recipe:
+        base = blob.blob()
+        model = GustConfig(**vars(base.model))
+        return replace(base, name="gust", data=replace(base.data, world="windy"), model=model)
+
+    monkeypatch.setattr(WORLDS, "_found", {**WORLDS, "windy": Windy()})
+    gswm.register(gswm.ModelEntry(GustConfig, Gust, (gust,)))
+    return "gust"
+
+
+def test_a_model_gets_the_actions_of_its_data_everywhere(gust: str, tmp_path: Path) -> None:
+    out, here = tmp_path / "run", ["--device", "cpu"]
+    few = ["--train.steps", "2", *SETTINGS]
+    assert main(["train", gust, "--out", str(out), *few]) == 0
+    assert (out / "best.safetensors").exists()
+    assert main(["eval", str(out), "--episodes", "2", *here]) == 0
+    seen = ["--futures", "2", "--out", str(tmp_path / "seen"), "--no-mp4", *here]
+    assert main(["imagine", str(out), *seen]) == 0
+    table = ["--out", str(tmp_path / "states.csv"), *here]
+    assert main(["track", "windy", "--model", str(out), "--frames", "4", *table]) == 0
+    assert main(["bench", "train", "--recipe", gust, "--steps", "1", *here]) == 0
+    few = ["--given", "2", "--steps", "3", "--batch", "2", "--repeats", "1"]
+    assert main(["bench", "imagine", "--recipe", gust, *few, *here]) == 0
+
+
+def test_data_without_the_actions_a_model_needs_are_refused(
+    gust: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data.world", "single-ball", "--out", str(tmp_path / "run"), *SETTINGS]
+    assert main(["train", gust, *words]) == 2
+    assert "needs actions of 2 numbers, and there are none" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_takes_no_actions_is_given_none(
+    gust: str, blob: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, loss = [], blob.Blob.loss
+
+    def watched(self: Any, batch: gswm.Batch, *rest: Any) -> gswm.Loss:
+        given.append(batch)
+        return loss(self, batch, *rest)
+
+    monkeypatch.setattr(blob.Blob, "loss", watched)
+    words = ["--data.world", "windy", "--train.steps", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", "blob", *words, *SETTINGS]) == 0
+    assert given[0].rewards is not None
+    assert given[0].actions is None
+
+
+def test_actions_that_do_not_fit_are_refused(gust: str) -> None:
+    model: Any = gswm.build(gust)
+    for wrong in ((3, 9, 2), (9, 2), (2, 9, 3), (2, 7, 2), (2, 3, 9, 2)):
+        with pytest.raises(UserError, match=r"\(2, 8 or more, 2\) here, not \("):
+            model.check_actions(torch.zeros(wrong), 8, (2,))
+    model.check_actions(torch.zeros(2, 9, 2), 8, (2,))
+    video, plan = torch.zeros(2, 5, 3, 64, 64), torch.zeros(2, 3, 9, 2)
+    with pytest.raises(UserError, match="8 or more"):
+        model.imagine(video, 5, 4, actions=torch.zeros(2, 7, 2))
+    state = model.infer(video, actions=torch.zeros(2, 4, 2)).state_at(-1)
+    assert model.imagine_from(state, 4, futures=3, actions=plan).xy.shape[:3] == (2, 3, 4)
+    with pytest.raises(UserError, match=r"\(2, 4, 4 or more, 2\)"):
+        model.imagine_from(state, 4, futures=4, actions=plan)
+
+
 @pytest.mark.parametrize("half", [False, True])
-def test_counts_and_tied_weights_are_saved_as_they_are(tmp_path: Path, half: bool) -> None:
+def test_counts_large_numbers_and_tied_weights_are_saved_as_they_are(
+    tmp_path: Path, half: bool
+) -> None:
     model = Odd(gswm.ModelConfig(), lambda x: x)
     path = tmp_path / "odd.safetensors"
     gswm.save(path, model, recipe_of(replace(gswm.recipe("two-layer").model)), half=half)
     other = Odd(gswm.ModelConfig(), lambda x: x)
     fill(other, path)
     assert other.count == 2**24 + 1
+    assert torch.equal(other.large, model.large)
     assert torch.allclose(other.second.weight, model.first.weight, atol=1e-2 if half else 0)

@@ -104,6 +104,31 @@ def test_weights_that_are_elsewhere_are_found(recorded: list[str]) -> None:
     assert recorded == METHODS["interaction"]
 
 
+class Shift(torch.nn.Module):
+    """Without parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("by", torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.by
+
+
+@torch.no_grad()
+def test_buffers_that_are_elsewhere_are_found(recorded: list[str]) -> None:
+    shift = Shift()
+    method, x = replay.Replayed(shift, shift.forward), torch.zeros(2)
+    for _ in range(3):
+        method(x)
+    assert recorded == ["Shift.forward"]
+    moved = shift.by + 1
+    shift.by = moved
+    for _ in range(3):
+        assert torch.equal(method(x), x + 2)
+    assert len(recorded) == 2
+
+
 def test_a_copy_of_a_model_has_frames_of_its_own() -> None:
     model = replay.replay(tiny.build(tiny.config()))
     both(model, 2)

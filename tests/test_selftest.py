@@ -1,6 +1,7 @@
 """`gswm selftest`: it passes when the paths agree, and says where they do not."""
 
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from gswm.fast.selftest import (
     BATCH,
     GRADIENT_TOLERANCE,
     Comparison,
+    compare,
     difference,
     example,
     plain,
@@ -35,6 +37,13 @@ def test_the_fast_path_gives_the_gradients_of_the_plain_one(name: str) -> None:
     assert found.path == "deferred"
     assert found.loss < 1e-6
     assert found.gradient < 1e-4
+
+
+def test_a_model_that_takes_actions_gets_some() -> None:
+    chosen = recipe("stove-interaction")
+    dynamics = replace(chosen.model.dynamics, actions=2)
+    chosen = replace(chosen, model=replace(chosen.model, dynamics=dynamics))
+    assert compare(small(chosen), "deferred", torch.device("cpu")).agrees
 
 
 @pytest.mark.parametrize("name", ["two-layer", "maze-no-mu", "scalor-interaction"])

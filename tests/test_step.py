@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,16 +11,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 from training import small, train_here
 
+from gswm.core.errors import UserError
 from gswm.core.records import tensors
 from gswm.data.batches.batch import Batch
 from gswm.data.worlds.registry import world
 from gswm.fast.trainee import FastTrainee, accelerate
-from gswm.models.base import Loss
+from gswm.models.base import Loss, WorldModel
 from gswm.models.recipe import TrainConfig
 from gswm.models.registry import build
 from gswm.train.distributed import Processes
 from gswm.train.launch import training_loader
-from gswm.train.step import Trainee, learning_rate, noise_seed
+from gswm.train.step import REPORTED, Trainee, check_names, learning_rate, noise_seed
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 
@@ -189,6 +191,23 @@ def test_every_window_is_the_worlds() -> None:
         which, start = one.loader.windows.at(step, 2)
         for row, (e, s) in enumerate(zip(which.tolist(), start.tolist(), strict=True)):
             assert torch.equal(one.loader.batch(step, 2).video[row], episodes[e, s : s + 2])
+
+
+@pytest.mark.parametrize("name", sorted(REPORTED))
+def test_a_term_that_a_report_would_mix_up_is_refused(name: str) -> None:
+    zero = torch.zeros(2)
+    for loss in (Loss.of({name: zero}, {}), Loss.of({"error": zero}, {name: zero[0]})):
+        with pytest.raises(UserError, match=f"a report has its own '{name}'"):
+            check_names(loss)
+
+
+def test_a_model_without_parameters_is_not_trained(tmp_path: Path) -> None:
+    def frozen(model: WorldModel, *args: Any, **how: Any) -> Trainee:
+        return Trainee(model.requires_grad_(False), *args, **how)
+
+    with pytest.raises(UserError, match="GSWM has no parameters to train"):
+        train_here(small(), tmp_path / "run", trainee=frozen)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_fast_path_is_for_gpus_and_the_cpu_takes_the_plain_one(

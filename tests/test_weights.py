@@ -5,6 +5,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -161,6 +162,21 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not fit this model") as error:
         load(tmp_path / "lacks")
     assert str(error.value).endswith(": context.h_0 differs")
+
+
+def test_a_model_that_is_made_by_values_is_refused_by_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, made = tmp_path / "other.safetensors", GSWM.__init__
+
+    def count(self: GSWM, cfg: Any) -> None:
+        made(self, cfg)
+        assert int(torch.ones(2).sum()) == 2
+
+    monkeypatch.setattr(GSWM, "__init__", count)
+    save(path, gswm.build("maze"))
+    with pytest.raises(UserError, match="does not fit this model: model"):
+        fill(gswm.build("two-layer"), path)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from gswm.data.worlds.base import MEMORY, World, splits
 from gswm.data.worlds.maze import frames_of
 from gswm.data.worlds.maze_drawing import draw_mazes
 from gswm.data.worlds.registry import WORLDS, Worlds, register_world, world
-from gswm.eval.protocols import PROTOCOLS, usual
+from gswm.eval.protocols import PROTOCOLS, Protocol, register_protocol, usual
 from gswm.report.drawing import Drawing, Line
 from gswm.report.figures import figures
 from gswm.report.results import read, style_of
@@ -176,6 +176,36 @@ def test_every_world_declares_what_exists(name: str) -> None:
     assert declared.protocol in PROTOCOLS
     assert usual(name).frames <= declared.num_frames
     assert usual(name).split in declared.splits
+
+
+def test_a_world_declares_a_protocol_of_its_own(
+    roundabout: Roundabout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("gswm.eval.protocols.PROTOCOLS", dict(PROTOCOLS))
+    mine = Protocol("mine", 3, 4, ("center", "corridor"))
+    monkeypatch.setattr(Roundabout, "protocol", "mine")
+    scores = ["--baseline", "stay", "--world", "roundabout", "--json", str(tmp_path / "a.json")]
+    assert main(["eval", *scores]) == 2
+    register_protocol(mine)
+    register_protocol(mine)
+    assert main(["eval", *scores]) == 0
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found["protocol"]["name"] == "mine"
+    assert "center_error" in found["scores"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (Protocol("gswm-5-4", 5, 5, ("futures",)), "there is another protocol 'gswm-5-4'"),
+        (Protocol("mine", 0, 5, ("center",)), "of 'mine' must be at least 1"),
+    ],
+)
+def test_a_protocol_that_cannot_be_registered_is_refused(rules: Protocol, said: str) -> None:
+    before = dict(PROTOCOLS)
+    with pytest.raises(UserError, match=said):
+        register_protocol(rules)
+    assert before == PROTOCOLS
 
 
 class Unstated(World):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gswm.data.importing.reading import read_video
     from gswm.data.worlds.base import Split, World
     from gswm.data.worlds.registry import register_world, world
+    from gswm.eval.protocols import Protocol, register_protocol
     from gswm.fast.loading import load
     from gswm.models.base import Loss, ModelConfig, Noise, State, WorldModel, as_float
     from gswm.models.recipe import DataConfig, Recipe, TrainConfig
@@ -44,6 +45,7 @@ HOME = {
     **dict.fromkeys(["Episodes", "Truth"], "gswm.data.episode"),
     **dict.fromkeys(["Split", "World"], "gswm.data.worlds.base"),
     **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
+    **dict.fromkeys(["Protocol", "register_protocol"], "gswm.eval.protocols"),
     "load": "gswm.fast.loading",
     **dict.fromkeys(
         ["Loss", "ModelConfig", "Noise", "State", "WorldModel", "as_float"], "gswm.models.base"
@@ -67,6 +69,7 @@ __all__ = [
     "ModelConfig",
     "ModelEntry",
     "Noise",
+    "Protocol",
     "Recipe",
     "Split",
     "Stage",
@@ -83,6 +86,7 @@ __all__ = [
     "read_video",
     "recipe",
     "register",
+    "register_protocol",
     "register_world",
     "save",
     "studio",

@@ -41,10 +41,12 @@ def bench_imagine(
     model = replay(build(chosen).to(device).eval())
     size = chosen.model.image_size
     video = torch.randint(256, (batch, given, 3, size, size), dtype=torch.uint8).to(device)
+    number, moments = model.num_actions, given + steps - 1
+    actions = torch.rand(batch, moments, number, device=device) if number else None
 
     def call() -> float:
         begin = time.perf_counter()
-        model.imagine(video, given, steps)
+        model.imagine(video, given, steps, actions=actions)
         wait(device)
         return 1e3 * (time.perf_counter() - begin)
 

@@ -90,7 +90,8 @@ def bench_train(
         batches: videos a step; the recipe's if empty. Each is measured at the longest T.
         lengths: values of T; the recipe's longest if empty.
         objects: values of K; the recipe's if empty. Each is measured at the longest T.
-        both: measure the fast and the plain path; else the one that training takes there.
+        both: measure the fast and the plain path; else the one that training takes there. A model
+            without a fast path is measured on the plain one.
         compiled: let torch compile the fast path on a GPU.
         steps: how many are timed.
         change: what is to be different in the recipe.
@@ -104,6 +105,8 @@ def bench_train(
     fast = "compiled" if cuda and compiled else "fast"
     usual = fast if cuda else "plain"
     paths = (fast, "plain") if both else (usual,)
+    if not build(chosen).recurrent():
+        paths = ("plain",)
     for case in cases(chosen, batches, lengths, objects, paths):
         found = bench_case(adapted(chosen, case), case, device, steps)
         figures["steps"].append(asdict(case) | asdict(found) | beside(case, found, device))
@@ -147,8 +150,7 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
         begin = time.perf_counter()
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
-        plain = case.path == "plain" or not model.recurrent()
-        trainee = rehearsal(model, chosen, device, Trainee if plain else make)
+        trainee = rehearsal(model, chosen, device, Trainee if case.path == "plain" else make)
         at_the_end.enter_context(trainee.running(whisper))
         timed_step(trainee, device)
         first = time.perf_counter() - begin

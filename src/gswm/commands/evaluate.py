@@ -31,7 +31,7 @@ from gswm.eval.protocols import Protocol, protocol, usual
 from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
-from gswm.weights.files import read_header, trained_by
+from gswm.weights.files import halved, read_header, trained_by
 from gswm.weights.finding import find
 
 MEMORY = 1 << 28
@@ -126,7 +126,7 @@ def resolve(
     recipe = header["recipe"]
     model = load(path, device)
     if half:
-        model.half().float()
+        model.load_state_dict(halved(model.state_dict()))
     about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
     about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(header)}
     return model, {**about, "about": header["about"]}

@@ -21,6 +21,7 @@ from gswm.data.importing.videos import Crop, Cut
 from gswm.data.storage import hdf5
 from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName
+from gswm.eval.evaluate import actions_of
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
 
@@ -109,6 +110,7 @@ class ImagineCommand:
             futures=futures,
             sample=self.sample,
             generator=torch.Generator(device).manual_seed(self.seed),
+            actions=actions_of(model, episodes),
         )
         shown = track.imagination(0, episodes.video, pictures.true_boxes(episodes, 0))
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
@@ -179,7 +181,8 @@ class TrackCommand:
         if self.picture is not None:
             check_bytes(video.shape[1], 1, self.scale * model.image_size)
         how = "always" if self.discover else "first"
-        track = model.infer(video.to(device), discover=how, render=False)
+        actions = actions_of(model, episodes)
+        track = model.infer(video.to(device), discover=how, render=False, actions=actions)
         track.to_csv(self.out, first_episode=self.episode)
         present = track.present[0]
         print(

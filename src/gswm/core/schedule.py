@@ -6,6 +6,8 @@ from typing import TypeVar
 from jaxtyping import Float
 from torch import Tensor
 
+from gswm.core.errors import UserError
+
 
 @dataclass(frozen=True)
 class Anneal:
@@ -26,6 +28,14 @@ class Anneal:
         else:
             share = ((step - self.from_step) / (self.to_step - self.from_step)).clamp(0, 1)
         return self.start + (self.end - self.start) * share
+
+    def check_positive(self, flag: str) -> None:
+        """Refuse a line that is not above 0 throughout; `flag` is what sets it."""
+        if not (self.start > 0 and self.end > 0):
+            raise UserError(
+                f"{flag} goes from {self.start} to {self.end}: {flag}.start and {flag}.end must "
+                "be above 0"
+            )
 
 
 @dataclass(frozen=True)

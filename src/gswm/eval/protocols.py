@@ -1,10 +1,11 @@
 """Protocols: what is given, what is asked, and what is measured, by name.
 
-A number means little without them; a result carries all of its protocol.
+A number means little without them; a result carries all of its protocol. `register_protocol` adds
+one for a world whose episodes none of these fits.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from gswm.core.errors import UserError
 from gswm.data.splits import SplitName
@@ -49,8 +50,21 @@ PROTOCOLS = {
 }
 
 
+def register_protocol(rules: Protocol) -> None:
+    """Make a protocol known by its name, by which a world can then declare it."""
+    if PROTOCOLS.get(rules.name, rules) != rules:
+        raise UserError(f"there is another protocol '{rules.name}' already: choose another name")
+    if unknown := [metric for metric in rules.metrics if metric not in get_args(Metric)]:
+        known = ", ".join(get_args(Metric))
+        raise UserError(f"'{rules.name}' asks for {unknown[0]}; what can be measured is {known}")
+    if min(rules.given, rules.steps, rules.futures) < 1:
+        raise UserError(f"given, steps and futures of '{rules.name}' must be at least 1")
+    PROTOCOLS[rules.name] = rules
+
+
 def protocol(name: str) -> Protocol:
     """The protocol of that name."""
+    WORLDS.load()  # installed packages may register some beside their worlds
     if name not in PROTOCOLS:
         raise UserError(f"there is no protocol '{name}'; there are {', '.join(PROTOCOLS)}")
     return PROTOCOLS[name]

@@ -18,7 +18,7 @@ replaced by single kernels, and which can be compiled.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -91,20 +91,36 @@ class Deferred:
 class Method:
     """A recurrent method in place of a module's own."""
 
+    asking: ClassVar[bool] = False
+    """Whether a method is only asked which of its outputs learn."""
+
     def __init__(self, module: nn.Module, name: str, frame: Callable[..., Any]) -> None:
         self.own: Callable[..., Any] = getattr(module, name)
         self.frame, self.whole = frame, self.own
+        self.learn: list[bool] | None = None
+        """Which outputs depend on weights; not known before the first call."""
         self.calls: list[tuple[Any, Gradients]] = []
         setattr(module, name, self)
 
     def __call__(self, *args: Any) -> Any:
         """What the module's own method gives."""
-        if not torch.is_grad_enabled():
+        if Method.asking or not torch.is_grad_enabled():
             return self.own(*args)
-        # A view has a gradient of its own: what comes from outside, and not from other outputs.
-        out = map_tensors(lambda tensor: tensor.view_as(tensor), self.frame(*args))
-        self.calls.append((map_tensors(Tensor.detach, args), Gradients(tensors(out))))
+        inputs = map_tensors(Tensor.detach, args)
+        if self.learn is None:
+            self.learn = self.learning(inputs)
+        learn = iter(self.learn)
+        out = map_tensors(lambda tensor: reached(tensor, next(learn)), self.frame(*args))
+        self.calls.append((inputs, Gradients(tensors(out))))
         return out
+
+    def learning(self, inputs: tuple[Any, ...]) -> list[bool]:
+        """Which outputs depend on weights, whatever the arguments depend on."""
+        Method.asking = True
+        try:
+            return [tensor.requires_grad for tensor in tensors(self.own(*inputs))]
+        finally:
+            Method.asking = False
 
     def compile(self) -> None:
         """For the sizes it will meet."""
@@ -124,6 +140,17 @@ class Method:
         if pairs:
             wholes, gradients = zip(*pairs, strict=True)
             torch.autograd.backward(wholes, gradients)
+
+
+def reached(tensor: Tensor, learns: bool) -> Tensor:
+    """A view, which has a gradient of its own: what comes from outside, and not from other outputs.
+
+    Frames pass gradients to their arguments alone. Where these want none, as those of a first frame
+    may, an output that `learns` is a beginning.
+    """
+    if learns and not tensor.requires_grad:
+        tensor = tensor.detach().requires_grad_()
+    return tensor.view_as(tensor)
 
 
 class Gradients:

@@ -32,14 +32,16 @@ VIDEOS = 32
 def rehearsal(
     model: WorldModel[Any], recipe: Recipe, device: torch.device, make: MakeTrainee = Trainee
 ) -> Trainee:
-    """A trainee of the recipe, with a few random videos."""
+    """A trainee of the recipe, with a few random videos and all else that a batch can have."""
     length, size = recipe.model.schedule.longest, recipe.model.image_size
     shape = (VIDEOS, length, size, size, 3)
     video = torch.randint(256, shape, dtype=torch.uint8, device=device)
     windows = Windows(VIDEOS, length, recipe.train.batch, device=device)
     number = model.num_actions
     actions = torch.rand(VIDEOS, length, number, device=device) if number else None
-    loader = Resident(StoredEpisodes(video, actions=actions), windows, length, {})
+    rewards = torch.zeros(VIDEOS, length, device=device)
+    held = StoredEpisodes(video, actions, rewards, background=video[:, 0])
+    loader = Resident(held, windows, length, {})
     how = {"seed": recipe.seed, "device": device, "processes": Processes()}
     return make(model, loader, recipe.train, **how)
 

@@ -89,7 +89,8 @@ class Recordings:
     """Of one method of one module."""
 
     def __init__(self, modules: list[nn.Module]) -> None:
-        self.weights = [module._parameters for module in modules if module._parameters]
+        held = [of for each in modules for of in (each._parameters, each._buffers)]
+        self.weights = [each for each in held if each]
         self.hooks = [module._forward_hooks for module in modules]
         self.hooks += [module._forward_pre_hooks for module in modules]
         self.of: dict[Hashable, Recording | None] = {}

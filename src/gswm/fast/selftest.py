@@ -16,7 +16,7 @@ weights' gradients, by plain autograd, move by up to 8e-3 if all weights do by 1
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from gswm.core.devices import tf32
 from gswm.core.errors import UserError
+from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
 from gswm.data.batches.batch import Batch
 from gswm.fast.deferred import Deferred, LossFunction
@@ -90,8 +91,9 @@ def selftest(
 def small(chosen: Recipe) -> Recipe:
     """The recipe, at sizes at which it takes no time."""
     model: Any = chosen.model
-    changes = {"num_objects": OBJECTS, "schedule": model.schedule.steady(LENGTH)}
-    if hasattr(model, "sizes"):
+    few = min(OBJECTS, model.num_objects)
+    changes = {"num_objects": few, "schedule": model.schedule.steady(LENGTH)}
+    if is_dataclass(getattr(model, "sizes", None)):
         names = {f.name for f in fields(model.sizes)}
         fewer = {name: size for name, size in SIZES.items() if name in names}
         changes["sizes"] = replace(model.sizes, **fewer)
@@ -112,14 +114,14 @@ def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
     model: Any = example(chosen).to(device)
     if not model.recurrent():
         raise UserError(f"{chosen.name} has no fast path: its model names no recurrent methods")
-    video = smooth(chosen.model.image_size).to(device)
+    batch = map_tensors(lambda part: part.to(device), example_batch(model))
     stage = model.stage(0)
     noise = model.noise(BATCH, stage, torch.Generator(device).manual_seed(0))
     clock = torch.zeros((), dtype=torch.int64, device=device)
 
     def run(backward: Callable[[LossFunction], Loss], of: Any) -> Loss:
         of.zero_grad(set_to_none=True)
-        return backward(lambda: of.loss(Batch(video), noise, clock, stage))
+        return backward(lambda: of.loss(batch, noise, clock, stage))
 
     other = deepcopy(model)
     want = result(model, run(plain, model))
@@ -145,6 +147,14 @@ def example(chosen: Recipe) -> WorldModel[Any]:
             if isinstance(child, nn.ReLU):
                 setattr(module, name, nn.CELU())
     return model
+
+
+def example_batch(model: WorldModel[Any]) -> Batch:
+    """A batch that has all that one can have; actions for a model that takes them."""
+    video, number = smooth(model.image_size), model.num_actions
+    generator = torch.Generator().manual_seed(0)
+    actions = torch.rand(BATCH, LENGTH, number, generator=generator) if number else None
+    return Batch(video, actions, torch.zeros(BATCH, LENGTH), video[:, 0])
 
 
 def smooth(size: int) -> Video:

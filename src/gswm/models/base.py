@@ -17,6 +17,7 @@ to the model's device, and keep no gradients; `perceive` and `rollout` need do n
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import torch
@@ -24,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gswm.core.errors import UserError
-from gswm.core.records import map_tensors, repeat
+from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
 from gswm.data.batches.batch import Batch
@@ -40,8 +41,8 @@ Owners = Int[Tensor, "batch height width"]
 """The id of the object that is visible at each pixel; -1 for the background."""
 Discover = Literal["always", "first"]
 Method = tuple[nn.Module, str]
-"""A method, by its module and its name. Its arguments and results are tensors and records of
-tensors whose first axis is a batch of any length."""
+"""A method, by its module and its name. Its arguments, which have no names, and its results are
+tensors and records of tensors whose first axis is a batch of any length."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Loss:
     total: Float[Tensor, ""]
     """Mean over the videos of a batch."""
     terms: dict[str, Float[Tensor, ""]]
-    """They add up to the total."""
+    """They add up to the total, and none is called `loss`."""
     metrics: dict[str, Float[Tensor, ""]]
     """Other numbers to report; `objects` is the number per frame, if the model infers it."""
 
@@ -179,7 +180,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         """What training minimizes, on videos of the stage's length.
 
         Args:
-            batch: the videos, as bytes or floats (`as_float` converts).
+            batch: the videos, as bytes or floats (`as_float` converts); with actions for a model
+                that takes them, and for no other.
             noise: what `noise` returned for the stage.
             step: the number of the step, on the model's device.
             stage: what `stage` returned for the step.
@@ -190,6 +192,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
     ) -> Track:
         """The objects of each video, by the means of the posterior; see `infer`.
+
+        A model that takes actions gets one for each frame but the last.
 
         Returns:
             A track with one state per frame. A state is a record: a tensor, a dataclass of
@@ -214,7 +218,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             steps: frames to imagine.
             generator: draws the samples.
             render: also draw the frames.
-            actions: the first is taken in the frame of `state`.
+            actions: one a step, the first of which is taken in the frame of `state`.
 
         Returns:
             A track with as many objects per frame as that of `perceive`, and states like its.
@@ -227,7 +231,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         return self.cfg.schedule.stage(step)
 
     def noise(self, batch: int, stage: Any, generator: torch.Generator) -> Noise:
-        """All random numbers of a training step. Default: none."""
+        """All random numbers of a training step, on the generator's device. Default: none."""
         return Noise()
 
     def observe(self, batch: Batch, noise: Any) -> Any:
@@ -268,8 +272,9 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next((param.device for param in self.parameters()), torch.device("cpu"))
+        """Where the parameters are, or the buffers of a model that has none."""
+        held = chain(self.parameters(), self.buffers())
+        return next((tensor.device for tensor in held), torch.device("cpu"))
 
     @property
     def num_actions(self) -> int:
@@ -300,8 +305,9 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         if discover not in get_args(Discover):
             choices = " or ".join(map(repr, get_args(Discover)))
             raise UserError(f"discover must be {choices}, not {discover!r}")
-        self.check_actions(actions, video.shape[1] - 1)
-        actions = None if actions is None else actions.to(self.device)
+        moments = video.shape[1] - 1
+        self.check_actions(actions, moments, (len(video),))
+        actions = None if actions is None else actions[:, :moments].to(self.device)
         return self.perceive(video, discover=discover, render=render, actions=actions)
 
     @torch.no_grad()
@@ -335,7 +341,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         video = check_video(video, self.image_size)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
-        self.check_actions(actions, given - 1)
+        self.check_actions(actions, given + steps - 1, (len(video),))
         before = None if actions is None else actions[:, : given - 1]
         after = None if actions is None else actions[:, given - 1 :]
         past = self.infer(video[:, :given], discover="first", render=render, actions=before)
@@ -370,12 +376,13 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             raise UserError("imagine_from takes a state: use track.state_at(frame)")
         if steps < 1 or futures < 1:
             raise UserError("steps and futures must be at least 1")
-        self.check_actions(actions, steps)
+        videos = 0 if actions is None else len(tensors(state)[0])
+        self.check_actions(actions, steps, (videos,), (videos, 1), (videos, futures))
         generator = generator or torch.Generator(self.device).manual_seed(0)
         flat = None
         if actions is not None:
             plans = actions if actions.dim() == 4 else actions[:, None]
-            flat = plans.to(self.device).expand(-1, futures, -1, -1).flatten(0, 1)
+            flat = plans[:, :, :steps].to(self.device).expand(-1, futures, -1, -1).flatten(0, 1)
         many = repeat(state, futures)
         drawn = generator if sample else None
         track = self.rollout(many, steps, drawn, render=render, actions=flat)
@@ -387,15 +394,24 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         spread = map_tensors(lambda x: x.unflatten(0, (-1, futures)), replace(track, states=()))
         return replace(spread, states=track.states)
 
-    def check_actions(self, actions: Tensor | None, least: int) -> None:
-        """Refuse actions the model does not take, and fewer than `least` of those it does."""
+    def check_actions(self, actions: Tensor | None, least: int, *batches: tuple[int, ...]) -> None:
+        """Refuse actions the model does not take, and fewer than `least` of those it does.
+
+        `batches` are the sizes that the axes before time may have; any, where none is given.
+        """
         number = self.num_actions
         if actions is None and number:
-            raise UserError(f"this model needs actions of {number} numbers")
+            raise UserError(f"this model needs actions of {number} numbers, and there are none")
         if actions is not None and not number:
             raise UserError("this model takes no actions: leave them off")
-        if actions is not None and (actions.shape[-1] != number or actions.shape[-2] < least):
-            wanted = f"at least {least} actions of {number} numbers"
+        if actions is None:
+            return
+        if not isinstance(actions, Tensor):
+            raise UserError(f"actions are a torch tensor, not {type(actions).__name__}")
+        *batch, moments, numbers = actions.shape if actions.dim() > 2 else (0, 0, 0)
+        if numbers != number or moments < least or (batches and tuple(batch) not in batches):
+            size = ", ".join(map(str, batches[-1])) if batches else "batch"
+            wanted = f"actions of shape ({size}, {least} or more, {number})"
             raise UserError(f"this model takes {wanted} here, not {tuple(actions.shape)}")
 
     # -- editing

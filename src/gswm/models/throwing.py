@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
-from gswm.models.base import WorldModel
+from gswm.models.base import NOT_EDITABLE, WorldModel
 from gswm.models.track import Track
 
 FRAMES = 4
@@ -36,7 +36,7 @@ def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -
     `velocity` is per frame, in the units of `xy`.
     """
     if not model.editable:
-        raise UserError("this model cannot draw an edited scene: move the object instead")
+        raise UserError(NOT_EDITABLE)
     time = track.pres.shape[1]
     if time < 2:
         raise UserError("nothing was before the first frame: throw the object in a later one")

@@ -130,7 +130,8 @@ def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) 
 
     before: the state before its first frame, for the regions in which objects were looked for.
     """
-    assert track.reconstruction is not None
+    if track.reconstruction is None:
+        raise UserError("this model does not draw what it sees: `reconstruction` is None")
     videos = track.pres.dim() == 3 and len(track.pres) == 1
     flat = 0 if videos else track.pres.dim() - 3
 

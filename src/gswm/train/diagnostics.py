@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
+from gswm.core.schedule import Anneal
 from gswm.models.base import ModelConfig
 
 Test = Callable[["Diagnostics", dict[str, float]], bool]
@@ -89,7 +90,8 @@ def phase_at(model: ModelConfig | None, step: int) -> Any:
     if model is None:
         return None
     sigma = getattr(model.schedule, "likelihood_std", None)
-    return model.schedule.stage(step), sigma and sigma.at(torch.tensor(step)).item()
+    now = sigma.at(torch.tensor(step)).item() if isinstance(sigma, Anneal) else sigma
+    return model.schedule.stage(step), now
 
 
 def no_foreground(state: Diagnostics, report: dict[str, float]) -> bool:
@@ -118,10 +120,14 @@ def slots_full(state: Diagnostics, report: dict[str, float]) -> bool:
 
 
 def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, float]]:
-    """What to compare the objects and the picture of a report with; nothing in the first steps."""
-    if report["step"] <= state.begin or "squared_error" not in report:
+    """What to compare the objects and the picture of a report with; nothing in the first steps.
+
+    A model need not report either.
+    """
+    both = [r for r in (report, *state.history) if {"objects", "squared_error"} <= r.keys()]
+    if report["step"] <= state.begin or report not in both:
         return []
-    return [r for r in state.history if r["step"] > state.begin and "squared_error" in r]
+    return [r for r in both if r["step"] > state.begin]
 
 
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
@@ -195,7 +201,7 @@ class Check:
         """What to say of it to who trains `model`, or any model."""
         flags = {each: re.findall(r"--model[\w.-]+", each) for each in self.remedies}
         fitting = [each for each in flags if all(has(model, flag) for flag in flags[each])]
-        return f"{self.symptom}: {', or '.join(fitting)}"
+        return f"{self.symptom}: {', or '.join(fitting)}" if fitting else self.symptom
 
 
 def has(model: Any, flag: str) -> bool:

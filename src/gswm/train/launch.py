@@ -128,11 +128,6 @@ def check_schedule(schedule: Curriculum) -> None:
                 f"{flag}.to-step is {line.to_step}: it must not be before {flag}.from-step, "
                 f"which is {line.from_step}"
             )
-        if name == "likelihood_std" and not (line.start > 0 and line.end > 0):
-            raise UserError(
-                f"{flag} goes from {line.start} to {line.end}: {flag}.start and {flag}.end must "
-                "be above 0"
-            )
 
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:

@@ -96,6 +96,8 @@ class Run:
         self.signals, self.videos = signals or Signals(), videos or {}
         torch.manual_seed(recipe.seed)
         model = build(recipe).to(device)
+        if model.num_actions:
+            model.check_actions(loader.batch(0, 1).actions, 1)
         began = begin(model, recipe, folder) if processes.is_first else {}
         self.began, first = processes.share(began, model.state_dict(), device)
         model.load_state_dict(first)

@@ -8,12 +8,14 @@ the step number, also where those of earlier steps repeat, so a checkpoint holds
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
+from gswm.core.errors import UserError
 from gswm.core.records import copy_tensors, map_tensors, tensors
 from gswm.core.schedule import Stage
 from gswm.data.batches.batch import Batch
@@ -22,6 +24,9 @@ from gswm.data.batches.windows import mix, signed
 from gswm.models.base import Loss, Noise, WorldModel
 from gswm.models.recipe import TrainConfig
 from gswm.train.distributed import Processes
+
+REPORTED = {"loss", "gradient", "step", "length", "minutes", "frames_per_second"}
+"""What a report says beside the terms and metrics of a loss."""
 
 
 @runtime_checkable
@@ -59,6 +64,8 @@ class Trainee:
         self.loader, self.cfg, self.seed = loader, cfg, seed
         self.processes = processes
         self.params = list(model.parameters())
+        if not any(param.requires_grad for param in self.params):
+            raise UserError(f"{type(model).__name__} has no parameters to train")
         self.lr = torch.zeros((), device=device)
         self.adam = torch.optim.Adam(
             self.params, lr=self.lr, fused=True, capturable=device.type == "cuda"
@@ -99,6 +106,7 @@ class Trainee:
         self.lr.copy_(learning_rate(self.clock, cfg, self.model.cfg.schedule.background_only))
         self.adam.zero_grad(set_to_none=True)
         loss = self.backward()
+        check_names(loss)
         self.processes.average(p.grad for p in self.params if p.grad is not None)
         norm = clip_grad_norm_(self.params, cfg.clip, foreach=True)
         self.adam.step()
@@ -123,7 +131,10 @@ class Trainee:
         assert self.stage is not None
         noise = self.model.noise(self.cfg.batch, self.stage, self.generator)
         rows = self.processes.rows(self.cfg.batch)
-        return self.loader.batch(step, self.stage.length), noise.rows(rows)
+        batch = self.loader.batch(step, self.stage.length)
+        if not self.model.num_actions:
+            batch = replace(batch, actions=None)
+        return batch, noise.rows(rows)
 
     def observe(self, step: int) -> None:
         """Let the model observe the windows of `step`, once."""
@@ -206,6 +217,12 @@ class Trainee:
         self.stage = self.model.stage(step - 1) if step else None
         self.sums = {k: torch.tensor(v, device=device) for k, v in counts["sums"].items()}
         self.summed = counts["summed"]
+
+
+def check_names(loss: Loss) -> None:
+    """Refuse a term or metric under a name that a report has for something else."""
+    if taken := sorted(REPORTED & (loss.terms.keys() | loss.metrics.keys())):
+        raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
 
 
 def learning_rate(step: Tensor, cfg: TrainConfig, background_only: int) -> Tensor:

@@ -44,12 +44,18 @@ def save(
         raise UserError(
             "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
         )
-    tensors = apart({k: v.detach().cpu() for k, v in model.state_dict().items()})
-    if half:
-        tensors = {k: v.half() if v.is_floating_point() else v for k, v in tensors.items()}
+    tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
+    tensors = apart(halved(tensors) if half else tensors)
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
     header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
+
+
+def halved(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Floats in half precision, but for tensors with a value that is too large for it."""
+    halves = {k: v.half() for k, v in tensors.items() if v.is_floating_point()}
+    kept = {k: v for k, v in halves.items() if torch.equal(v.isfinite(), tensors[k].isfinite())}
+    return tensors | kept
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
@@ -151,11 +157,11 @@ def with_value(settings: Any, name: str, value: Any) -> Any:
 
 
 def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of a recipe's weights; None where there is no such model."""
+    """The shapes of a recipe's weights; None where there is no such model, or it wants values."""
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())
-    except UserError:
+    except Exception:  # a model may do anything when it is made, and this only explains an error
         return None
 
 

@@ -58,7 +58,8 @@ class World(ABC):
     layout: Layout
     """The file layout that stores the world's episodes without loss."""
     protocol: str = "gswm-10-90"
-    """The evaluation protocol that `gswm eval` uses unless another is named."""
+    """The evaluation protocol that `gswm eval` uses unless another is named: one of
+    `eval.protocols`, or of your own, by `gswm.register_protocol`."""
     style: Style = "paths"
     """How the figures of a report draw the world's scenes."""
     has_scene_files: bool = False

@@ -73,6 +73,7 @@ class GSWMConfig(ModelConfig):
     def check(self) -> None:
         """Refuse settings that do not fit together."""
         super().check()
+        self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
         size, grid = self.image_size, self.discovery.grid
         if size < 64 or size & (size - 1):
             raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")

@@ -72,6 +72,7 @@ class ScalorConfig(ModelConfig):
     def check(self) -> None:
         """Refuse settings that do not fit together."""
         super().check()
+        self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
         size, grid, boxes = self.image_size, self.discovery.grid, self.boxes
         if grid < 2 or grid % 2 or size not in (8 * grid, 16 * grid):
             fits = f"{size // 16} or {size // 8}"

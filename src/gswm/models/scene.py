@@ -15,8 +15,8 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import stack
 from gswm.core.shapes import Video
-from gswm.models.base import State
 from gswm.models.objects import NOBODY, Attributes
+from gswm.models.state import State
 from gswm.models.track import Track
 
 Slots = Bool[Tensor, "batch object"]

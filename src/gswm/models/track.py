@@ -17,6 +17,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
+from gswm.models.state import State
 from gswm.viz import files as picture_files
 from gswm.viz import pictures
 from gswm.viz.imagination import Imagination, renamed
@@ -114,8 +115,11 @@ class Track:
         """How many futures each video has; None for the track of videos that a model saw."""
         return self.pres.shape[1] if self.pres.dim() == 4 else None
 
-    def state_at(self, frame: int) -> Any:
-        """Everything that carries on after `frame`: edit it, and imagine from it."""
+    def state_at(self, frame: int) -> State | Any:
+        """Everything that the model carries on after `frame`: edit it, and imagine from it.
+
+        A `State`, or any record of a model whose objects cannot be edited.
+        """
         if not -len(self.states) <= frame < len(self.states):
             raise UserError(f"there is no state at frame {frame} of {len(self.states)}")
         return self.states[frame]

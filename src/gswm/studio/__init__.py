@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any
 
 
-class Callable(ModuleType):
-    """A module that does what its `notebook.studio` does."""
+class CallableModule(ModuleType):
+    """A module that can be called: it calls `notebook.studio`."""
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         """Show the studio in a notebook."""
@@ -32,4 +32,4 @@ class Callable(ModuleType):
         return studio(*args, **settings)
 
 
-sys.modules[__name__].__class__ = Callable
+sys.modules[__name__].__class__ = CallableModule

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
-from gswm.models.base import NOT_EDITABLE, State, WorldModel
+from gswm.models.base import WorldModel
+from gswm.models.state import NOT_EDITABLE, State
 from gswm.models.throwing import throw
 from gswm.models.track import Track, to_pixels
 from gswm.studio.protocol import Change, Edit, ViewSettings

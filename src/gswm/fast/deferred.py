@@ -48,7 +48,7 @@ class Deferred:
         frames: Any = constants(model)
         self.prepared = replace_operations(model, frames) if kernels else []
         self.methods = [
-            Method(module, name, getattr(twin, name))
+            DeferredMethod(module, name, getattr(twin, name))
             for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)
         ]
         if half:
@@ -88,7 +88,7 @@ class Deferred:
         return value
 
 
-class Method:
+class DeferredMethod:
     """A recurrent method in place of a module's own."""
 
     def __init__(self, module: nn.Module, name: str, frame: Callable[..., Any]) -> None:

@@ -18,8 +18,7 @@ from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
 from gswm.models.state import State
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 from gswm.viz.imagination import Imagination, renamed
 from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
@@ -224,7 +223,7 @@ class Track:
             title: Words above a sheet.
         """
         path = Path(path)
-        check_suffix(path, (*picture_files.MOVING, *picture_files.STILL, *TABLE))
+        check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE))
         if not path.parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.parent}; make it first")
         check_place(path)
@@ -237,15 +236,15 @@ class Track:
             part = self if episode is None else self[episode]
             return part.to_csv(path, first_episode=episode or 0)
         drawn = partial(self.draw, video, episode=episode or 0, scale=scale, trail=trail)
-        if kind in picture_files.MOVING:
-            return picture_files.save_video(path, drawn(future=future), fps)
+        if kind in formats.MOVING:
+            return formats.save_video(path, drawn(future=future), fps)
         if self.futures is None or future is not None:
             sheet = pictures.wrapped(drawn(future=future), SHEET, title)
         else:
             check_drawing(scale, trail)
             shown = self.imagination(episode or 0, video)
             sheet = shown.still((scale + 1) // 2, trail, title)
-        return picture_files.save_picture(path, sheet)
+        return formats.save_picture(path, sheet)
 
     def boxes(self, *index: int, size: tuple[int, int]) -> PixelBoxes:
         """The boxes of one video, or of one of its futures, on frames of this height and width."""

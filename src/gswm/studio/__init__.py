@@ -2,6 +2,7 @@
 
     fields     checked values
     protocol   messages, checked; arrays as bytes
+    throwing   an object thrown, by drawing its past anew
     branches   what was seen and imagined, and every edit as a branch of it
     exports    GIF, MP4, PNG and CSV of a branch
     catalog    models, worlds and uploads, by name

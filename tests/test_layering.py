@@ -158,6 +158,12 @@ def test_training_knows_the_contract_and_no_model() -> None:
             assert {o for o in imported(file) if package(o).startswith("models.")} == set(), name
 
 
+def test_contributing_lists_the_packages_in_this_order() -> None:
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    listed = re.findall(r"^\| `(\w+)/`.* \| ", page, re.MULTILINE)
+    assert listed == list(dict.fromkeys(name.partition(".")[0] for name in ORDER if name))
+
+
 LISTED = ["models", "models/gswm", "models/scalor", "models/stove", "fast", "studio"]
 """Packages with a table of their modules, a line each."""
 TOLD = ["data", "data/batches", "data/importing", "data/storage", "data/worlds"]

@@ -324,7 +324,7 @@ def check_drawing(scale: int, trail: int) -> None:
 
 
 def check_videos(video: object) -> None:
-    """Refuse what is no batch of videos."""
+    """Refuse anything but a batch of videos."""
     expected = "(batch, time, 3, height, width)"
     if not isinstance(video, Tensor):
         raise UserError(f"a video is a torch tensor {expected}, not a {type(video).__name__}")
@@ -335,7 +335,7 @@ def check_videos(video: object) -> None:
 
 
 def to_array(values: Tensor) -> np.ndarray:
-    """A tensor's values, wherever it is."""
+    """A tensor of any device as an array."""
     return values.detach().cpu().numpy()
 
 
@@ -347,10 +347,10 @@ def to_pixels(video: Shaped[Tensor, "*lead 3 height width"]) -> UInt8[np.ndarray
 
 
 def counted(number: int, name: str) -> str:
-    """So many things of a name, in words."""
+    """A number and its noun: "1 video", "2 videos"."""
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def as_text(value: int | float) -> str:
-    """A number as a table has it."""
+    """A number as text, for a table."""
     return str(value) if isinstance(value, int) else f"{value:.6g}"

@@ -158,6 +158,16 @@ def test_training_knows_the_contract_and_no_model() -> None:
             assert {o for o in imported(file) if package(o).startswith("models.")} == set(), name
 
 
+TWINS = {"Discovery", "DiscoveryEvidence", "Propagation", "PropagationEvidence"}
+"""Parts that G-SWM and SCALOR both have, each read beside its own paper."""
+
+
+def test_a_class_name_means_one_thing() -> None:
+    trees = [ast.parse(file.read_text()) for file in FILES.values()]
+    names = [n.name for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)]
+    assert {name for name in names if names.count(name) > 1} == TWINS
+
+
 def test_contributing_lists_the_packages_in_this_order() -> None:
     page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
     listed = re.findall(r"^\| `(\w+)/`.* \| ", page, re.MULTILINE)

@@ -1,5 +1,7 @@
 """README and docs: their commands parse, their links lead somewhere, their numbers hold."""
 
+import ast
+import importlib.util
 import json
 import re
 import shlex
@@ -35,6 +37,47 @@ def test_links_lead_to_files(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def snippets() -> list[tuple[str, str]]:
+    """Every block of Python on a page."""
+    found = [
+        (p.name, re.findall(r"^```python\n(.*?)^```", p.read_text(), re.M | re.S)) for p in PAGES
+    ]
+    return [(page, block) for page, blocks in found for block in blocks]
+
+
+@pytest.mark.parametrize(("page", "snippet"), snippets())
+def test_python_on_a_page_imports_and_names_what_there_is(page: str, snippet: str) -> None:
+    for node in ast.walk(ast.parse(snippet)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                resolve(f"{node.module}.{alias.name}")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "gswm":
+            resolve(f"gswm.{node.attr}")
+
+
+def resolve(name: str) -> object:
+    """What a dotted name stands for: a module, or something in one."""
+    module, _, last = name.rpartition(".")
+    if not module or importlib.util.find_spec(module) is None:
+        return importlib.import_module(name)
+    held = importlib.import_module(module)
+    return getattr(held, last) if hasattr(held, last) else importlib.import_module(name)
+
+
+GROUPS = {"gswm.worlds"}
+"""Of entry points: they look like modules, and are none."""
+SOURCES = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tools").glob("*.py"))]
+
+
+def test_names_and_paths_in_backquotes_are_there() -> None:
+    for file in SOURCES:
+        text = file.read_text()
+        for name in set(re.findall(r"`(gswm(?:\.\w+)+)", text)) - GROUPS:
+            resolve(name)
+        for path in re.findall(r"`([\w/]+/\w+\.py)`", text):
+            assert any((at / path).is_file() for at in (ROOT, ROOT / "src" / "gswm")), (file, path)
 
 
 def test_the_table_of_results_is_what_was_measured_with_the_weights_that_ship() -> None:

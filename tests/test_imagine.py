@@ -17,7 +17,7 @@ from gswm.commands import imagine
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut, whole
 from gswm.models.registry import build, recipe
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 from gswm.weights import files as weights
 
 
@@ -122,7 +122,7 @@ def test_objects_of_a_video_are_tracked(
     named = {"world": "single-ball", "folder": str(folder), "gif": str(tmp_path / "own.gif")}
     if source == "gif":
         gray = np.arange(4, dtype=np.uint8)[:, None, None, None] * 50
-        picture_files.save_video(tmp_path / "own.gif", np.tile(gray, (1, 64, 64, 3)))
+        formats.save_video(tmp_path / "own.gif", np.tile(gray, (1, 64, 64, 3)))
     settings = ["--model", model, "--frames", "3", "--out", str(out), "--picture", str(seen)]
     assert main(["track", named[source], *settings]) == 0
     assert "in 3 frames" in capsys.readouterr().out

@@ -13,8 +13,7 @@ from PIL import Image
 
 from gswm.core.errors import UserError
 from gswm.data.worlds.maze import Maze
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 from gswm.viz.pictures import (
     PAPER,
     PixelBoxes,
@@ -186,7 +185,7 @@ def test_a_gif_keeps_up_to_256_colors_exactly(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     palette = rng.integers(0, 256, (256, 3), dtype=np.uint8)
     frames = palette[rng.integers(0, 256, (5, 24, 31))]
-    picture_files.save_video(tmp_path / "a.gif", frames, fps=8)
+    formats.save_video(tmp_path / "a.gif", frames, fps=8)
     with Image.open(tmp_path / "a.gif") as image:
         assert image.info["duration"] == 120
         assert image.info["loop"] == 0
@@ -202,7 +201,7 @@ def test_a_gif_of_many_colors_stays_close_to_them(tmp_path: Path) -> None:
     frame = np.ascontiguousarray(frame)
     frame[20, 10:50] = (255, 140, 30)
     frames = np.stack([frame, frame[::-1]])
-    picture_files.save_video(tmp_path / "a.gif", frames)
+    formats.save_video(tmp_path / "a.gif", frames)
     with Image.open(tmp_path / "a.gif") as image:
         for t in range(2):
             image.seek(t)
@@ -214,7 +213,7 @@ def test_a_gif_of_many_colors_stays_close_to_them(tmp_path: Path) -> None:
 
 def test_a_png_is_exact(tmp_path: Path) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
-    picture_files.save_picture(tmp_path / "deep" / "a.PNG", picture)
+    formats.save_picture(tmp_path / "deep" / "a.PNG", picture)
     with Image.open(tmp_path / "deep" / "a.PNG") as image:
         np.testing.assert_array_equal(np.asarray(image), picture)
 
@@ -223,7 +222,7 @@ def test_an_mp4_plays_back_what_it_was_given(tmp_path: Path) -> None:
     frames = np.zeros((12, 33, 47, 3), np.uint8)
     for t in range(12):
         frames[t, :, 2 * t : 2 * t + 16] = (200, 40, 90)
-    picture_files.save_video(tmp_path / "a.mp4", frames, fps=12)
+    formats.save_video(tmp_path / "a.mp4", frames, fps=12)
     with av.open(str(tmp_path / "a.mp4")) as container:
         assert container.streams.video[0].average_rate == 12
         decoded = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
@@ -235,7 +234,7 @@ def test_an_mp4_plays_back_what_it_was_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.bmp", "a", "a.gif"])
 def test_a_picture_with_another_ending_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"must end in \.png"):
-        picture_files.save_picture(tmp_path / name, black()[0])
+        formats.save_picture(tmp_path / name, black()[0])
 
 
 def test_what_cannot_be_written_leaves_nothing(
@@ -243,15 +242,15 @@ def test_what_cannot_be_written_leaves_nothing(
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"cannot write to .*file': it is a file"):
-        picture_files.save_picture(tmp_path / "file" / "a.png", black()[0])
+        formats.save_picture(tmp_path / "file" / "a.png", black()[0])
 
     def full(path: Path, *_: object) -> None:
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(picture_files, "save_gif", full)
+    monkeypatch.setattr(formats, "save_gif", full)
     (tmp_path / "a.gif").write_bytes(b"old")
     with pytest.raises(UserError, match=r"no room to write .*a\.gif, no space left on device"):
-        picture_files.save_video(tmp_path / "a.gif", black())
+        formats.save_video(tmp_path / "a.gif", black())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.gif", "file"]
     assert (tmp_path / "a.gif").read_bytes() == b"old"

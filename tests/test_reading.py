@@ -13,7 +13,7 @@ from gswm.core.errors import UserError
 from gswm.data.importing.reading import read_video
 from gswm.data.importing.videos import Crop, Cut, whole
 from gswm.models.base import check_video
-from gswm.viz.files import save_video
+from gswm.viz.formats import save_video
 
 
 def made(kind: str, folder: Path) -> Path:

@@ -17,7 +17,7 @@ from gswm.report.drawing import Dot, Drawing, Line
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA
 from gswm.report.results import read
 from gswm.report.tables import tables
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 
 
 def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_the_results_that_ship_are_what_the_command_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The text is; its figures are drawn and not written, as PNGs take long to compress."""
-    monkeypatch.setattr(picture_files, "save_picture", lambda *_: None)
+    monkeypatch.setattr(formats, "save_picture", lambda *_: None)
     out, text = tmp_path / "out", tmp_path / "results.md"
     given = ["report", str(DOCS / "results"), "--out", str(out), "--markdown", str(text)]
     assert main(given) == 0

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gswm.cli import main
 from gswm.data.batches.batch import Batch
-from gswm.fast.deferred import Method
+from gswm.fast.deferred import DeferredMethod
 from gswm.fast.selftest import (
     BATCH,
     GRADIENT_TOLERANCE,
@@ -72,15 +72,15 @@ def test_agreement_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_gradient_is_one_line_and_exit_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = Method.finish
+    right = DeferredMethod.finish
 
-    def wrong(method: Method) -> None:
+    def wrong(method: DeferredMethod) -> None:
         right(method)
         for param in method.whole.__self__.parameters():
             if param.grad is not None:
                 param.grad *= 1.01
 
-    monkeypatch.setattr(Method, "finish", wrong)
+    monkeypatch.setattr(DeferredMethod, "finish", wrong)
     assert main(ONE) == 1
     said = capsys.readouterr()
     assert "DIFFERS" in said.out
@@ -91,7 +91,7 @@ def test_a_wrong_gradient_is_one_line_and_exit_1(
 def test_a_gradient_that_is_forgotten_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Method, "finish", lambda method: method.calls.clear())
+    monkeypatch.setattr(DeferredMethod, "finish", lambda method: method.calls.clear())
     assert main(ONE) == 1
     assert "has a gradient on one of them alone" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from gswm.cli import main
 from gswm.commands.studio import StudioCommand
 from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 from gswm.weights import files as weights
 
 
@@ -45,7 +45,7 @@ def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     film, recipe = tmp_path / "own.mp4", gswm.recipe("interaction")
-    picture_files.save_video(film, np.zeros((6, 64, 64, 3), np.uint8), 10)
+    formats.save_video(film, np.zeros((6, 64, 64, 3), np.uint8), 10)
     about = {"videos": {"fps": 5.0, "crop": "center"}}
     weights.save(tmp_path / "own.safetensors", gswm.build(recipe), recipe, about=about)
     for video_fps, frames in ((None, 3), (0.0, 6)):

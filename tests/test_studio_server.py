@@ -21,7 +21,7 @@ from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
 from gswm.studio.safety import Rules
 from gswm.studio.server import PAGE, FirstView, Server, StudioApp, rules_for
-from gswm.viz.files import save_video
+from gswm.viz.formats import save_video
 
 HOME, TALK = "http://127.0.0.1:8765", "ws://127.0.0.1:8765/session"
 

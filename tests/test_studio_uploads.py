@@ -15,7 +15,7 @@ from PIL import Image
 from gswm.core.errors import UserError
 from gswm.data.importing.videos import Cut, whole
 from gswm.studio import decoding, uploads
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def received(data: bytes, cut: Cut = Cut(64)):  # noqa: B008
 def video(kind: str, tmp_path: Path, frames: int = 5) -> bytes:
     gray = np.linspace(0, 250, frames).astype(np.uint8)[:, None, None, None]
     path = tmp_path / f"own.{kind}"
-    picture_files.save_video(path, np.tile(gray, (1, 48, 80, 3)))
+    formats.save_video(path, np.tile(gray, (1, 48, 80, 3)))
     return path.read_bytes()
 
 

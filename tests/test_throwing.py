@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import gswm
 from gswm.core.errors import UserError
 from gswm.data.worlds.registry import world
-from gswm.models import throwing
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
+from gswm.studio import throwing
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from browser import Studio, launched, packed
@@ -146,7 +146,7 @@ def main(out: Path) -> None:
             browser.close()
     finally:
         studio.kill()
-    picture_files.save_video(out, np.stack(frames), FPS)
+    formats.save_video(out, np.stack(frames), FPS)
     print(f"{out}: {len(frames)} frames, {out.stat().st_size / 1e6:.1f} MB")
 
 

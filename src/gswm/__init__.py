@@ -16,7 +16,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gswm import studio
     from gswm.core.errors import UserError
     from gswm.core.schedule import Anneal, Curriculum, Stage
     from gswm.data.batches.batch import Batch
@@ -26,10 +25,12 @@ if TYPE_CHECKING:
     from gswm.data.worlds.registry import register_world, world
     from gswm.eval.protocols import Protocol, register_protocol
     from gswm.fast.loading import load
-    from gswm.models.base import Loss, ModelConfig, Noise, State, WorldModel, as_float
+    from gswm.models.base import Loss, ModelConfig, Noise, WorldModel, as_float
     from gswm.models.recipe import DataConfig, Recipe, TrainConfig
     from gswm.models.registry import RECIPES, ModelEntry, build, recipe, register
+    from gswm.models.state import State
     from gswm.models.track import Track
+    from gswm.studio.notebook import studio
     from gswm.weights.files import save
 
 try:
@@ -47,13 +48,12 @@ HOME = {
     **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
     **dict.fromkeys(["Protocol", "register_protocol"], "gswm.eval.protocols"),
     "load": "gswm.fast.loading",
-    **dict.fromkeys(
-        ["Loss", "ModelConfig", "Noise", "State", "WorldModel", "as_float"], "gswm.models.base"
-    ),
+    **dict.fromkeys(["Loss", "ModelConfig", "Noise", "WorldModel", "as_float"], "gswm.models.base"),
     **dict.fromkeys(["DataConfig", "Recipe", "TrainConfig"], "gswm.models.recipe"),
     **dict.fromkeys(
         ["RECIPES", "ModelEntry", "build", "recipe", "register"], "gswm.models.registry"
     ),
+    "State": "gswm.models.state",
     "Track": "gswm.models.track",
     "save": "gswm.weights.files",
 }
@@ -94,12 +94,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "studio":
-        return import_module("gswm.studio")
-    if name not in HOME:
-        raise AttributeError(f"module 'gswm' has no attribute '{name}'")
-    return getattr(import_module(HOME[name]), name)
+if not TYPE_CHECKING:  # a type checker would take every name for a public one
+
+    def __getattr__(name: str) -> Any:
+        if name == "studio":  # the package, which can be called
+            return import_module("gswm.studio")
+        if name not in HOME:
+            raise AttributeError(f"module 'gswm' has no attribute '{name}'")
+        return getattr(import_module(HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,6 @@ Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipp
 
 import gc
 import platform
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from gswm.bench.data import host_bytes
 from gswm.core.devices import tf32
 from gswm.core.errors import UserError
+from gswm.core.waiting import tell
 from gswm.fast.rehearsal import rehearsal
 from gswm.fast.trainee import WARM_UP, FastTrainee
 from gswm.models.recipe import Recipe
@@ -151,7 +151,7 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
         torch.manual_seed(chosen.seed)
         model = build(chosen).to(device)
         trainee = rehearsal(model, chosen, device, Trainee if case.path == "plain" else make)
-        at_the_end.enter_context(trainee.running(whisper))
+        at_the_end.enter_context(trainee.running(tell))
         timed_step(trainee, device)
         first = time.perf_counter() - begin
         if isinstance(trainee, FastTrainee):
@@ -174,7 +174,7 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
 def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -> None:
     """Take steps until they are as fast as they will be."""
     if (ahead := trainee.ahead) is not None:
-        whisper(f"the first step after {first:.1f} s; it is being compiled")
+        tell(f"the first step after {first:.1f} s; it is being compiled")
         while trainee.ahead is not None:
             timed_step(trainee, device)
         if ahead.failed:
@@ -183,11 +183,6 @@ def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -
             torch.cuda.reset_peak_memory_stats(device)
     for _ in range(WARM_UP if trainee.capture else 0):
         timed_step(trainee, device)
-
-
-def whisper(text: str) -> None:
-    """Beside the figures."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def timed_step(trainee: Trainee, device: torch.device) -> float:

@@ -11,8 +11,7 @@ from gswm.core.records import map_tensors
 from gswm.data.worlds.obj3d import blender
 from gswm.data.worlds.obj3d.renderer import render
 from gswm.data.worlds.obj3d.world import Obj3D, solids_of
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class CompareCommand:
         if min(self.frames, self.size) < 1 or self.samples < 0:
             raise UserError("--frames and --size must be above 0, --samples not below")
         if self.out is not None:
-            check_output(self.out, picture_files.STILL, [self.scenes])
+            check_output(self.out, formats.STILL, [self.scenes])
         world = Obj3D.of_files([self.scenes])
         solids = solids_of(world.files[0].scenes)
         generator = torch.Generator().manual_seed(self.seed)
@@ -53,5 +52,5 @@ class CompareCommand:
         if self.out is not None and self.samples:
             rows = [v.permute(0, 2, 3, 1).numpy() for v in (ours.video, theirs.video)]
             sheet = pictures.sheet(rows, ["torch", "blender"], [""] * len(chosen), "")
-            picture_files.save_picture(self.out, sheet)
+            formats.save_picture(self.out, sheet)
             print(self.out)

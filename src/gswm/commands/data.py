@@ -20,8 +20,7 @@ from gswm.data.worlds.base import SplitName, World
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.scenes import join, make_scenes
 from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Renderer
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 
 
 @dataclass(frozen=True)
@@ -159,15 +158,15 @@ class ShowCommand:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )
-        check_output(self.out, picture_files.STILL + picture_files.MOVING, [Path(self.source)])
+        check_output(self.out, formats.STILL + formats.MOVING, [Path(self.source)])
         video = drawn(
             find(self.source, self.episode, self.split), 0, self.scale, self.boxes, self.trail
         )
-        if self.out.suffix.lower() in picture_files.MOVING:
-            picture_files.save_video(self.out, video, self.fps)
+        if self.out.suffix.lower() in formats.MOVING:
+            formats.save_video(self.out, video, self.fps)
         else:
             title = f"{Path(self.source).name}, episode {self.episode}"
-            picture_files.save_picture(self.out, pictures.wrapped(video, self.frames, title))
+            formats.save_picture(self.out, pictures.wrapped(video, self.frames, title))
         print(self.out)
 
 

@@ -16,8 +16,7 @@ from gswm.report import figures, results
 from gswm.report.page import Section, element, figure, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 from gswm.weights.finding import shipped
 
 EPISODES = 4
@@ -83,7 +82,7 @@ class DemoCommand:
         """Imagine and measure with the weights that ship, and show every world."""
         if self.scale < 1:
             raise UserError(f"--scale is {self.scale}; it must be at least 1")
-        picture_files.make_folder(self.out)
+        formats.make_folder(self.out)
         there = shipped()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
@@ -140,9 +139,9 @@ class DemoCommand:
             *([video[list(times)] for video in videos], labels, [f"t = {t}" for t in times], name)
         )
         folder = self.out / "worlds"
-        picture_files.save_picture(folder / f"{name}.png", picture)
+        formats.save_picture(folder / f"{name}.png", picture)
         moving = folder / f"{name}.gif"
-        picture_files.save_video(moving, pictures.side_by_side(videos, labels), FPS)
+        formats.save_video(moving, pictures.side_by_side(videos, labels), FPS)
         print(f"{name:16} {moving}")
         return linked(moving, self.out, name)
 

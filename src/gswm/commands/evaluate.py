@@ -119,7 +119,7 @@ class EvaluateCommand:
 
 def resolve(
     name: str, device: torch.device, half: bool = False
-) -> tuple[WorldModel, dict[str, Any]]:
+) -> tuple[WorldModel[Any], dict[str, Any]]:
     """A trained model by what the user calls it, on `device`, and what is known of it."""
     path = find(name)
     header = read_header(path)

@@ -22,8 +22,7 @@ from gswm.data.storage import hdf5
 from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName
 from gswm.eval.evaluate import actions_of
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 
 ABOVE = 16
 """The videos above the futures have the room of so many of them."""
@@ -116,11 +115,11 @@ class ImagineCommand:
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
         moving = shown.moving(self.scale, self.trail)
-        picture_files.make_folder(self.out)
+        formats.make_folder(self.out)
         track.to_csv(self.out / "states.csv", first_episode=self.episode)
-        picture_files.save_picture(self.out / "imagined.png", still)
+        formats.save_picture(self.out / "imagined.png", still)
         for kind in ("gif", "mp4") if self.mp4 else ("gif",):
-            picture_files.save_video(self.out / f"imagined.{kind}", moving, self.fps)
+            formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
         print(f"{self.out}: {', '.join(sorted(file.name for file in self.out.iterdir()))}")
 
 
@@ -166,7 +165,7 @@ class TrackCommand:
         check_rate(self.video_fps)
         is_world = worlds.base_name(self.source) in worlds.WORLDS
         if self.picture is not None:
-            kinds = picture_files.STILL + picture_files.MOVING
+            kinds = formats.STILL + formats.MOVING
             check_output(self.picture, kinds, [] if is_world else images_of(Path(self.source)))
         check_output(self.out, (".csv",), [Path(self.source)])
         device = find_device(self.device)
@@ -191,7 +190,7 @@ class TrackCommand:
         )
         if self.picture is None:
             return
-        picture_files.make_folder(self.picture.parent)
+        formats.make_folder(self.picture.parent)
         name = Path(self.source).name
         track.save(
             self.picture, video, scale=self.scale, trail=self.trail, fps=self.fps, title=name

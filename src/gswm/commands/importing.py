@@ -15,6 +15,7 @@ from tyro.conf import Positional, Suppress
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.waiting import tell
 from gswm.data.importing.pipeline import Summary, import_videos
 from gswm.data.importing.sources import Source, find
 from gswm.data.importing.videos import Crop, Cut
@@ -168,11 +169,6 @@ def import_once(folder: Path, cut: Cut) -> Path:
             if not out.exists():  # another machine was faster
                 raise
     return out
-
-
-def tell(text: str) -> None:
-    """One line, as it happens."""
-    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

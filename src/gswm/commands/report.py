@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, check_place
 from gswm.report import results, writing
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 
 HERE = Path("docs/results")
 """The results of a clone."""
@@ -43,7 +43,7 @@ class ReportCommand:
         if not found.all:
             where = ", ".join(map(str, paths))
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
-        picture_files.make_folder(self.out)
+        formats.make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
         count = "1 result" if len(found.all) == 1 else f"{len(found.all)} results"
         print(f"{count}: {', '.join(map(str, files))}")

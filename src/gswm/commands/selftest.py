@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.fast.selftest import RECIPES, Path, selftest
+from gswm.fast.selftest import COMPARED, FastPath, selftest
 
 
 class DisagreementError(UserError):
@@ -19,9 +19,9 @@ class SelfTestCommand:
 
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
-    recipes: tuple[str, ...] = RECIPES
+    recipes: tuple[str, ...] = COMPARED
     """Whose models are compared, at small sizes."""
-    paths: tuple[Path, ...] = ()
+    paths: tuple[FastPath, ...] = ()
     """deferred, kernels, captured and compiled on a GPU; deferred on a CPU, if not given."""
 
     def run(self) -> None:

@@ -16,6 +16,7 @@ from rich.table import Table
 from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
+from gswm.core.waiting import tell
 from gswm.train.slurm import launcher
 from gswm.train.sweep import SCORES, Job, Sweep
 
@@ -82,11 +83,6 @@ class SweepCommand:
             if row["said"] is not None:
                 print(f"{row['recipe']}-{row['seed']} failed: {row['said']}")
         return int(any(row["state"] == "failed" for row in rows))
-
-
-def tell(text: str) -> None:
-    """One line, as it happens."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def taken(args: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -1,1 +1,1 @@
-"""The words that everything else is written in: errors, files, settings, records, networks."""
+"""What everything else builds on: errors, files, settings, records, distributions, networks."""

@@ -1,4 +1,4 @@
-"""What is said to who waits."""
+"""Messages on stderr while a command works."""
 
 import sys
 from collections.abc import Iterator
@@ -6,13 +6,18 @@ from contextlib import contextmanager
 from threading import Timer
 
 SECONDS = 5.0
-"""How long nobody minds."""
+"""Delay before the message of a slow operation."""
+
+
+def tell(text: str) -> None:
+    """Print a line at once."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def explained(what: str, *, silent: bool = False) -> Iterator[None]:
-    """Say what goes on, if it takes longer than one waits without asking."""
-    timer = Timer(SECONDS, lambda: print(f"{what} ...", file=sys.stderr, flush=True))
+    """Print `what` if the operation takes longer than `SECONDS`."""
+    timer = Timer(SECONDS, lambda: tell(f"{what} ..."))
     timer.daemon = True
     if not silent:
         timer.start()

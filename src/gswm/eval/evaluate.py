@@ -78,7 +78,7 @@ class Result:
 
 
 def evaluate(
-    model: WorldModel | Baseline,
+    model: WorldModel[Any] | Baseline,
     episodes: Iterable[Episodes],
     rules: Rules,
     *,
@@ -138,7 +138,7 @@ class Seen:
 
 
 def see(
-    model: WorldModel | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
+    model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
 ) -> Seen:
     """Ask the model for all that the protocol looks at."""
     track = imagine(model, episodes, rules, generator)
@@ -181,7 +181,7 @@ def measure(
     return measured
 
 
-def check_known(model: WorldModel | Baseline, episodes: Episodes, rules: Rules) -> None:
+def check_known(model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules) -> None:
     """Refuse to measure objects of which nothing is known."""
     if isinstance(model, Baseline):
         known(episodes)
@@ -199,7 +199,7 @@ def check_known(model: WorldModel | Baseline, episodes: Episodes, rules: Rules) 
 
 
 def imagine(
-    model: WorldModel | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
+    model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
 ) -> Track:
     """What comes after the given frames."""
     if isinstance(model, Baseline):
@@ -216,7 +216,7 @@ def imagine(
     )
 
 
-def actions_of(model: WorldModel, episodes: Episodes) -> Tensor | None:
+def actions_of(model: WorldModel[Any], episodes: Episodes) -> Tensor | None:
     """The actions of episodes, for a model that takes them."""
     return episodes.actions if model.num_actions else None
 
@@ -230,7 +230,7 @@ def whole(track: Track) -> Boxes:
 
 
 def validate(
-    model: WorldModel, episodes: Episodes, given: int, steps: int = 10, futures: int = 1
+    model: WorldModel[Any], episodes: Episodes, given: int, steps: int = 10, futures: int = 1
 ) -> dict[str, float]:
     """How a model does while it is trained: center errors and object counts, by means.
 
@@ -256,7 +256,7 @@ def validate(
 
 
 def validate_pixels(
-    model: WorldModel, episodes: Episodes, given: int, steps: int
+    model: WorldModel[Any], episodes: Episodes, given: int, steps: int
 ) -> dict[str, float]:
     """The same of videos without truth: `error` is the mean squared error of imagined pixels."""
     rules = Rules("validation", given, steps, ONLY_PIXELS)
@@ -272,7 +272,9 @@ def validate_pixels(
     return {name: value for name, value in scores.items() if math.isfinite(value)}
 
 
-def chances(model: WorldModel, episodes: Episodes, rules: Rules, true: Boxes) -> dict[str, float]:
+def chances(
+    model: WorldModel[Any], episodes: Episodes, rules: Rules, true: Boxes
+) -> dict[str, float]:
     """How sampled futures and true ones lie to each other."""
     generator = torch.Generator(episodes.video.device).manual_seed(0)
     predicted = whole(imagine(model, episodes, rules, generator))

@@ -48,7 +48,7 @@ class Deferred:
         frames: Any = constants(model)
         self.prepared = replace_operations(model, frames) if kernels else []
         self.methods = [
-            Method(module, name, getattr(twin, name))
+            DeferredMethod(module, name, getattr(twin, name))
             for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)
         ]
         if half:
@@ -88,7 +88,7 @@ class Deferred:
         return value
 
 
-class Method:
+class DeferredMethod:
     """A recurrent method in place of a module's own."""
 
     asking: ClassVar[bool] = False
@@ -104,7 +104,7 @@ class Method:
 
     def __call__(self, *args: Any) -> Any:
         """What the module's own method gives."""
-        if Method.asking or not torch.is_grad_enabled():
+        if DeferredMethod.asking or not torch.is_grad_enabled():
             return self.own(*args)
         inputs = map_tensors(Tensor.detach, args)
         if self.learn is None:
@@ -116,11 +116,11 @@ class Method:
 
     def learning(self, inputs: tuple[Any, ...]) -> list[bool]:
         """Which outputs depend on weights, whatever the arguments depend on."""
-        Method.asking = True
+        DeferredMethod.asking = True
         try:
             return [tensor.requires_grad for tensor in tensors(self.own(*inputs))]
         finally:
-            Method.asking = False
+            DeferredMethod.asking = False
 
     def compile(self) -> None:
         """For the sizes it will meet."""

@@ -1,16 +1,15 @@
 """Trained models, ready to infer and imagine at full speed."""
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gswm.fast.replay import replay
-from gswm.models.base import WorldModel
+from gswm.models.base import ModelConfig, WorldModel
 from gswm.weights import files
 
 
-def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Any]:
+def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[ModelConfig]:
     """A trained model.
 
     Args:

@@ -35,8 +35,8 @@ from gswm.models.base import Loss, WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import build, recipe
 
-Path = Literal["deferred", "kernels", "captured", "compiled"]
-RECIPES = (
+FastPath = Literal["deferred", "kernels", "captured", "compiled"]
+COMPARED = (
     *("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe"),
     *("scalor-interaction", "stove-interaction"),
 )
@@ -56,7 +56,7 @@ class Comparison:
     """How far one path is from the plain one, in one recipe."""
 
     recipe: str
-    path: Path
+    path: FastPath
     loss: float
     """Relative difference of the losses."""
     gradient: float
@@ -75,12 +75,12 @@ class Comparison:
 
 def selftest(
     device: str | torch.device = "cpu",
-    names: Iterable[str] = RECIPES,
-    paths: Iterable[Path] | None = None,
+    names: Iterable[str] = COMPARED,
+    paths: Iterable[FastPath] | None = None,
 ) -> Iterator[Comparison]:
     """Compare all paths of all recipes; those that the device can take if none are named."""
     device = torch.device(device)
-    on_gpu: tuple[Path, ...] = ("deferred", "kernels", "captured", "compiled")
+    on_gpu: tuple[FastPath, ...] = ("deferred", "kernels", "captured", "compiled")
     chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
     for each in [case for name in names for case in cases(small(recipe(name)))]:
         for path in chosen:
@@ -109,7 +109,7 @@ def cases(chosen: Recipe) -> list[Recipe]:
     return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=alone)]
 
 
-def compare(chosen: Recipe, path: Path, device: torch.device) -> Comparison:
+def compare(chosen: Recipe, path: FastPath, device: torch.device) -> Comparison:
     """One path with the plain one."""
     model: Any = example(chosen).to(device)
     if not model.recurrent():
@@ -187,7 +187,7 @@ def result(model: Any, loss: Loss) -> dict[str, Tensor]:
 
 
 def difference(
-    name: str, path: Path, want: dict[str, Tensor], got: dict[str, Tensor]
+    name: str, path: FastPath, want: dict[str, Tensor], got: dict[str, Tensor]
 ) -> Comparison:
     """How far `got` is from what the plain path gives."""
     both = [key for key in want if key and key in got]

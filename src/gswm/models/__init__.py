@@ -2,9 +2,9 @@
 
 base           the contract of a world model
 track          what a model returns: objects, frame by frame
+state          what a model carries from frame to frame, and the edits of it
 objects        what an object is
 scene          a state that can be edited
-throwing       throwing an object, by editing its past
 recipe         what an experiment consists of
 registry       models and recipes by name
 

@@ -29,6 +29,7 @@ from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
 from gswm.data.batches.batch import Batch
+from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
 
@@ -106,46 +107,6 @@ class Loss:
         """From each video's contribution to each term."""
         means = {name: term.mean() for name, term in terms.items()}
         return Loss(torch.stack(list(means.values())).sum(), means, metrics)
-
-
-class State:
-    """All that a model carries from one frame to the next, for every video of a batch.
-
-    An edit returns a new state. It applies to every video that has an object of that id, or to
-    video number `of` alone. Subclasses override the edits that they can do. A model whose objects
-    cannot be edited may use any record as its state.
-    """
-
-    def __repr__(self) -> str:
-        return type(self).__name__
-
-    def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "State":
-        """Move an object to `xy`."""
-        raise UserError(NOT_EDITABLE)
-
-    def remove(self, id: int, of: int | None = None) -> "State":
-        """Remove an object."""
-        raise UserError(NOT_EDITABLE)
-
-    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "State":
-        """Add a copy of an object at `xy`; its id is the next free one."""
-        raise UserError(NOT_EDITABLE)
-
-    def change(
-        self,
-        id: int,
-        *,
-        hw: tuple[float, float] | None = None,
-        depth: float | None = None,
-        look_of: int | None = None,
-        velocity: tuple[float, float] | None = None,
-        of: int | None = None,
-    ) -> "State":
-        """Change an object's size, depth, look or velocity."""
-        raise UserError(NOT_EDITABLE)
-
-
-NOT_EDITABLE = "this model's objects cannot be edited"
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gswm.core.shapes import NOBODY as NOBODY
 from gswm.core.shapes import Ids, Points, Scalars
 
-NOBODY = -1
-"""The id of a slot in which there is no object."""
 XY = slice(4, 6)
 """Where xy stands among all attributes, side by side."""
 

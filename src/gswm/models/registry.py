@@ -140,7 +140,7 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name]()
 
 
-def build(what: str | Recipe) -> WorldModel[Any]:
+def build(what: str | Recipe) -> WorldModel[ModelConfig]:
     """A recipe's model, untrained and in evaluation mode; it keeps the recipe."""
     chosen = recipe(what) if isinstance(what, str) else what
     model = entry_of(chosen.model.kind).model(chosen.model)

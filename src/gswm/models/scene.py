@@ -5,29 +5,61 @@ number `of` alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import Field, dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import stack
-from gswm.core.shapes import Video
-from gswm.models.base import State
+from gswm.core.shapes import Ids, Video
 from gswm.models.objects import NOBODY, Attributes
+from gswm.models.state import State
 from gswm.models.track import Track
 
 Slots = Bool[Tensor, "batch object"]
 
 
-@dataclass(frozen=True, repr=False)
-class Scene(State):
-    """The state of a model whose objects are `Objects`, or a record like it."""
+@runtime_checkable
+class SlotRecord(Protocol):
+    """What edits need of a record of K objects: `Objects` has it, and so has SCALOR's."""
 
-    objects: Any
-    """With `o`, `id`, `born`, `flat` and `with_flat`, as `Objects` has them."""
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def o(self) -> Attributes:
+        """What is drawn of each object."""
+        ...
+
+    @property
+    def id(self) -> Ids:
+        """Which object each slot holds."""
+        ...
+
+    @property
+    def born(self) -> Int[Tensor, " batch"]:
+        """The next new object's id."""
+        ...
+
+    def flat(self) -> Float[Tensor, "batch object all"]:
+        """Everything but the ids, side by side."""
+        ...
+
+    def with_flat(self: "Slotted", flat: Float[Tensor, "batch object all"], ids: Ids) -> "Slotted":
+        """Objects of the same sizes, from what `flat` gives."""
+        ...
+
+
+Slotted = TypeVar("Slotted", bound=SlotRecord)
+
+
+@dataclass(frozen=True, repr=False)
+class Scene(State, Generic[Slotted]):
+    """The state of a model whose objects are a record of slots."""
+
+    objects: Slotted
     context: Any
     """What the model's background carries on."""
     seen: Float[Tensor, " batch *seen"]
@@ -37,18 +69,18 @@ class Scene(State):
         there = (self.objects.o.pres[..., 0] > 0.5).sum(dim=1).tolist()
         return f"{type(self).__name__}: {', '.join(map(str, there))} objects in {len(there)} videos"
 
-    def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "Scene":
+    def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "Scene[Slotted]":
         """The object at another place."""
         return self.edit(self.where(id, of), xy=xy)
 
-    def remove(self, id: int, of: int | None = None) -> "Scene":
+    def remove(self, id: int, of: int | None = None) -> "Scene[Slotted]":
         """The object gone."""
         where = self.where(id, of)
         gone = self.edit(where, pres=(0.0,))
         ids = torch.where(where, NOBODY, gone.objects.id)
         return replace(gone, objects=replace(gone.objects, id=ids))
 
-    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "Scene":
+    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "Scene[Slotted]":
         """One more object, like another but at `xy`, in the emptiest slot; its id is a new one."""
         objects, source = self.objects, self.where(copy_of, of)
         here = source.any(dim=1, keepdim=True)
@@ -73,7 +105,7 @@ class Scene(State):
         look_of: int | None = None,
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
-    ) -> "Scene":
+    ) -> "Scene[Slotted]":
         """The object with another size, depth or look; the look where both objects are."""
         if velocity is not None:
             raise UserError(
@@ -109,7 +141,7 @@ class Scene(State):
             raise UserError(f"there is no object {id}; there are {there}")
         return found
 
-    def edit(self, where: Slots, **values: tuple[float, ...]) -> "Scene":
+    def edit(self, where: Slots, **values: tuple[float, ...]) -> "Scene[Slotted]":
         """Attributes set to `values` in some slots."""
         o = self.objects.o
         for name, value in values.items():
@@ -126,7 +158,7 @@ class Scene(State):
 
 
 def as_track(
-    scenes: Sequence[Scene], reconstruction: Video | None, background: Video | None
+    scenes: Sequence[Scene[Any]], reconstruction: Video | None, background: Video | None
 ) -> Track:
     """What a user sees of the scenes after each frame."""
     o: Attributes = stack([scene.objects.o for scene in scenes], dim=1)

@@ -17,8 +17,8 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.models.state import State
+from gswm.viz import formats, pictures
 from gswm.viz.imagination import Imagination, renamed
 from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
@@ -114,8 +114,11 @@ class Track:
         """How many futures each video has; None for the track of videos that a model saw."""
         return self.pres.shape[1] if self.pres.dim() == 4 else None
 
-    def state_at(self, frame: int) -> Any:
-        """Everything that carries on after `frame`: edit it, and imagine from it."""
+    def state_at(self, frame: int) -> State | Any:
+        """Everything that the model carries on after `frame`: edit it, and imagine from it.
+
+        A `State`, or any record of a model whose objects cannot be edited.
+        """
         if not -len(self.states) <= frame < len(self.states):
             raise UserError(f"there is no state at frame {frame} of {len(self.states)}")
         return self.states[frame]
@@ -220,7 +223,7 @@ class Track:
             title: Words above a sheet.
         """
         path = Path(path)
-        check_suffix(path, (*picture_files.MOVING, *picture_files.STILL, *TABLE))
+        check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE))
         if not path.parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.parent}; make it first")
         check_place(path)
@@ -233,15 +236,15 @@ class Track:
             part = self if episode is None else self[episode]
             return part.to_csv(path, first_episode=episode or 0)
         drawn = partial(self.draw, video, episode=episode or 0, scale=scale, trail=trail)
-        if kind in picture_files.MOVING:
-            return picture_files.save_video(path, drawn(future=future), fps)
+        if kind in formats.MOVING:
+            return formats.save_video(path, drawn(future=future), fps)
         if self.futures is None or future is not None:
             sheet = pictures.wrapped(drawn(future=future), SHEET, title)
         else:
             check_drawing(scale, trail)
             shown = self.imagination(episode or 0, video)
             sheet = shown.still((scale + 1) // 2, trail, title)
-        return picture_files.save_picture(path, sheet)
+        return formats.save_picture(path, sheet)
 
     def boxes(self, *index: int, size: tuple[int, int]) -> PixelBoxes:
         """The boxes of one video, or of one of its futures, on frames of this height and width."""
@@ -321,7 +324,7 @@ def check_drawing(scale: int, trail: int) -> None:
 
 
 def check_videos(video: object) -> None:
-    """Refuse what is no batch of videos."""
+    """Refuse anything but a batch of videos."""
     expected = "(batch, time, 3, height, width)"
     if not isinstance(video, Tensor):
         raise UserError(f"a video is a torch tensor {expected}, not a {type(video).__name__}")
@@ -332,7 +335,7 @@ def check_videos(video: object) -> None:
 
 
 def to_array(values: Tensor) -> np.ndarray:
-    """A tensor's values, wherever it is."""
+    """A tensor of any device as an array."""
     return values.detach().cpu().numpy()
 
 
@@ -344,10 +347,10 @@ def to_pixels(video: Shaped[Tensor, "*lead 3 height width"]) -> UInt8[np.ndarray
 
 
 def counted(number: int, name: str) -> str:
-    """So many things of a name, in words."""
+    """A number and its noun: "1 video", "2 videos"."""
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def as_text(value: int | float) -> str:
-    """A number as a table has it."""
+    """A number as text, for a table."""
     return str(value) if isinstance(value, int) else f"{value:.6g}"

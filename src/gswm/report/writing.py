@@ -10,7 +10,7 @@ from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, inline, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
-from gswm.viz import files as picture_files
+from gswm.viz import formats
 from gswm.viz.pictures import Picture
 
 COLORS = 128
@@ -90,5 +90,5 @@ def save(made: Figures, folder: Path) -> list[Path]:
     for name, each in made.items():
         picture = each.picture() if isinstance(each, Drawing) else each
         colors = None if name in PHOTOS else COLORS
-        picture_files.save_picture(folder / f"{name}.png", picture, colors)
+        formats.save_picture(folder / f"{name}.png", picture, colors)
     return [folder / f"{name}.png" for name in made]

@@ -2,6 +2,7 @@
 
     fields     checked values
     protocol   messages, checked; arrays as bytes
+    throwing   an object thrown, by drawing its past anew
     branches   what was seen and imagined, and every edit as a branch of it
     exports    GIF, MP4, PNG and CSV of a branch
     catalog    models, worlds and uploads, by name
@@ -22,8 +23,8 @@ from types import ModuleType
 from typing import Any
 
 
-class Callable(ModuleType):
-    """A module that does what its `notebook.studio` does."""
+class CallableModule(ModuleType):
+    """A module that can be called: it calls `notebook.studio`."""
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         """Show the studio in a notebook."""
@@ -32,4 +33,4 @@ class Callable(ModuleType):
         return studio(*args, **settings)
 
 
-sys.modules[__name__].__class__ = Callable
+sys.modules[__name__].__class__ = CallableModule

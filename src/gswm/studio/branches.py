@@ -17,10 +17,11 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
-from gswm.models.base import NOT_EDITABLE, State, WorldModel
-from gswm.models.throwing import throw
+from gswm.models.base import WorldModel
+from gswm.models.state import NOT_EDITABLE, State
 from gswm.models.track import Track, to_pixels
 from gswm.studio.protocol import Change, Edit, ViewSettings
+from gswm.studio.throwing import throw
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
 """What is said of an object: its attributes, and the region in which it was looked for."""

@@ -33,7 +33,7 @@ MAKE = 8
 class Entry:
     """A model that the page can choose."""
 
-    load: Callable[[], Any]
+    load: Callable[[], WorldModel[Any]]
     world: str
     """On which it is shown first."""
     given: int
@@ -54,7 +54,7 @@ class Catalog:
         self.models: dict[str, Entry] = {}
         self.sources: dict[str, Callable[[int], Episodes]] = {}
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
-        self.loaded: dict[str, WorldModel] = {}
+        self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
         self.lock = threading.RLock()
 
@@ -101,7 +101,7 @@ class Catalog:
                 self.uploads.popitem(last=False)
             return name
 
-    def model(self, name: str) -> WorldModel:
+    def model(self, name: str) -> WorldModel[Any]:
         """A model, loaded once."""
         if name not in self.models:
             raise UserError(f"there is no model '{name[:60]}' here")

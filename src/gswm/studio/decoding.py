@@ -51,7 +51,7 @@ def limit(most_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.Clip:
+def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.ClipArray:
     """The first frames of a video, as `kind`, whatever else it may look like."""
     import av
     from av.error import FFmpegError

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
+from gswm.models.base import WorldModel
 from gswm.studio import branches, exports
 from gswm.studio.branches import COLUMNS, Branch, Moments, changed, imagine, join, moments_of
 from gswm.studio.catalog import Catalog
@@ -33,7 +34,8 @@ class Desk:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.model: Any = None
+        self.model: WorldModel[Any]
+        """Of what is open: it has none before."""
         self.episodes: Episodes | None = None
         self.truth: pictures.PixelBoxes | None = None
         self.settings = ViewSettings()

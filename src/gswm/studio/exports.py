@@ -9,8 +9,7 @@ import numpy as np
 
 from gswm.models.track import as_text
 from gswm.studio.branches import Branch, Moments, Objects, Pixels, join
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 from gswm.viz.imagination import Imagination, with_futures
 from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
@@ -133,14 +132,8 @@ def rows_of(objects: Objects, future: int, first: int) -> list[list[int | float]
 
 
 FILES: dict[str, Callable[[ExportedView], bytes]] = {
-    "gif": lambda shown: as_file(
-        "gif", lambda path: picture_files.save_video(path, moving(shown), FPS)
-    ),
-    "mp4": lambda shown: as_file(
-        "mp4", lambda path: picture_files.save_video(path, moving(shown), FPS)
-    ),
-    "png": lambda shown: as_file(
-        "png", lambda path: picture_files.save_picture(path, strip(shown))
-    ),
+    "gif": lambda shown: as_file("gif", lambda path: formats.save_video(path, moving(shown), FPS)),
+    "mp4": lambda shown: as_file("mp4", lambda path: formats.save_video(path, moving(shown), FPS)),
+    "png": lambda shown: as_file("png", lambda path: formats.save_picture(path, strip(shown))),
     "csv": table,
 }

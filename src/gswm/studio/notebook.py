@@ -36,14 +36,22 @@ class StudioFrame:
 
 
 def studio(
-    model: Any = "two-layer",
+    model: str | WorldModel[Any] = "two-layer",
     video: Tensor | None = None,
     *,
     world: str | None = None,
     given: int = GIVEN,
     height: int = 860,
 ) -> StudioFrame:
-    """Open the studio on a model, named or given, and a video of (time, 3, size, size)."""
+    """Open the studio in a notebook.
+
+    Args:
+        model: a model, or what `gswm.load` takes.
+        video: a video to open first, (time, 3, size, size); of a batch, the first one.
+        world: the world to open first. Default: the one that the model was trained on.
+        given: frames that the model sees before it imagines.
+        height: of the page, in pixels.
+    """
     named = isinstance(model, str)
     if not named and not isinstance(model, WorldModel):
         raise UserError(f"give a model, or the name of one, not {type(model).__name__}")

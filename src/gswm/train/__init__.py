@@ -1,1 +1,1 @@
-"""Training: fast, and impossible to lose. Nothing here knows which model it trains."""
+"""Training: the step, the loop, and runs that can be resumed. Nothing here knows a model."""

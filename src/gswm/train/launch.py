@@ -23,8 +23,7 @@ from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.protocols import usual
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
-from gswm.train import distributed
-from gswm.train import snapshots as pictures
+from gswm.train import distributed, snapshots
 from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
 from gswm.train.folder import RunFolder, environment
@@ -228,6 +227,6 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
 def draw(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> None:
     """Write the pictures of a validation; a full disk is no reason to end a training."""
     try:
-        pictures.write(folder, model, episodes, given, steps)
+        snapshots.write(folder, model, episodes, given, steps)
     except (OSError, UserError) as error:
         print(f"no pictures of this validation: {error}", file=sys.stderr)

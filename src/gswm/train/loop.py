@@ -28,7 +28,7 @@ from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
 from gswm.weights.finding import find
 
-Validate = Callable[[Any, Path | None], dict[str, float]]
+Validate = Callable[[WorldModel[Any], Path | None], dict[str, float]]
 """The scores of a model; pictures go to the path, if there is one."""
 
 

@@ -7,8 +7,7 @@ from gswm.data.episode import Episodes
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import to_pixels
-from gswm.viz import files as picture_files
-from gswm.viz import pictures
+from gswm.viz import formats, pictures
 from gswm.viz.pictures import Picture
 
 EPISODES = 2
@@ -20,8 +19,8 @@ SCALE = 1
 def write(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> None:
     """`tracked.png` and `imagined.png`, of the first episodes."""
     few = episodes[:EPISODES]
-    picture_files.save_picture(folder / "tracked.png", tracked(model, few, given + steps))
-    picture_files.save_picture(folder / "imagined.png", imagined(model, few, given, steps))
+    formats.save_picture(folder / "tracked.png", tracked(model, few, given + steps))
+    formats.save_picture(folder / "imagined.png", imagined(model, few, given, steps))
 
 
 def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:

@@ -25,7 +25,7 @@ from gswm.models.recipe import Recipe
 from gswm.train.folder import RunFolder
 from gswm.weights.files import read_header
 
-State = Literal["finished", "stopped", "failed"]
+RunState = Literal["finished", "stopped", "failed"]
 Tell = Callable[[str], None]
 POLL = 0.1
 """Seconds between two looks at the processes."""
@@ -144,7 +144,7 @@ class Sweep:
             else:
                 self.tell(f"{job.folder.name} {self.state(job)}")
 
-    def state(self, job: Job) -> State:
+    def state(self, job: Job) -> RunState:
         """How far a run came."""
         if job.folder.name in self.failed:
             return "failed"

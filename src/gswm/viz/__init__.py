@@ -1,1 +1,1 @@
-"""Pictures of videos and of objects in them: arrays in, pictures and files out."""
+"""Pictures of videos and of the objects in them, as arrays and as files. No model is imported."""

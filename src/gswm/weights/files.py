@@ -15,7 +15,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.records import apart
 from gswm.core.settings import differing, flat, from_dict, to_dict
-from gswm.models.base import WorldModel
+from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build
 from gswm.weights.finding import check_shipped, find
@@ -103,7 +103,7 @@ def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
     return [*earlier, {"command": trained_by(header), "step": about.get("step", 0)}]
 
 
-def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Any]:
+def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[ModelConfig]:
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     there = find_device(str(device))
     path = find(name)

@@ -19,8 +19,8 @@ from gswm.data.storage.stored import StoredEpisodes
 class Streaming(Loader):
     """Episodes in a file; threads read ahead, and copies to the device run beside the training.
 
-    A batch cannot be captured: a captured step reads what `batch` writes to its `out`. All calls
-    to CUDA are made by the caller's thread, so that no capture is disturbed.
+    A batch cannot be captured in a CUDA graph. All calls to CUDA are made by the caller's thread,
+    so that no capture is disturbed.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from einops import rearrange
 
 from gswm.data.episode import Episodes
 from gswm.data.importing.sources import Skipped, Source
-from gswm.data.importing.videos import Clip, Cut, UnusableError, clips, frames_of
+from gswm.data.importing.videos import ClipArray, Cut, UnusableError, clips, frames_of
 from gswm.data.splits import SplitName
 from gswm.data.storage.hdf5 import Writer
 
@@ -86,7 +86,7 @@ def import_videos(
 
 def decode(
     sources: Iterable[Source], cut: Cut, workers: int
-) -> Iterator[tuple[Source, Clip | UnusableError]]:
+) -> Iterator[tuple[Source, ClipArray | UnusableError]]:
     """The clips of each video in turn; each video ends with a short clip or what is wrong."""
     stop = threading.Event()
     rest = iter(sources)
@@ -116,7 +116,7 @@ def decode(
 def work(source: Source, cut: Cut, queue: Queue, stop: threading.Event) -> None:
     """Put the clips of a video into `queue`, or what is wrong with it."""
 
-    def put(item: Clip | Exception) -> None:
+    def put(item: ClipArray | Exception) -> None:
         while not stop.is_set():
             with suppress(Full):
                 return queue.put(item, timeout=0.1)

@@ -22,8 +22,8 @@ from gswm.core.errors import UserError
 from gswm.data.importing.sources import Source, images
 
 Crop = Literal["center", "none"]
-Frame = UInt8[np.ndarray, "height width 3"]
-Clip = UInt8[np.ndarray, "time size size 3"]
+FrameArray = UInt8[np.ndarray, "height width 3"]
+ClipArray = UInt8[np.ndarray, "time size size 3"]
 
 MISSING_SHARE = 0.05
 MISSING_FRAMES = 3
@@ -73,7 +73,7 @@ class TimedFrame:
     height: int
     start: float
     end: float
-    pixels: Callable[[int], Frame]
+    pixels: Callable[[int], FrameArray]
     """Its pixels, or those of a reduction of it that is no less than so wide and high."""
     pixel_aspect: float = 1.0
     """How wide a pixel is to be seen, by how high."""
@@ -87,7 +87,7 @@ def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
     return frames if cut.fps is None else resample(frames, cut.fps)
 
 
-def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Clip]:
+def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[ClipArray]:
     """The episodes in `frames`, and last the frames that are too few for another one."""
     clip = np.empty((cut.frames, cut.size, cut.size, 3), np.uint8)
     total = 0
@@ -105,7 +105,7 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Clip]:
     yield clip[: total % cut.frames].copy()
 
 
-def whole(path: Path, cut: Cut, most: int | None = None) -> Clip:
+def whole(path: Path, cut: Cut, most: int | None = None) -> ClipArray:
     """All frames of one video, a file or a folder of images, as one clip; or the first ones.
 
     Nothing is read, and so nothing is checked, after the first `most` frames.
@@ -177,7 +177,7 @@ def image_frames(folder: Path) -> Iterator[TimedFrame]:
         yield TimedFrame(width, height, float(i), float(i + 1), lambda _, frame=frame: frame)
 
 
-def to_rgb(image: Image.Image) -> Frame:
+def to_rgb(image: Image.Image) -> FrameArray:
     """Red, green and blue; what is transparent is black, and 16 bits are taken down to 8."""
     if image.mode.startswith("I"):
         image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
@@ -246,7 +246,7 @@ def ends_early(path: Path) -> bool:
         return not file.read().rstrip(b"\0").endswith(b";")
 
 
-def rgb(frame, at_least: int) -> Frame:
+def rgb(frame, at_least: int) -> FrameArray:
     """A decoded frame as it is to be seen, averaged down to no less than `at_least` pixels."""
     if any(component.is_alpha for component in frame.format.components):
         image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))

@@ -14,10 +14,9 @@ A file of any layout may also have `actions`, `rewards` and `backgrounds` (see `
 
 Episodes that have more than their layout holds are refused (see `check_lossless`). Of balls,
 everything is stored but the depth order: layer 0 is behind layer 1, and in a layer a slot is behind
-the next one. Masses are 1 and shapes 0 (a
-disk), as in every set of the release. Of a single ball and a maze, velocities are the steps to
-the next frame, and a color is what the video shows at the middle of the object, in the frame
-where the ones drawn over it are furthest away.
+the next one. Masses are 1 and shapes 0 (a disk), as in every set of the release. Of a single ball
+and a maze, velocities are the steps to the next frame, and a color is what the video shows at the
+middle of the object, in the frame where the ones drawn over it are furthest away.
 """
 
 from dataclasses import fields, replace

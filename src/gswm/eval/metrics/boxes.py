@@ -11,11 +11,9 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from gswm.core.records import concatenate, map_tensors
+from gswm.core.shapes import NOBODY as NOBODY
 from gswm.data.episode import Truth
 from gswm.models.track import Track
-
-NOBODY = -1
-"""The id of a slot in which there is no object."""
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.eval.metrics.lpips import Lpips
+from gswm.eval.metrics.lpips import Frames, Lpips
 
 SIGMA, RADIUS = 1.5, 5
 C1, C2 = 0.01**2, 0.03**2
 SMALLEST = 1e-10
 """Mean squared error of frames that are equal: 100 dB."""
-
-Frames = Float[Tensor, "*row 3 height width"]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Objects into one image (A.4), without a canvas for each of them.
 
-The twin of `geometry.paste` and then `model.rendering.compose`, forward and backward, or the
-`compose` of SCALOR, whose α is a sum. It gives the same bits on every run.
+The twin of `geometry.paste` and then `models.gswm.rendering.compose`, forward and backward, or of
+SCALOR's `compose`, whose α is a sum. It gives the same bits on every run.
 """
 
 from typing import Any

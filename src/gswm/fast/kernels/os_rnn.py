@@ -1,7 +1,7 @@
 """The object-state RNNs of the prior and of the posterior, each step of both in one kernel.
 
-The twin of `model.propagation.ObjectStateRNN`, for both sides at once (axis 0: prior, posterior),
-with gradients of what it reads and none of its weights.
+The twin of `models.gswm.propagation.ObjectStateRNN`, for both sides at once (axis 0: prior,
+posterior), with gradients of what it reads and none of its weights.
 """
 
 from typing import Any

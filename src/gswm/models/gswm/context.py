@@ -20,7 +20,7 @@ from gswm.core.records import frames, stack
 from gswm.core.shapes import Video
 from gswm.models.objects import LSTMState, Sizes
 
-Noise = Float[Tensor, "batch time context"]
+ContextNoise = Float[Tensor, "batch time context"]
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,19 @@ class Context(nn.Module):
         h = self.h_0[:, :, None].repeat(1, 1, batch, 1)
         return ContextState(LSTMState(*h[0]), LSTMState(*h[1]))
 
-    def imagine(self, state: ContextState, noise: Noise) -> Contexts:
+    def imagine(self, state: ContextState, noise: ContextNoise) -> Contexts:
         """p(z_ctx | earlier z_ctx), for as many frames as there is noise for."""
         return self.run(state, noise, None)
 
-    def infer(self, state: ContextState, noise: Noise, video: Video) -> Contexts:
+    def infer(self, state: ContextState, noise: ContextNoise, video: Video) -> Contexts:
         """q(z_ctx | x_t, earlier z_ctx), for every frame of `video`."""
         return self.run(state, noise, self.conv(video.flatten(0, 1)).unflatten(0, video.shape[:2]))
 
     def run(
-        self, state: ContextState, noise: Noise, e_frame: Float[Tensor, "batch time e"] | None
+        self,
+        state: ContextState,
+        noise: ContextNoise,
+        e_frame: Float[Tensor, "batch time e"] | None,
     ) -> Contexts:
         """z_ctx from the posterior where there are frames, from the prior where there are none."""
         e = [None] * noise.shape[1] if e_frame is None else frames(e_frame)
@@ -143,14 +146,14 @@ class NoContext(nn.Module):
         nothing = self.nothing.expand(batch, 0)
         return ContextState(LSTMState(nothing, nothing), LSTMState(nothing, nothing))
 
-    def imagine(self, state: ContextState, noise: Noise) -> Contexts:
+    def imagine(self, state: ContextState, noise: ContextNoise) -> Contexts:
         """Black frames, as many as there is noise for."""
         batch, time = noise.shape[:2]
         mu_bg = self.nothing.expand(batch, time, 3, self.image_size, self.image_size)
         standard = Gaussian(noise[..., :0], noise[..., :0])
         return Contexts([state] * time, mu_bg, standard, standard)
 
-    def infer(self, state: ContextState, noise: Noise, video: Video) -> Contexts:
+    def infer(self, state: ContextState, noise: ContextNoise, video: Video) -> Contexts:
         """Black frames."""
         return self.imagine(state, noise)
 

@@ -189,6 +189,7 @@ class Propagation(nn.Module):
     """V-Prop."""
 
     crop = staticmethod(crop)
+    """`gswm.fast` replaces it by a kernel."""
 
     def __init__(self, cfg: PropagationConfig, sizes: Sizes, image_size: int) -> None:
         super().__init__()

@@ -29,6 +29,7 @@ class Situation(nn.Module):
     """e_ctx."""
 
     crop = staticmethod(crop)
+    """`gswm.fast` replaces it by a kernel."""
 
     def __init__(self, kind: SituationKind, size: float, sizes: Sizes, image_size: int) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Gaussian
 from gswm.core.networks import in_parts
 from gswm.core.records import stack
-from gswm.models.gswm.context import Contexts, Noise
+from gswm.models.gswm.context import ContextNoise, Contexts
 from gswm.models.scalor.networks import background_decoder, background_encoder
 
 HIDDEN = 32
@@ -47,7 +47,7 @@ class Background(nn.Module):
         change = Gaussian.of(self.linear_prior(h))
         return Gaussian(state.z + change.mean, change.std), h
 
-    def imagine(self, state: BackgroundState, noise: Noise) -> Contexts:
+    def imagine(self, state: BackgroundState, noise: ContextNoise) -> Contexts:
         """p(z_bg | earlier z_bg), for as many frames as there is noise for."""
         states, ps = [state], []
         for t in range(noise.shape[1]):
@@ -56,7 +56,9 @@ class Background(nn.Module):
             ps.append(p)
         return self.contexts(states[1:], stack(ps, dim=1), stack(ps, dim=1))
 
-    def infer(self, noise: Noise, seen: Float[Tensor, "batch time 4 height width"]) -> Contexts:
+    def infer(
+        self, noise: ContextNoise, seen: Float[Tensor, "batch time 4 height width"]
+    ) -> Contexts:
         """q(z_bg | x, α), for every frame of videos from their first on."""
         q = Gaussian.of(in_parts(self.conv_bg, seen.flatten(0, 1)).unflatten(0, seen.shape[:2]))
         z = q.draw(noise)

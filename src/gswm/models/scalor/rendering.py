@@ -28,6 +28,7 @@ class Appearance(nn.Module):
     """Encodes and draws what is in a box; one for discovery and propagation."""
 
     crop = staticmethod(crop)
+    """`gswm.fast` replaces it by a kernel."""
 
     def __init__(self, num_what: int, image_size: int) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ from gswm.core.shapes import Scalars
 Bodies = Float[Tensor, "batch object s"]
 """(x, y, v_x, v_y, latents)."""
 Hues = Float[Tensor, "batch object 3"]
-Actions = Float[Tensor, "batch action"]
+Action = Float[Tensor, "batch action"]
 Logits = Float[Tensor, " *batch"]
 """Of a reward of 0, and not of -1."""
 POSITION, MOTION, SIZE = 2, 4, 2
@@ -95,7 +95,7 @@ class Dynamics(nn.Module):
             self.reward_all = nn.Sequential(*hidden, nn.Linear(8, 1))
 
     def forward(
-        self, s: Bodies, pres: Scalars, hue: Hues | None, action: Actions | None
+        self, s: Bodies, pres: Scalars, hue: Hues | None, action: Action | None
     ) -> tuple[Gaussian, Logits | None]:
         """One frame on, and the reward for it; who is absent is not felt by others."""
         cfg, xy = self.cfg, s[..., :POSITION]
@@ -140,7 +140,7 @@ class Dynamics(nn.Module):
         seen: Gaussian,
         noise: Float[Tensor, "batch object z"],
         hue: Hues | None,
-        action: Actions | None,
+        action: Action | None,
     ) -> tuple[Float[Tensor, "batch object z"], StoveEvidence]:
         """z_t = (s_x, q, s_t), from s_{t-1} and what the encoder sees of (s_x, q, x, v)."""
         moved, reward = self(s, torch.ones_like(s[..., :1]), hue, action)

@@ -13,7 +13,7 @@ from gswm.models.stove.dynamics import MOTION, POSITION, SIZE, Bodies
 
 
 @dataclass(frozen=True, repr=False)
-class StoveScene(Scene):
+class StoveScene(Scene[Objects]):
     """A scene in which velocity can be edited, and which has always room for one object more.
 
     An object's hue is its `what`; its velocity and its latents are its `z_state`.
@@ -29,7 +29,7 @@ class StoveScene(Scene):
         o = replace(self.objects.o, xy=s[..., :POSITION])
         return replace(self, objects=replace(self.objects, o=o, z_state=s[..., POSITION:]))
 
-    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> Scene:
+    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> Scene[Objects]:
         """One more object, like another but at `xy`; its id is a new one."""
         objects = self.objects
         if not (objects.o.pres > 0.5).all(dim=1).any():
@@ -47,7 +47,7 @@ class StoveScene(Scene):
         look_of: int | None = None,
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
-    ) -> Scene:
+    ) -> Scene[Objects]:
         """The object with another size, hue or velocity; the latter in units of `xy` a frame."""
         if depth is not None:
             raise UserError("this model has no depth: an earlier slot covers a later one")

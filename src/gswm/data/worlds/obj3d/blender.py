@@ -30,7 +30,7 @@ SAMPLES = 64
 
 
 @dataclass(frozen=True)
-class Drawn:
+class BlenderFrames:
     """What Blender draws."""
 
     video: UInt8[Tensor, "frame 3 height width"]
@@ -43,7 +43,9 @@ def render_blender(solids: Solids, camera: CameraSettings, size: int) -> Picture
     return replace(pictures, video=draw(solids, camera, size).video.to(solids.radii.device))
 
 
-def draw(solids: Solids, camera: CameraSettings, size: int, samples: int = SAMPLES) -> Drawn:
+def draw(
+    solids: Solids, camera: CameraSettings, size: int, samples: int = SAMPLES
+) -> BlenderFrames:
     """Frames and masks by Blender."""
     python = find_python()
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +57,7 @@ def draw(solids: Solids, camera: CameraSettings, size: int, samples: int = SAMPL
             raise UserError(f"Blender drew nothing; the last that it said: {said}")
         with np.load(target) as out:
             video, masks = torch.from_numpy(out["video"]), torch.from_numpy(out["masks"])
-    return Drawn(video.permute(0, 3, 1, 2), masks)
+    return BlenderFrames(video.permute(0, 3, 1, 2), masks)
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ from gswm.data.worlds.obj3d.culling import (
 from gswm.data.worlds.obj3d.rays import Shapes, blocks, hits, shapes_of
 from gswm.data.worlds.obj3d.settings import CameraSettings
 from gswm.data.worlds.obj3d.shading import ground, to_bytes
-from gswm.data.worlds.obj3d.stage import Stage
+from gswm.data.worlds.obj3d.stage import RenderStage
 from gswm.data.worlds.obj3d.surfaces import colors
 from gswm.data.worlds.threads import in_threads
 
@@ -66,7 +66,7 @@ def render(
     solids: Solids, camera: CameraSettings, size: int, side: int = SIDE, memory: int = 1 << 28
 ) -> Pictures:
     """Frames of `size` pixels that show `solids`; what it takes beside them is about `memory`."""
-    stage = Stage.of(camera, size, side, solids.radii.device)
+    stage = RenderStage.of(camera, size, side, solids.radii.device)
     boxes = pixel_boxes(stage.camera.boxes(solids), size)
     shadows = pixel_boxes(shadow_boxes(stage.camera, stage.lights, solids), size)
     rays = area(boxes).sum(dim=1) * side**2 + area(shadows).sum(dim=(1, 2))
@@ -86,7 +86,7 @@ def render(
 
 
 def draw(
-    stage: Stage,
+    stage: RenderStage,
     solids: Solids,
     boxes: Int[Tensor, "frame object 4"],
     shadows: Int[Tensor, "frame object light 4"],
@@ -152,7 +152,7 @@ def draw(
 
 
 def shadow_entries(
-    stage: Stage, solids: Solids, boxes: Int[Tensor, "frame object light 4"]
+    stage: RenderStage, solids: Solids, boxes: Int[Tensor, "frame object light 4"]
 ) -> tuple[Entries, Int[Tensor, " entry"]]:
     """Where an object may keep which light from the plane."""
     frame, slot, light, pixel = inside(boxes, stage.camera.size)
@@ -168,7 +168,7 @@ def shadow_entries(
 
 
 def shadowed(
-    stage: Stage, shapes: Shapes, objects: int, of: Entries, light: Int[Tensor, " entry"]
+    stage: RenderStage, shapes: Shapes, objects: int, of: Entries, light: Int[Tensor, " entry"]
 ) -> Float[Tensor, "entry part"]:
     """1 where an object is between a light and the plane."""
     here = stage.points.index_select(1, of.pixel)

@@ -13,7 +13,7 @@ from gswm.data.worlds.obj3d.shading import Lights, backdrop, ground, received, t
 
 
 @dataclass(frozen=True)
-class Stage:
+class RenderStage:
     """A picture of nothing but the plane, and all that is needed to put objects into it."""
 
     camera: Camera
@@ -33,7 +33,7 @@ class Stage:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(settings: CameraSettings, size: int, side: int, device: torch.device) -> "Stage":
+    def of(settings: CameraSettings, size: int, side: int, device: torch.device) -> "RenderStage":
         """The stage of a camera, for pictures of size × size pixels of side × side parts."""
         like = torch.empty(0, device=device)
         camera = Camera(settings, size)
@@ -50,4 +50,4 @@ class Stage:
         share = backdrop(points)
         empty = to_bytes(ground(light, share).mean(dim=1))[:, None].repeat(1, 3)
         depth = far[:, middle].contiguous()
-        return Stage(camera, eye, ways, lights, points, spread, light, share, empty, depth)
+        return RenderStage(camera, eye, ways, lights, points, spread, light, share, empty, depth)

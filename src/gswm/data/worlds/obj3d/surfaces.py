@@ -20,14 +20,14 @@ from gswm.data.worlds.obj3d.shading import (
     received,
     shade,
 )
-from gswm.data.worlds.obj3d.stage import Stage
+from gswm.data.worlds.obj3d.stage import RenderStage
 
 MIRRORED, CLEAR = 0.5, 0.7
 """The light on what is seen in a mirror, which is not traced further, and how clear it is."""
 
 
 def colors(
-    stage: Stage,
+    stage: RenderStage,
     solids: Solids,
     shapes: Shapes,
     solid: Int[Tensor, " ray"],
@@ -58,7 +58,7 @@ def colors(
 
 
 def shaded(
-    stage: Stage,
+    stage: RenderStage,
     solids: Solids,
     shapes: Shapes,
     solid: Int[Tensor, " ray"],
@@ -78,7 +78,7 @@ def shaded(
 
 
 def mirror(
-    stage: Stage,
+    stage: RenderStage,
     solids: Solids,
     shapes: Shapes,
     solid: Int[Tensor, " ray"],

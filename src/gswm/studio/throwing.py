@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
-from gswm.models.base import NOT_EDITABLE, WorldModel
+from gswm.models.base import WorldModel
+from gswm.models.state import NOT_EDITABLE, State
 from gswm.models.track import Track
+from gswm.studio.fields import XY
 
 FRAMES = 4
 """How many of the last frames are drawn anew, where there are so many."""
@@ -25,8 +27,6 @@ NEAR = 0.15
 """How far from where it was drawn an object may be found, in the units of `xy`."""
 FAR = (9.0, 9.0)
 """Where an object is that is not found at all."""
-
-XY = tuple[float, float]
 
 
 def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -> Track:
@@ -98,7 +98,7 @@ def folded(at: float, room: float) -> float:
     return max(-room, back) * (1 if at > 0 else -1)
 
 
-def placed(scene: Any, way_of: dict[int, dict[int, XY]], frame: int) -> Any:
+def placed(scene: State, way_of: dict[int, dict[int, XY]], frame: int) -> State:
     """A scene with every object where it was in an earlier frame, if it was there."""
     for id, way in way_of.items():
         if frame in way:

@@ -1,0 +1,42 @@
+"""What a model carries from one frame to the next, and the edits of it."""
+
+from gswm.core.errors import UserError
+
+NOT_EDITABLE = "this model's objects cannot be edited"
+
+
+class State:
+    """All that a model carries from one frame to the next, for every video of a batch.
+
+    An edit returns a new state. It applies to every video that has an object of that id, or to
+    video number `of` alone. Subclasses override the edits that they can do. A model whose objects
+    cannot be edited may use any record as its state.
+    """
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+    def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "State":
+        """Move an object to `xy`."""
+        raise UserError(NOT_EDITABLE)
+
+    def remove(self, id: int, of: int | None = None) -> "State":
+        """Remove an object."""
+        raise UserError(NOT_EDITABLE)
+
+    def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "State":
+        """Add a copy of an object at `xy`; its id is the next free one."""
+        raise UserError(NOT_EDITABLE)
+
+    def change(
+        self,
+        id: int,
+        *,
+        hw: tuple[float, float] | None = None,
+        depth: float | None = None,
+        look_of: int | None = None,
+        velocity: tuple[float, float] | None = None,
+        of: int | None = None,
+    ) -> "State":
+        """Change an object's size, depth, look or velocity."""
+        raise UserError(NOT_EDITABLE)

@@ -7,12 +7,17 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+import tiny
+import tiny_scalor
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from studio import Page, catalog
 
+from gswm.data.episode import Episodes
 from gswm.studio import branches, desk
+from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_EDITS
 
 MOVE = {"kind": "move", "id": 0, "xy": [0.5, 0.5]}
@@ -95,6 +100,25 @@ def test_objects_are_removed_duplicated_and_given_anothers_look() -> None:
     scene = page.session.desk.branches[3].moments[3].states[0]
     look = {int(i): w for i, w in zip(scene.objects.id[0], scene.objects.o.what[0], strict=True)}
     assert np.array_equal(look[first], look[second])
+
+
+def test_a_model_that_draws_no_scenes_keeps_its_picture_and_imagines_from_the_edit() -> None:
+    page = Page(scalor()).open()
+    ((opened, _),) = page.of("opened")
+    assert opened["edits"] is False  # the page offers none, and a saved view may have some
+    page.edit({"kind": "move", "id": page.ids()[0], "xy": [0.5, 0.5]})
+    assert not page.of("error")
+    before, after = (page.session.desk.branches[i].moments[3] for i in (0, 1))
+    assert np.array_equal(after.pixels, before.pixels)
+    assert not np.allclose(page.futures(1), page.futures(0))
+
+
+def scalor() -> Catalog:
+    shelf = Catalog()
+    video = (255 * tiny.video(batch=1, time=8)).to(torch.uint8)
+    shelf.add_model("small", tiny_scalor.lively().eval(), "noise", 4)
+    shelf.add_source("noise", lambda index: Episodes(video))
+    return shelf
 
 
 def test_a_throw_draws_the_last_frames_anew() -> None:

@@ -66,7 +66,7 @@ class Curriculum:
     """The part of a schedule that all models share; a model's own schedule adds to it."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 10),)
-    """(From which step, T)."""
+    """The curriculum: (from which step, T)."""
     background_only: int = 0
     """For so many steps only the background learns."""
 

@@ -6,7 +6,7 @@ seed: they may be dropped, and imagined again.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -212,7 +212,7 @@ def changed(model: WorldModel[Any], moments: Sequence[Moments], change: Change) 
     if change.kind == "throw":
         flown = throw(model, now, change.id, change.xy, change.velocity)
         return moments_of(model, flown, now.states[-1 - flown.pres.shape[1]])
-    if not (model.editable and isinstance(scene, State)):
+    if not isinstance(scene, State):
         raise UserError(NOT_EDITABLE)
     match change.kind:
         case "move":
@@ -231,6 +231,8 @@ def changed(model: WorldModel[Any], moments: Sequence[Moments], change: Change) 
 
 
 def redrawn(model: WorldModel[Any], moment: Moments, scene: Any) -> Moments:
-    """A moment with another scene in it."""
+    """A moment with another scene in it; its picture as before, if the model cannot draw it."""
+    if not model.editable:
+        return replace(moment, states=(scene,))
     background = torch.from_numpy(moment.background).movedim(-1, 1) / 255
     return moments_of(model, model.view(scene, background))

@@ -10,7 +10,7 @@ class Schedule(Curriculum):
     """Curriculum, and what is annealed."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
-    """(From which step, T)."""
+    """The curriculum: (from which step, T)."""
     likelihood_std: Anneal = field(default=Anneal(0.2, 0.2))
     """σ of the pixels. The paper's table calls 0.2 a variance; it is used as a deviation."""
     hw_prior_mean: Anneal = field(default=Anneal(-1.5, -1.5))

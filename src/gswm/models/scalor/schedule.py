@@ -36,7 +36,7 @@ class ScalorSchedule(Curriculum):
     """What changes with the step."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 4), (2_000, 10), (6_000, 20))
-    """(From which step, T)."""
+    """The curriculum: (from which step, T)."""
     detached: int = 2_000
     """For so many steps gradients stay within a frame."""
     prior_only: int | None = None

@@ -15,7 +15,7 @@ class StoveSchedule(Curriculum):
     """What changes with the step."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 8), (20_000, 20))
-    """(From which step, T)."""
+    """The curriculum: (from which step, T)."""
     reward_weight: Anneal = field(default=Anneal(0.0, 15_000.0, 0, 20_000))
     """Of the rewards' cross entropy, beside the bound."""
 

@@ -83,5 +83,5 @@ def test_a_throw_that_cannot_be_is_one_line(
     with pytest.raises(UserError, match="no object 99"):
         throwing.throw(trained, track, 99, (0.0, 0.0), (0.1, 0.0))
     monkeypatch.setattr(GSWM, "editable", False)
-    with pytest.raises(UserError, match="cannot be edited"):
+    with pytest.raises(UserError, match="can be thrown"):
         throwing.throw(trained, track, 0, (0.0, 0.0), (0.1, 0.0))

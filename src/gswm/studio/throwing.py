@@ -12,7 +12,7 @@ import torch
 
 from gswm.core.errors import UserError
 from gswm.models.base import WorldModel
-from gswm.models.state import NOT_EDITABLE, State
+from gswm.models.state import State
 from gswm.models.track import Track
 from gswm.studio.fields import XY
 
@@ -36,7 +36,7 @@ def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -
     `velocity` is per frame, in the units of `xy`.
     """
     if not model.editable:
-        raise UserError(NOT_EDITABLE)
+        raise UserError("this model cannot draw an edited scene, so no object can be thrown")
     time = track.pres.shape[1]
     if time < 2:
         raise UserError("nothing was before the first frame: throw the object in a later one")

@@ -7,7 +7,8 @@ from tiny import SIZES, generator, video
 from torch import nn
 
 from gswm.core.records import map_tensors
-from gswm.models.gswm.context import Context, NoContext
+from gswm.models.gswm.context import Context
+from gswm.models.layers import NoContext
 
 
 def context() -> Context:

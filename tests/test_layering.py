@@ -18,8 +18,9 @@ ORDER = [
     *("fast.kernels", "fast", "studio", "bench", "commands"),
     "",  # the modules beside the packages
 ]
-APART = {"models.scalor": {"models.stove"}, "models.stove": {"models.gswm", "models.scalor"}}
-"""Packages that do not know each other, although the order would allow it."""
+MODELS = {package for package in ORDER if package.startswith("models.")}
+APART = {model: MODELS - {model} for model in MODELS}
+"""Packages that do not know each other: models share what is in `models`."""
 ROOT = Path(gswm.__file__).parent
 FILES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file

@@ -12,15 +12,11 @@ from torch.distributions import Normal, kl_divergence
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.records import map_tensors
 from gswm.data.batches.batch import Batch
-from gswm.models.gswm.context import Contexts
+from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.gswm.discovery import DiscoveryConfig, DiscoveryEvidence
-from gswm.models.gswm.objective import (
-    context_terms,
-    discovery_terms,
-    likelihood_terms,
-    propagation_terms,
-)
+from gswm.models.gswm.objective import discovery_terms, propagation_terms
 from gswm.models.gswm.propagation import PropagationEvidence
+from gswm.models.layers import Contexts
 
 B, T, K, CELLS = 2, 3, 4, 5
 

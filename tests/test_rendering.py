@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tiny import SIZES, attributes, generator
 
 from gswm.core.records import map_tensors, stack
-from gswm.models.gswm.rendering import EPS, Foreground, Renderer, compose
+from gswm.models.gswm.rendering import EPS, Renderer, compose
+from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -20,8 +20,9 @@ from gswm.fast.kernels.os_rnn import os_rnn
 from gswm.fast.kernels.os_rnn_weights import OSRNNWeights
 from gswm.models.gswm.context import Context, ContextState
 from gswm.models.gswm.propagation import Propagation
-from gswm.models.gswm.rendering import Foreground, Renderer
+from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.situation import Situation
+from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes, LSTMState, Objects
 from gswm.models.scalor.rendering import EPS, Appearance
 

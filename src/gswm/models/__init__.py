@@ -4,6 +4,8 @@ base           the contract of a world model
 track          what a model returns: objects, frame by frame
 state          what a model carries from frame to frame, and the edits of it
 objects        what an object is
+layers         the layers of a frame: objects, and a background
+elbo           terms of the evidence lower bound that models share
 scene          a state that can be edited
 recipe         what an experiment consists of
 registry       models and recipes by name

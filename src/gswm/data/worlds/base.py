@@ -95,6 +95,8 @@ class World(ABC):
 
     def resized(self, size: int) -> "World":
         """The same world in frames of `size` pixels on a side."""
+        if size == self.image_size:
+            return self
         raise UserError(f"{self.name} has frames of {self.image_size} pixels, and of no other size")
 
     def drawn_by(self, renderer: str) -> "World":

@@ -8,7 +8,6 @@ An LSTM for the prior and one for the posterior, both fed with z_ctx; the poster
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -18,9 +17,8 @@ from gswm.core.distributions import Gaussian
 from gswm.core.networks import MLP, Encoder, FrameDecoder
 from gswm.core.records import frames, stack
 from gswm.core.shapes import Video
+from gswm.models.layers import ContextNoise, Contexts
 from gswm.models.objects import LSTMState, Sizes
-
-ContextNoise = Float[Tensor, "batch time context"]
 
 
 @dataclass(frozen=True)
@@ -39,17 +37,6 @@ class DrawnContext:
     """After it."""
     z_ctx: Float[Tensor, "batch context"]
     q: Gaussian
-
-
-@dataclass(frozen=True)
-class Contexts:
-    """The context of some frames."""
-
-    states: list[Any]
-    """After each frame; `ContextState` in G-SWM."""
-    mu_bg: Video
-    q: Gaussian
-    p: Gaussian
 
 
 class Context(nn.Module):
@@ -130,37 +117,3 @@ class Context(nn.Module):
     def batched(self) -> list[tuple[nn.Module, str]]:
         """The networks that see all frames at once."""
         return [(self.conv, "forward"), (self.deconv, "forward")]
-
-
-class NoContext(nn.Module):
-    """A black background, for worlds that have none (B.1)."""
-
-    def __init__(self, image_size: int) -> None:
-        super().__init__()
-        self.image_size = image_size
-        self.nothing: Tensor
-        self.register_buffer("nothing", torch.zeros(()), persistent=False)
-
-    def start(self, batch: int) -> ContextState:
-        """Nothing is carried on."""
-        nothing = self.nothing.expand(batch, 0)
-        return ContextState(LSTMState(nothing, nothing), LSTMState(nothing, nothing))
-
-    def imagine(self, state: ContextState, noise: ContextNoise) -> Contexts:
-        """Black frames, as many as there is noise for."""
-        batch, time = noise.shape[:2]
-        mu_bg = self.nothing.expand(batch, time, 3, self.image_size, self.image_size)
-        standard = Gaussian(noise[..., :0], noise[..., :0])
-        return Contexts([state] * time, mu_bg, standard, standard)
-
-    def infer(self, state: ContextState, noise: ContextNoise, video: Video) -> Contexts:
-        """Black frames."""
-        return self.imagine(state, noise)
-
-    def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """Nothing is called frame by frame."""
-        return []
-
-    def batched(self) -> list[tuple[nn.Module, str]]:
-        """Nothing is looked at."""
-        return []

@@ -31,8 +31,9 @@ from gswm.models.base import (
     as_float,
     check_video,
 )
+from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.gswm import objective
-from gswm.models.gswm.context import Context, Contexts, NoContext
+from gswm.models.gswm.context import Context
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
 from gswm.models.gswm.propagation import (
@@ -43,6 +44,7 @@ from gswm.models.gswm.propagation import (
 )
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import Schedule
+from gswm.models.layers import Contexts, NoContext
 from gswm.models.objects import NOBODY, Attributes, Objects, Sizes, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
@@ -129,9 +131,9 @@ class GSWM(WorldModel[GSWMConfig]):
         video, cfg = as_float(batch.video), self.cfg
         std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
         contexts = self.context.infer(self.context.start(len(video)), noise.context, video)
-        terms = objective.context_terms(contexts)
+        terms = context_terms(contexts)
         if stage.background_only:
-            terms |= objective.likelihood_terms(video, contexts.mu_bg, std)
+            terms |= likelihood_terms(video, contexts.mu_bg, std)
             return Loss.of(terms, {"objects": torch.zeros_like(std)})
 
         objects, evidence = self.track(video, contexts, noise)
@@ -141,7 +143,7 @@ class GSWM(WorldModel[GSWMConfig]):
         prior_att = self.discovery.prior_att(hw_mean)
         found = stack([each.found for each in evidence], dim=1)
         known = [each.known for each in evidence if each.known is not None]
-        terms |= objective.likelihood_terms(video, mu, std)
+        terms |= likelihood_terms(video, mu, std)
         terms |= objective.discovery_terms(found, noise.keep, prior_att, cfg.discovery)
         if known:
             prior = self.propagation.latent.prior(stack(known, dim=1).h_prior)

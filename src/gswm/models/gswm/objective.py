@@ -10,29 +10,13 @@ Sums run over pixels, objects and frames. A propagated slot counts by the presen
 frame before: one that never held an object costs nothing, however many there are.
 """
 
-import math
-
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
 from gswm.core.distributions import Gaussian
-from gswm.core.shapes import Video
-from gswm.models.gswm.context import Contexts
+from gswm.models.elbo import PerVideo, per_video
 from gswm.models.gswm.discovery import DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.propagation import PropagationEvidence
-
-PerVideo = Float[Tensor, " batch"]
-
-
-def likelihood_terms(x: Video, mu: Video, std: Float[Tensor, ""]) -> dict[str, PerVideo]:
-    """-log N(x; μ, σ²) of all pixels of a video."""
-    constant = x[0].numel() * (std.log() + 0.5 * math.log(2 * math.pi))
-    return {"nll": per_video((x - mu).square()) / (2 * std**2) + constant}
-
-
-def context_terms(contexts: Contexts) -> dict[str, PerVideo]:
-    """KL(z_ctx)."""
-    return {"kl_context": per_video(contexts.q.kl(contexts.p))}
 
 
 def propagation_terms(
@@ -59,8 +43,3 @@ def discovery_terms(
         "kl_disc_att": per_video(evidence.weight * evidence.q_att.kl(p_att)),
         "kl_disc_state": per_video(looked * evidence.q_state.kl(standard)),
     }
-
-
-def per_video(values: Float[Tensor, " batch *rest"]) -> PerVideo:
-    """The sum of what each video has."""
-    return values.flatten(1).sum(dim=1)

@@ -11,8 +11,6 @@ canvases are laid over each other by depth:
     μ = μ_fg + (1 - α) μ_bg
 """
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -20,23 +18,12 @@ from torch import Tensor, nn
 from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, in_parts, per_object
 from gswm.core.records import map_tensors
-from gswm.core.shapes import Frame, Mask, Scalars, Video
+from gswm.core.shapes import Scalars, Video
+from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 
 EPS = 1e-5
 """Keeps pixels without objects at 0."""
-
-
-@dataclass(frozen=True)
-class Foreground:
-    """All objects of a frame, drawn."""
-
-    mu_fg: Frame
-    alpha: Mask
-
-    def over(self, mu_bg: Frame) -> Frame:
-        """μ: the frame, with the background where no object is."""
-        return self.mu_fg + (1 - self.alpha) * mu_bg
 
 
 class Renderer(nn.Module):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Gaussian
 from gswm.core.networks import in_parts
 from gswm.core.records import stack
-from gswm.models.gswm.context import ContextNoise, Contexts
+from gswm.models.layers import ContextNoise, Contexts
 from gswm.models.scalor.networks import background_decoder, background_encoder
 
 HIDDEN = 32

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.distributions import Bernoulli, Gaussian
-from gswm.models.gswm.objective import PerVideo, per_video
+from gswm.models.elbo import PerVideo, per_video
 from gswm.models.scalor.discovery import DiscoveryEvidence
 from gswm.models.scalor.propagation import PropagationEvidence
 

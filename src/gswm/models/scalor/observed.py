@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from gswm.models.gswm.objective import PerVideo
+from gswm.models.elbo import PerVideo
 from gswm.models.objects import NOBODY
 from gswm.models.scalor.objective import propagation_terms
 from gswm.models.scalor.objects import ScalorObjects

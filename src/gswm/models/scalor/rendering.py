@@ -16,7 +16,7 @@ from gswm.core.distributions import Gaussian
 from gswm.core.geometry import crop, paste
 from gswm.core.networks import per_object
 from gswm.core.shapes import Frame, Mask, Points, Scalars
-from gswm.models.gswm.rendering import Foreground
+from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 from gswm.models.scalor.networks import glimpse_decoder, glimpse_encoder
 

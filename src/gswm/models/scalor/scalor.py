@@ -24,9 +24,8 @@ from gswm.models.base import (
     WorldModel,
     as_float,
 )
-from gswm.models.gswm.context import Contexts, NoContext
-from gswm.models.gswm.objective import context_terms, likelihood_terms
-from gswm.models.gswm.rendering import Foreground
+from gswm.models.elbo import context_terms, likelihood_terms
+from gswm.models.layers import Contexts, Foreground, NoContext
 from gswm.models.objects import NOBODY, Attributes
 from gswm.models.scalor.background import Background
 from gswm.models.scalor.discovery import Discovery, DiscoveryEvidence, Proposals, ScalorDiscovery

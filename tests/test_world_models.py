@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from gswm.core.errors import UserError
-from gswm.models.base import State, WorldModel
+from gswm.models.base import WorldModel
+from gswm.models.state import State
 from gswm.models.track import Track
 
 GSWMS = ("interaction", "maze", "maze-no-aoe", "maze-no-mu", "single-ball-d")

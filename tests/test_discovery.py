@@ -12,8 +12,9 @@ from tiny import SIZES, generator, objects, slots, video
 from torch import Tensor
 
 from gswm.core.records import map_tensors
+from gswm.core.shapes import NOBODY
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryNoise
-from gswm.models.objects import NOBODY, LSTMState
+from gswm.models.objects import LSTMState
 
 SEEDS = st.integers(0, 2**32 - 1)
 GRID = 4

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tiny import SIZES, attributes, generator, objects
 
 from gswm.core.records import map_tensors
-from gswm.models.objects import NOBODY, Attributes, Latents, Objects, select
+from gswm.core.shapes import NOBODY
+from gswm.models.objects import Attributes, Latents, Objects, select
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -16,7 +16,8 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop, paste
 from gswm.core.networks import ConvLSTM, in_parts
 from gswm.core.records import map_tensors
-from gswm.models.objects import NOBODY, Attributes
+from gswm.core.shapes import NOBODY
+from gswm.models.objects import Attributes
 from gswm.models.scalor.discovery import DiscoveryEvidence
 from gswm.models.scalor.networks import glimpse_decoder, glimpse_encoder
 from gswm.models.scalor.objective import discovery_terms, propagation_terms

@@ -1,1 +1,1 @@
-"""What everything else builds on: errors, files, settings, records, distributions, networks."""
+"""Shared foundations: errors, files, settings, records, distributions, networks."""

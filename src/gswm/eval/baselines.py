@@ -23,9 +23,9 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
+from gswm.core.shapes import NOBODY
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.physics import simulate
-from gswm.eval.metrics.boxes import NOBODY
 from gswm.models.track import Track
 
 Rule = Literal["center", "stay", "straight", "walls", "simulator"]

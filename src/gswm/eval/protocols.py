@@ -51,12 +51,12 @@ PROTOCOLS = {
 
 
 def register_protocol(rules: Protocol) -> None:
-    """Make a protocol known by its name, by which a world can then declare it."""
+    """Add a protocol, which a world can then declare by its name."""
     if PROTOCOLS.get(rules.name, rules) != rules:
         raise UserError(f"there is another protocol '{rules.name}' already: choose another name")
     if unknown := [metric for metric in rules.metrics if metric not in get_args(Metric)]:
         known = ", ".join(get_args(Metric))
-        raise UserError(f"'{rules.name}' asks for {unknown[0]}; what can be measured is {known}")
+        raise UserError(f"'{rules.name}' asks for {unknown[0]}; the metrics are {known}")
     if min(rules.given, rules.steps, rules.futures) < 1:
         raise UserError(f"given, steps and futures of '{rules.name}' must be at least 1")
     PROTOCOLS[rules.name] = rules

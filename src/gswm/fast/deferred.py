@@ -18,7 +18,7 @@ replaced by single kernels, and which can be compiled.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -91,36 +91,19 @@ class Deferred:
 class DeferredMethod:
     """A recurrent method in place of a module's own."""
 
-    asking: ClassVar[bool] = False
-    """Whether a method is only asked which of its outputs learn."""
-
     def __init__(self, module: nn.Module, name: str, frame: Callable[..., Any]) -> None:
         self.own: Callable[..., Any] = getattr(module, name)
         self.frame, self.whole = frame, self.own
-        self.learn: list[bool] | None = None
-        """Which outputs depend on weights; not known before the first call."""
         self.calls: list[tuple[Any, Gradients]] = []
         setattr(module, name, self)
 
     def __call__(self, *args: Any) -> Any:
         """What the module's own method gives."""
-        if DeferredMethod.asking or not torch.is_grad_enabled():
+        if not torch.is_grad_enabled():
             return self.own(*args)
-        inputs = map_tensors(Tensor.detach, args)
-        if self.learn is None:
-            self.learn = self.learning(inputs)
-        learn = iter(self.learn)
-        out = map_tensors(lambda tensor: reached(tensor, next(learn)), self.frame(*args))
-        self.calls.append((inputs, Gradients(tensors(out))))
+        out = map_tensors(reached, self.frame(*args))
+        self.calls.append((map_tensors(Tensor.detach, args), Gradients(tensors(out))))
         return out
-
-    def learning(self, inputs: tuple[Any, ...]) -> list[bool]:
-        """Which outputs depend on weights, whatever the arguments depend on."""
-        DeferredMethod.asking = True
-        try:
-            return [tensor.requires_grad for tensor in tensors(self.own(*inputs))]
-        finally:
-            DeferredMethod.asking = False
 
     def compile(self) -> None:
         """For the sizes it will meet."""
@@ -142,13 +125,13 @@ class DeferredMethod:
             torch.autograd.backward(wholes, gradients)
 
 
-def reached(tensor: Tensor, learns: bool) -> Tensor:
-    """A view, which has a gradient of its own: what comes from outside, and not from other outputs.
+def reached(tensor: Tensor) -> Tensor:
+    """A view of an output, with a gradient of its own: what comes from outside the frame.
 
-    Frames pass gradients to their arguments alone. Where these want none, as those of a first frame
-    may, an output that `learns` is a beginning.
+    Frames pass gradients to their arguments alone. An output whose arguments want none, such as
+    the first frame's, may still depend on weights, so it becomes a leaf.
     """
-    if learns and not tensor.requires_grad:
+    if tensor.is_floating_point() and not tensor.requires_grad:
         tensor = tensor.detach().requires_grad_()
     return tensor.view_as(tensor)
 

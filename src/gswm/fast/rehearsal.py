@@ -32,7 +32,7 @@ VIDEOS = 32
 def rehearsal(
     model: WorldModel[Any], recipe: Recipe, device: torch.device, make: MakeTrainee = Trainee
 ) -> Trainee:
-    """A trainee of the recipe, with a few random videos and all else that a batch can have."""
+    """A trainee of the recipe, with a few random videos and every other part of a batch."""
     length, size = recipe.model.schedule.longest, recipe.model.image_size
     shape = (VIDEOS, length, size, size, 3)
     video = torch.randint(256, shape, dtype=torch.uint8, device=device)

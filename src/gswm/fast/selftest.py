@@ -150,7 +150,7 @@ def example(chosen: Recipe) -> WorldModel[Any]:
 
 
 def example_batch(model: WorldModel[Any]) -> Batch:
-    """A batch that has all that one can have; actions for a model that takes them."""
+    """A batch with all of its parts; with actions if the model takes them."""
     video, number = smooth(model.image_size), model.num_actions
     generator = torch.Generator().manual_seed(0)
     actions = torch.rand(BATCH, LENGTH, number, generator=generator) if number else None

@@ -2,7 +2,7 @@
 
 base           the contract of a world model
 track          what a model returns: objects, frame by frame
-state          what a model carries from frame to frame, and the edits of it
+state          the state of a model between two frames, and its edits
 objects        what an object is
 layers         the layers of a frame: objects, and a background
 elbo           terms of the evidence lower bound that models share

@@ -233,7 +233,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are, or the buffers of a model that has none."""
+        """The device of the parameters, or of the buffers if there are no parameters."""
         held = chain(self.parameters(), self.buffers())
         return next((tensor.device for tensor in held), torch.device("cpu"))
 

@@ -30,7 +30,7 @@ class Contexts:
     """The backgrounds of some frames, and the latents they are drawn from."""
 
     states: list[Any]
-    """What the model's background carries on after each frame."""
+    """The recurrent state of the background after each frame."""
     mu_bg: Video
     q: Gaussian
     p: Gaussian
@@ -46,7 +46,7 @@ class NoContext(nn.Module):
         self.register_buffer("nothing", torch.zeros(()), persistent=False)
 
     def start(self, batch: int) -> Any:
-        """A state of no numbers: nothing is carried on."""
+        """An empty state."""
         return self.nothing.expand(batch, 0)
 
     def imagine(self, state: object, noise: ContextNoise) -> Contexts:
@@ -61,9 +61,9 @@ class NoContext(nn.Module):
         return self.imagine(state, noise)
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """Nothing is called frame by frame."""
+        """No method is called frame by frame."""
         return []
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """Nothing is looked at."""
+        """No network sees the frames."""
         return []

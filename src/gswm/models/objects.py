@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from gswm.core.shapes import NOBODY as NOBODY
-from gswm.core.shapes import Ids, Points, Scalars
+from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
 XY = slice(4, 6)
 """Where xy stands among all attributes, side by side."""

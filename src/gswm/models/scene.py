@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import stack
-from gswm.core.shapes import Ids, Video
-from gswm.models.objects import NOBODY, Attributes
+from gswm.core.shapes import NOBODY, Ids, Video
+from gswm.models.objects import Attributes
 from gswm.models.state import State
 from gswm.models.track import Track
 
@@ -24,23 +24,23 @@ Slots = Bool[Tensor, "batch object"]
 
 @runtime_checkable
 class SlotRecord(Protocol):
-    """What edits need of a record of K objects: `Objects` has it, and so has SCALOR's."""
+    """A record of K objects that a scene can edit, such as `Objects`."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def o(self) -> Attributes:
-        """What is drawn of each object."""
+        """The attributes of each object."""
         ...
 
     @property
     def id(self) -> Ids:
-        """Which object each slot holds."""
+        """The id of the object in each slot."""
         ...
 
     @property
     def born(self) -> Int[Tensor, " batch"]:
-        """The next new object's id."""
+        """The id of the next new object."""
         ...
 
     def flat(self) -> Float[Tensor, "batch object all"]:
@@ -48,7 +48,7 @@ class SlotRecord(Protocol):
         ...
 
     def with_flat(self: "Slotted", flat: Float[Tensor, "batch object all"], ids: Ids) -> "Slotted":
-        """Objects of the same sizes, from what `flat` gives."""
+        """The inverse of `flat`."""
         ...
 
 
@@ -61,7 +61,7 @@ class Scene(State, Generic[Slotted]):
 
     objects: Slotted
     context: Any
-    """What the model's background carries on."""
+    """The recurrent state of the background."""
     seen: Float[Tensor, " batch *seen"]
     """What the objects see of the background."""
 

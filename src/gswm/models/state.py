@@ -1,4 +1,4 @@
-"""What a model carries from one frame to the next, and the edits of it."""
+"""The state of a model between two frames, and its edits."""
 
 from gswm.core.errors import UserError
 

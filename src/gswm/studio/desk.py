@@ -35,7 +35,7 @@ class Desk:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.model: WorldModel[Any]
-        """Of what is open: it has none before."""
+        """Set when a video is opened."""
         self.episodes: Episodes | None = None
         self.truth: pictures.PixelBoxes | None = None
         self.settings = ViewSettings()

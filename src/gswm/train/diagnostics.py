@@ -120,14 +120,11 @@ def slots_full(state: Diagnostics, report: dict[str, float]) -> bool:
 
 
 def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, float]]:
-    """What to compare the objects and the picture of a report with; nothing in the first steps.
-
-    A model need not report either.
-    """
-    both = [r for r in (report, *state.history) if {"objects", "squared_error"} <= r.keys()]
-    if report["step"] <= state.begin or report not in both:
+    """The reports after the first steps, if `report` and they have objects and a squared error."""
+    compared = {"objects", "squared_error"}
+    if report["step"] <= state.begin or not compared <= report.keys():
         return []
-    return [r for r in both if r["step"] > state.begin]
+    return [r for r in state.history if r["step"] > state.begin and compared <= r.keys()]
 
 
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:

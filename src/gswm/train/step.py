@@ -26,7 +26,7 @@ from gswm.models.recipe import TrainConfig
 from gswm.train.distributed import Processes
 
 REPORTED = {"loss", "gradient", "step", "length", "minutes", "frames_per_second"}
-"""What a report says beside the terms and metrics of a loss."""
+"""The names in a report beside the terms and metrics of a loss."""
 
 
 @runtime_checkable
@@ -220,7 +220,7 @@ class Trainee:
 
 
 def check_names(loss: Loss) -> None:
-    """Refuse a term or metric under a name that a report has for something else."""
+    """Refuse terms and metrics whose names are taken in a report."""
     if taken := sorted(REPORTED & (loss.terms.keys() | loss.metrics.keys())):
         raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
 

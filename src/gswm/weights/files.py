@@ -157,11 +157,11 @@ def with_value(settings: Any, name: str, value: Any) -> Any:
 
 
 def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of a recipe's weights; None where there is no such model, or it wants values."""
+    """The shapes of a recipe's weights; None if the model cannot be built without values."""
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())
-    except Exception:  # a model may do anything when it is made, and this only explains an error
+    except Exception:  # any constructor may fail here, and this only explains an error
         return None
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from gswm.core.records import concatenate, map_tensors
-from gswm.core.shapes import NOBODY as NOBODY
+from gswm.core.shapes import NOBODY
 from gswm.data.episode import Truth
 from gswm.models.track import Track
 

@@ -5,7 +5,8 @@ from jaxtyping import Bool, Float64, Int
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from gswm.eval.metrics.boxes import NOBODY, Boxes, distances
+from gswm.core.shapes import NOBODY
+from gswm.eval.metrics.boxes import Boxes, distances
 
 
 def best_pairs(

@@ -19,7 +19,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from gswm.eval.metrics.boxes import NOBODY, Boxes, overlaps
+from gswm.core.shapes import NOBODY
+from gswm.eval.metrics.boxes import Boxes, overlaps
 from gswm.eval.metrics.matching import best_pairs, partner
 
 OVERLAP = 0.5

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import cell_centers, gaussian_kernel, overlap
 from gswm.core.networks import MLP, Trunk, in_parts
-from gswm.core.shapes import Points, Scalars, Video
-from gswm.models.objects import NOBODY, Attributes, Latents, LSTMState, Objects, Sizes
+from gswm.core.shapes import NOBODY, Points, Scalars, Video
+from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
 
 Cells = Float[Tensor, "batch cell e"]
 Keep = Bool[Tensor, " batch"]

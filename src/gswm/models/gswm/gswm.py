@@ -16,7 +16,7 @@ from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, Trunk, per_object
 from gswm.core.records import frames, stack
 from gswm.core.schedule import Stage
-from gswm.core.shapes import Frame, Video
+from gswm.core.shapes import NOBODY, Frame, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
@@ -45,7 +45,7 @@ from gswm.models.gswm.propagation import (
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import Schedule
 from gswm.models.layers import Contexts, NoContext
-from gswm.models.objects import NOBODY, Attributes, Objects, Sizes, select
+from gswm.models.objects import Attributes, Objects, Sizes, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from gswm.core.shapes import Ids, Points, Scalars
-from gswm.models.objects import NOBODY, Attributes, LSTMState
+from gswm.core.shapes import NOBODY, Ids, Points, Scalars
+from gswm.models.objects import Attributes, LSTMState
 
 EDGE = 1.05
 """Objects leave the image so far, and no further."""

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gswm.core.shapes import NOBODY
 from gswm.models.elbo import PerVideo
-from gswm.models.objects import NOBODY
 from gswm.models.scalor.objective import propagation_terms
 from gswm.models.scalor.objects import ScalorObjects
 from gswm.models.scalor.propagation import Propagation, PropagationEvidence

@@ -28,8 +28,8 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop
 from gswm.core.networks import MLP, Map, per_object
 from gswm.core.records import frames
-from gswm.core.shapes import Frame, Points
-from gswm.models.objects import NOBODY, Attributes, LSTMState
+from gswm.core.shapes import NOBODY, Frame, Points
+from gswm.models.objects import Attributes, LSTMState
 from gswm.models.scalor.networks import CHANNELS, block
 from gswm.models.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes
 from gswm.models.scalor.rendering import Appearance

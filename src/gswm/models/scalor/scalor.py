@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
-from gswm.core.shapes import Ids, Mask, Scalars, Video
+from gswm.core.shapes import NOBODY, Ids, Mask, Scalars, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
@@ -26,7 +26,7 @@ from gswm.models.base import (
 )
 from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.layers import Contexts, Foreground, NoContext
-from gswm.models.objects import NOBODY, Attributes
+from gswm.models.objects import Attributes
 from gswm.models.scalor.background import Background
 from gswm.models.scalor.discovery import Discovery, DiscoveryEvidence, Proposals, ScalorDiscovery
 from gswm.models.scalor.networks import ImageFeatures

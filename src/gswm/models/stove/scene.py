@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.models.objects import NOBODY, Attributes, LSTMState, Objects
+from gswm.core.shapes import NOBODY
+from gswm.models.objects import Attributes, LSTMState, Objects
 from gswm.models.scene import Scene
 from gswm.models.stove.dynamics import MOTION, POSITION, SIZE, Bodies
 

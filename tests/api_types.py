@@ -65,7 +65,13 @@ class MyModel(gswm.WorldModel[MyConfig]):
         return gswm.Loss.of({"error": gswm.as_float(batch.video).flatten(1).mean(dim=1)}, {})
 
     def perceive(
-        self, video: Tensor, *, discover: str, render: bool, actions: Tensor | None
+        self,
+        video: Tensor,
+        *,
+        discover: str,
+        render: bool,
+        actions: Tensor | None,
+        background: Tensor | None,
     ) -> gswm.Track:
         raise NotImplementedError
 

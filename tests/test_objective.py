@@ -13,12 +13,13 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.records import map_tensors
 from gswm.data.batches.batch import Batch
 from gswm.models.elbo import context_terms, likelihood_terms
-from gswm.models.gswm.discovery import DiscoveryConfig, DiscoveryEvidence
+from gswm.models.gswm.discovery import DiscoveryEvidence
 from gswm.models.gswm.objective import discovery_terms, propagation_terms
 from gswm.models.gswm.propagation import PropagationEvidence
 from gswm.models.layers import Contexts
 
 B, T, K, CELLS = 2, 3, 4, 5
+SMALL = Bernoulli(torch.tensor(1e-10).logit())
 
 
 def gaussian(seed: int, *shape: int) -> Gaussian:
@@ -74,7 +75,7 @@ def evidence() -> PropagationEvidence:
 
 def test_propagation_counts_an_object_by_the_presence_it_had() -> None:
     known, p = evidence(), gaussian(1, B, T, K, 7)
-    got = propagation_terms(known, p, 1e-10)
+    got = propagation_terms(known, p, SMALL)
     for b in range(B):
         state = aux = 0.0
         for t in range(T):
@@ -97,13 +98,12 @@ def test_a_slot_that_was_empty_costs_nothing() -> None:
     weight[:, :, 2:] = 0
     known = replace(known, weight=weight)
     few = map_tensors(lambda x: x[:, :, :2], known)
-    want = propagation_terms(few, map_tensors(lambda x: x[:, :, :2], p), 1e-10)
-    for name, term in propagation_terms(known, p, 1e-10).items():
+    want = propagation_terms(few, map_tensors(lambda x: x[:, :, :2], p), SMALL)
+    for name, term in propagation_terms(known, p, SMALL).items():
         torch.testing.assert_close(term, want[name])
 
 
 def test_discovery_pays_for_presence_and_state_in_every_cell_and_for_the_rest_by_presence() -> None:
-    cfg = DiscoveryConfig(pres_prior=1e-10)
     keep = torch.tensor([[True, False, True], [True, True, False]])
     found = DiscoveryEvidence(
         Bernoulli(4 * uniform(2, B, T, CELLS, 1) - 2),
@@ -112,7 +112,7 @@ def test_discovery_pays_for_presence_and_state_in_every_cell_and_for_the_rest_by
         uniform(3, B, T, CELLS, 1) * keep[:, :, None, None],
     )
     p_att = gaussian(4, 10)
-    got = discovery_terms(found, keep, p_att, cfg)
+    got = discovery_terms(found, keep, p_att, SMALL)
     standard = Gaussian(torch.zeros(7), torch.ones(7))
     for b in range(B):
         pres = att = state = 0.0

@@ -16,13 +16,13 @@ from gswm.models.registry import RECIPES, recipe
 
 BALLS = {
     "grid": 4, "slots": 10, "what": 64, "hw_mean": -1.5, "proposal": (0.0, 0.2), "hw": 0.1,
-    "xy": 0.2, "std": 0.2, "background": False, "aux": True, "longest": 20, "multimodal": True,
+    "xy": 0.2, "std": 0.2, "background": "black", "aux": True, "longest": 20, "multimodal": True,
     "situation": "attend", "given": 10,
 }  # fmt: skip
 SINGLE = BALLS | {"slots": 3, "proposal": (0.2, 0.4), "longest": 9, "given": 5}
 MAZE = BALLS | {
     "grid": 8, "slots": 16, "what": 16, "hw_mean": -1.75, "proposal": (0.1, 0.3), "hw": 0.2,
-    "xy": 0.5, "std": 1.0, "background": True, "aux": False, "longest": 10, "given": 5,
+    "xy": 0.5, "std": 1.0, "background": "learned", "aux": False, "longest": 10, "given": 5,
 }  # fmt: skip
 TABLE = {
     "interaction": BALLS,
@@ -38,7 +38,7 @@ TABLE = {
     "obj3d": BALLS
     | {
         "hw_mean": -1.75, "proposal": (0.1, 0.3), "hw": 0.3, "xy": 0.6, "std": 0.1,
-        "background": True,
+        "background": "learned",
     },
 }  # fmt: skip
 
@@ -64,7 +64,8 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
         "situation": m.propagation.situation,
         "given": r.data.given,
     }
-    assert (m.discovery.hw_std, m.discovery.pres_prior, m.discovery.dropout) == (0.1, 1e-10, 0.5)
+    assert (m.discovery.hw_std, m.discovery.dropout) == (0.1, 0.5)
+    assert m.schedule.pres_prior == Anneal(1e-10, 1e-10)
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
     special = {"obj3d": (0.2, 0.3), "occlusion": (0.2, 0.6)}
     assert rejection == special.get(name, (0.4, 0.6))
@@ -216,7 +217,7 @@ def test_without_sa_the_encoder_goes_and_so_does_its_place_in_the_rnns() -> None
 def test_without_a_background_the_context_and_all_that_sees_it_go() -> None:
     schedule = replace(recipe("maze").model.schedule, background_only=0)
     full = keys("maze", aux_pres=True)
-    without = keys("maze", aux_pres=True, background=False, schedule=schedule)
+    without = keys("maze", aux_pres=True, background="black", schedule=schedule)
     assert set(without) < set(full)
     gone = set(full) - set(without)
     assert {key.split(".")[0] for key in gone} == {"context", "propagation"}

@@ -40,7 +40,7 @@ def changed(path: str, value: object) -> dict:
         ("train.lr", "fast", "must be float, not 'fast'"),
         ("train.steps", 1.5, "must be int, not 1.5"),
         ("train.steps", True, "must be int, not True"),
-        ("model.background", 1, "must be bool, not 1"),
+        ("model.background", 1, "must be one of 'black', 'static', 'learned'"),
         ("model.propagation.situation", "some", "must be one of 'attend', 'whole', 'off'"),
         ("model.propagation.proposal_range", [0.1], "must have 2 values, not 1"),
         ("model.schedule.lengths", 3, "must be a list, not 3"),

@@ -182,7 +182,10 @@ def test_a_model_that_is_made_by_values_is_refused_by_its_settings(
 @pytest.mark.parametrize(
     ("of", "why"),
     [
-        ("maze", "model.background is True there and False here, model.sizes.what is 16 there and"),
+        (
+            "maze",
+            "model.background is learned there and black here, model.sizes.what is 16 there and",
+        ),
         ("scalor-two-layer", "they are of Scalor, and this is GSWM"),
     ],
 )

@@ -27,7 +27,7 @@ class Blob(gswm.WorldModel[BlobConfig]):
         error = (video - self.draw(self.look(video))).square().flatten(1).mean(dim=1)
         return gswm.Loss.of({"error": error}, {})
 
-    def perceive(self, video, *, discover, render, actions):
+    def perceive(self, video, *, discover, render, actions, background):
         xy = self.look(video)
         return self.as_track(torch.cat([xy, xy.diff(dim=1, prepend=xy[:, :1])], dim=-1), render)
 

@@ -20,6 +20,13 @@ class Anneal:
     end: float
     from_step: int = 0
     to_step: int = 1
+    geometric: bool = False
+    """Go by equal factors per step instead of equal differences."""
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0 throughout."""
+        return self.start == self.end == 0
 
     def at(self, step: Tensor) -> Float[Tensor, ""]:
         """Its value; `step` may be on any device, and is not brought to the host."""
@@ -27,6 +34,8 @@ class Anneal:
             share = (step >= self.to_step).float()
         else:
             share = ((step - self.from_step) / (self.to_step - self.from_step)).clamp(0, 1)
+        if self.geometric:
+            return self.start * (self.end / self.start) ** share
         return self.start + (self.end - self.start) * share
 
     def check_positive(self, flag: str) -> None:

@@ -53,7 +53,7 @@ def build(kind: Any, value: Any, where: str) -> Any:
             raise UserError(f"{where} must be an object, not {value!r}")
         if has_kinds(kind):
             kind = find_kind(kind, value)
-            value = {name: each for name, each in value.items() if name != "kind"}
+            value = kind.upgraded({name: v for name, v in value.items() if name != "kind"})
         return build_fields(kind, value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):

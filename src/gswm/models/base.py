@@ -21,13 +21,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
+from gswm.data.background import static_background
 from gswm.data.batches.batch import Batch
 from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
@@ -40,6 +41,7 @@ Actions = Float[Tensor, "batch moment action"]
 Plans = Actions | Float[Tensor, "batch future moment action"]
 Owners = Int[Tensor, "batch height width"]
 """The id of the object that is visible at each pixel; -1 for the background."""
+AnyFrame = Frame | UInt8[Tensor, "batch 3 height width"] | Float[Tensor, "3 height width"]
 Discover = Literal["always", "first"]
 Method = tuple[nn.Module, str]
 """A method, by its module and its name. Its arguments, which have no names, and its results are
@@ -63,6 +65,11 @@ class ModelConfig:
         """Whether the background is learned."""
         return True
 
+    @property
+    def takes_background(self) -> bool:
+        """Whether the model is given a picture of the background; see `WorldModel.infer`."""
+        return False
+
     def check(self) -> None:
         """Raise `UserError` if the settings do not fit together."""
         if (steps := self.schedule.background_only) > 0 and not self.has_background:
@@ -70,6 +77,11 @@ class ModelConfig:
                 f"--model.schedule.background-only is {steps}, and this model has no background: "
                 "set it to 0, or give the model one by --model.background"
             )
+
+    @classmethod
+    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Settings saved by an earlier version, as this version names them."""
+        return values
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> "type[ModelConfig]":
@@ -150,11 +162,18 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
 
     @abstractmethod
     def perceive(
-        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
+        self,
+        video: Video,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
     ) -> Track:
         """The objects of each video, by the means of the posterior; see `infer`.
 
-        A model that takes actions gets one for each frame but the last.
+        A model that takes actions gets one for each frame but the last, and a model that takes a
+        background gets one for each video.
 
         Returns:
             A track with one state per frame. A state is a record: a tensor, a dataclass of
@@ -253,6 +272,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         discover: Discover = "always",
         render: bool = True,
         actions: Actions | None = None,
+        background: AnyFrame | None = None,
     ) -> Track:
         """The objects of each video, frame by frame.
 
@@ -261,6 +281,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             discover: look for new objects in every frame ("always"), or in the first alone.
             render: also draw the frames.
             actions: see `num_actions`.
+            background: the scene without its objects, for a model with a static background.
+                Default: the one saved with the model, or else the median of the frames.
         """
         video = check_video(video, self.image_size).to(self.device)
         if discover not in get_args(Discover):
@@ -269,7 +291,29 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         moments = video.shape[1] - 1
         self.check_actions(actions, moments, (len(video),))
         actions = None if actions is None else actions[:, :moments].to(self.device)
-        return self.perceive(video, discover=discover, render=render, actions=actions)
+        behind = self.background_of(video, background)
+        return self.perceive(
+            video, discover=discover, render=render, actions=actions, background=behind
+        )
+
+    def background_of(self, video: Video, background: AnyFrame | None) -> Frame | None:
+        """The background of each video; None for a model that is given none."""
+        if not self.cfg.takes_background:
+            return None
+        if background is None and (saved := self.saved_background) is not None:
+            background = saved.expand(len(video), -1, -1, -1)
+        if background is None:
+            return static_background(video)
+        if background.dim() == 3:
+            background = background.expand(len(video), -1, -1, -1)
+        if background.shape != (wanted := (len(video), *video.shape[2:])):
+            raise UserError(f"a background has shape {wanted}, not {tuple(background.shape)}")
+        return as_float(background.to(self.device))
+
+    @property
+    def saved_background(self) -> Tensor | None:
+        """The background saved with the model: that of the video it was fitted to."""
+        return None
 
     @torch.no_grad()
     def imagine(
@@ -283,6 +327,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         generator: torch.Generator | None = None,
         render: bool = True,
         actions: Actions | None = None,
+        background: AnyFrame | None = None,
     ) -> Track:
         """Imagine how each video continues after its first `given` frames (App. D).
 
@@ -298,6 +343,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             generator: draws the samples. Default: one with seed 0.
             render: also draw the frames.
             actions: those of all frames, given and imagined; see `num_actions`.
+            background: see `infer`. The default median is that of the given frames.
         """
         video = check_video(video, self.image_size)
         if not 1 <= given <= video.shape[1]:
@@ -305,7 +351,13 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         self.check_actions(actions, given + steps - 1, (len(video),))
         before = None if actions is None else actions[:, : given - 1]
         after = None if actions is None else actions[:, given - 1 :]
-        past = self.infer(video[:, :given], discover="first", render=render, actions=before)
+        past = self.infer(
+            video[:, :given],
+            discover="first",
+            render=render,
+            actions=before,
+            background=background,
+        )
         future = self.imagine_from(
             past.state_at(-1),
             steps,
@@ -396,9 +448,9 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         raise UserError(NOT_EDITABLE)
 
 
-def as_float(video: AnyVideo) -> Video:
+def as_float(pixels: Tensor) -> Float[Tensor, "*any"]:
     """Values from 0 to 1."""
-    return video / 255 if video.dtype == torch.uint8 else video
+    return pixels / 255 if pixels.dtype == torch.uint8 else pixels
 
 
 def check_video(video: Tensor, image_size: int) -> Video:

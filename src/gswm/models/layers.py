@@ -8,7 +8,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian
+from gswm.core.records import frames, map_tensors
 from gswm.core.shapes import Frame, Mask, Video
+from gswm.data.background import Light, match_light
 
 ContextNoise = Float[Tensor, "batch time context"]
 
@@ -45,7 +47,7 @@ class NoContext(nn.Module):
         self.nothing: Tensor
         self.register_buffer("nothing", torch.zeros(()), persistent=False)
 
-    def start(self, batch: int) -> Any:
+    def start(self, batch: int, background: Frame | None = None) -> Any:
         """An empty state."""
         return self.nothing.expand(batch, 0)
 
@@ -67,3 +69,58 @@ class NoContext(nn.Module):
     def batched(self) -> list[tuple[nn.Module, str]]:
         """No network sees the frames."""
         return []
+
+
+@dataclass(frozen=True)
+class StillState:
+    """A picture of the background, and the light of the last frame."""
+
+    picture: Frame
+    light: Light
+
+
+class StaticContext(nn.Module):
+    """The background of a fixed camera: a picture that is given, in the light of each frame.
+
+    Imagined frames keep the light of the last frame that was seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("picture", None)
+
+    def start(self, batch: int, background: Frame | None = None) -> StillState:
+        """Before the first frame."""
+        assert background is not None
+        one = background.new_ones(batch, 3, 1, 1)
+        return StillState(background, Light(one, torch.zeros_like(one)))
+
+    def imagine(self, state: StillState, noise: ContextNoise) -> Contexts:
+        """The background as it was last, for as many frames as there is noise for."""
+        time = noise.shape[1]
+        light = map_tensors(lambda x: x[:, None].expand(-1, time, 3, 1, 1), state.light)
+        return self.lit(state.picture, light, noise)
+
+    def infer(self, state: StillState, noise: ContextNoise, video: Video) -> Contexts:
+        """The background in the light of each frame."""
+        return self.lit(state.picture, match_light(state.picture[:, None], video), noise)
+
+    def lit(self, picture: Frame, light: Light, noise: ContextNoise) -> Contexts:
+        """The picture in the light of some frames."""
+        nothing = Gaussian(noise[..., :0], noise[..., :0])
+        states: list[Any] = [StillState(picture, each) for each in frames(light)]
+        return Contexts(states, light.on(picture[:, None]).clamp(0, 1), nothing, nothing)
+
+    def recurrent(self) -> list[tuple[nn.Module, str]]:
+        """No method is called frame by frame."""
+        return []
+
+    def batched(self) -> list[tuple[nn.Module, str]]:
+        """No network sees the frames."""
+        return []
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Take the picture that weights come with, if they come with one."""
+        found = state_dict.get(f"{prefix}picture")
+        self.picture = None if found is None else torch.empty_like(found)
+        super()._load_from_state_dict(state_dict, prefix, *args)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Gaussian
 from gswm.core.networks import MLP, Encoder, FrameDecoder
 from gswm.core.records import frames, stack
-from gswm.core.shapes import Video
+from gswm.core.shapes import Frame, Video
 from gswm.models.layers import ContextNoise, Contexts
 from gswm.models.objects import LSTMState, Sizes
 
@@ -54,7 +54,7 @@ class Context(nn.Module):
         self.mlp_post = MLP(hidden + e, [e, e], 2 * z)
         self.h_0 = nn.Parameter(torch.randn(2, 2, hidden))
 
-    def start(self, batch: int) -> ContextState:
+    def start(self, batch: int, background: Frame | None = None) -> ContextState:
         """Before the first frame."""
         h = self.h_0[:, :, None].repeat(1, 1, batch, 1)
         return ContextState(LSTMState(*h[0]), LSTMState(*h[1]))

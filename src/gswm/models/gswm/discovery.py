@@ -11,14 +11,16 @@ A discovered object on top of one that is already there is rejected: its presenc
 all else stays. A cell is rejected also for another cell that is more present.
 """
 
+import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.distributions import SMALLEST_STD, Bernoulli, Gaussian
 from gswm.core.geometry import cell_centers, gaussian_kernel, overlap
 from gswm.core.networks import MLP, Trunk, in_parts
 from gswm.core.shapes import NOBODY, Points, Scalars, Video
@@ -26,6 +28,8 @@ from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
 
 Cells = Float[Tensor, "batch cell e"]
 Keep = Bool[Tensor, " batch"]
+START_WEIGHT = 0.1
+"""Factor on the last weights of a discovery that starts at its prior."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,9 @@ class DiscoveryConfig:
     """IoU above which they do."""
     hw_std: float = 0.1
     """Standard deviation of the prior of z̄_hw; its mean is annealed, see the schedule."""
-    pres_prior: float = 1e-10
-    """Prior probability of an object in a cell."""
+    start_at_prior: bool = False
+    """Begin training with a posterior that is close to the prior in every cell. Otherwise a small
+    object costs more than it is worth before its size is learned, and presence falls to 0."""
     tau: float = 1.0
     """Temperature of the relaxed presence."""
 
@@ -91,6 +96,18 @@ class Discovery(nn.Module):
         is_hw = torch.zeros(sizes.z_att)
         is_hw[1:3] = 1
         self.register_buffer("is_hw", is_hw, persistent=False)
+
+    @torch.no_grad()
+    def start_at(self, hw_mean: float, pres: float) -> None:
+        """Let MLP_disc put out the prior, with small differences between cells."""
+        last, att = cast(nn.Linear, self.mlp_disc[-1]), self.sizes.z_att
+        last.weight.mul_(START_WEIGHT)
+        last.bias.zero_()
+        last.bias[0] = math.log(pres / (1 - pres))
+        stds = 1 - self.is_hw * (1 - self.cfg.hw_std)
+        last.bias[1 : 1 + att] = self.is_hw * hw_mean
+        last.bias[1 + att : 1 + 2 * att] = (stds - SMALLEST_STD).expm1().log()
+        last.bias[1 + 2 * att + self.sizes.state :] = math.log(math.expm1(1 - SMALLEST_STD))
 
     def look(
         self, video: Video, mu_bg: Video, keep: Bool[Tensor, "batch time"], num_kept: int

@@ -4,13 +4,15 @@ What does not feed the recurrence is done for all frames at once: the context an
 discovery before it, rendering and the objective after it.
 """
 
+import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gswm.core.distributions import Bernoulli
 from gswm.core.errors import UserError
 from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, Trunk, per_object
@@ -41,13 +43,16 @@ from gswm.models.gswm.propagation import (
     PropagationConfig,
     PropagationEvidence,
     PropagationNoise,
+    View,
 )
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import Schedule
-from gswm.models.layers import Contexts, NoContext
+from gswm.models.layers import Contexts, NoContext, StaticContext
 from gswm.models.objects import Attributes, Objects, Sizes, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
+
+BackgroundKind = Literal["black", "static", "learned"]
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,11 @@ class GSWMConfig(ModelConfig):
 
     num_objects: int = 10
     """K: slots for objects."""
-    background: bool = False
-    """Whether there is a context; without one the background is black."""
+    background: BackgroundKind = "black"
+    """"learned" is the paper's context. "static" is for a fixed camera: a picture that the model
+    is given with the video, and that keeps to each frame's light."""
+    motion_threshold: float = 0.1
+    """How much a pixel differs from a static background where something moves."""
     aux_pres: bool = True
     """The auxiliary loss of presence."""
     sizes: Sizes = field(default_factory=Sizes)
@@ -70,12 +78,41 @@ class GSWMConfig(ModelConfig):
     @property
     def has_background(self) -> bool:
         """See `ModelConfig`."""
-        return self.background
+        return self.background == "learned"
+
+    @property
+    def takes_background(self) -> bool:
+        """See `ModelConfig`."""
+        return self.background == "static"
+
+    @property
+    def object_size(self) -> float:
+        """Of a typical object by the prior, as a share of the frame."""
+        return 1 / (1 + math.exp(-self.schedule.hw_prior_mean.end))
+
+    @classmethod
+    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """See `ModelConfig`. In 0.1.0 a background was learned or black."""
+        if isinstance(said := values.get("background"), bool):
+            values = values | {"background": "learned" if said else "black"}
+        discovery = values.get("discovery")
+        if isinstance(discovery, dict) and "pres_prior" in discovery:
+            rest = {name: value for name, value in discovery.items() if name != "pres_prior"}
+            prior = {"start": discovery["pres_prior"], "end": discovery["pres_prior"]}
+            schedule = {"pres_prior": prior} | values.get("schedule", {})
+            values = values | {"discovery": rest, "schedule": schedule}
+        return values
 
     def check(self) -> None:
         """Refuse settings that do not fit together."""
         super().check()
         self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
+        self.schedule.pres_prior.check_positive("--model.schedule.pres-prior")
+        if not self.schedule.motion_weight.is_zero and self.background != "static":
+            raise UserError(
+                "--model.schedule.motion-weight needs a static background: set --model.background "
+                "static, or the weight to 0"
+            )
         size, grid = self.image_size, self.discovery.grid
         if size < 64 or size & (size - 1):
             raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
@@ -113,14 +150,23 @@ class GSWM(WorldModel[GSWMConfig]):
         super().__init__(cfg)
         sizes = cfg.sizes if cfg.propagation.multimodal else replace(cfg.sizes, state=0)
         size, propagation = cfg.image_size, cfg.propagation
-        if not cfg.background:
+        if cfg.background == "black":
             propagation = replace(propagation, situation="off")
         self.sizes = sizes
         self.noise_shape = NoiseShape(sizes, cfg.num_objects, cfg.discovery.grid**2)
-        self.context = Context(sizes, size) if cfg.background else NoContext(size)
-        self.propagation = Propagation(propagation, sizes, size)
-        self.discovery = Discovery(cfg.discovery, sizes, size, background=cfg.background)
+        self.context = context_of(cfg, sizes)
+        self.propagation = Propagation(
+            propagation, sizes, size, subtracts=cfg.background == "static"
+        )
+        self.discovery = Discovery(cfg.discovery, sizes, size, background=cfg.background != "black")
+        if cfg.discovery.start_at_prior:
+            self.discovery.start_at(cfg.schedule.hw_prior_mean.start, cfg.schedule.pres_prior.start)
         self.renderer = Renderer(sizes.what, size)
+
+    @property
+    def saved_background(self) -> Tensor | None:
+        """See `WorldModel`."""
+        return self.context.picture if isinstance(self.context, StaticContext) else None
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> GSWMNoise:
         """All that is random in a training step."""
@@ -130,7 +176,8 @@ class GSWM(WorldModel[GSWMConfig]):
         """-ELBO and the auxiliary loss (§3.4.2)."""
         video, cfg = as_float(batch.video), self.cfg
         std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
-        contexts = self.context.infer(self.context.start(len(video)), noise.context, video)
+        behind = None if batch.background is None else as_float(batch.background)
+        contexts = self.context.infer(self.context.start(len(video), behind), noise.context, video)
         terms = context_terms(contexts)
         if stage.background_only:
             terms |= likelihood_terms(video, contexts.mu_bg, std)
@@ -138,17 +185,27 @@ class GSWM(WorldModel[GSWMConfig]):
 
         objects, evidence = self.track(video, contexts, noise)
         o = stack([each.o for each in objects], dim=1)
-        mu = self.renderer.draw(o, contexts.mu_bg)
+        mu, alpha = self.renderer.layers(o, contexts.mu_bg)
         hw_mean = cfg.schedule.hw_prior_mean.at(step).to(video.device, torch.float32)
         prior_att = self.discovery.prior_att(hw_mean)
         found = stack([each.found for each in evidence], dim=1)
         known = [each.known for each in evidence if each.known is not None]
         terms |= likelihood_terms(video, mu, std)
-        terms |= objective.discovery_terms(found, noise.keep, prior_att, cfg.discovery)
+        pres_prior = Bernoulli(cfg.schedule.pres_prior.at(step).logit().to(video.device))
+        terms |= objective.discovery_terms(found, noise.keep, prior_att, pres_prior)
+        if not cfg.schedule.motion_weight.is_zero:
+            moves = objective.motion(video, contexts.mu_bg, cfg.motion_threshold)
+            first = Bernoulli(found.pres.logit[:, 0])
+            taught = objective.motion_terms(alpha, first, moves, cfg.object_size)
+            weight = cfg.schedule.motion_weight.at(step).to(video.device, torch.float32)
+            terms |= {name: weight * term for name, term in taught.items()}
         if known:
             prior = self.propagation.latent.prior(stack(known, dim=1).h_prior)
-            aux = cfg.discovery.pres_prior if cfg.aux_pres else None
-            terms |= objective.propagation_terms(stack(known, dim=1), prior, aux)
+            aux = pres_prior if cfg.aux_pres else None
+            more = objective.propagation_terms(stack(known, dim=1), prior, aux)
+            if aux is not None:
+                more["aux_pres"] = more["aux_pres"] * cfg.schedule.aux_weight.at(step).to(mu.device)
+            terms |= more
         metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
@@ -158,7 +215,7 @@ class GSWM(WorldModel[GSWMConfig]):
         """The objects of every frame, and what the objective needs to know of them."""
         seen = frames(self.propagation.situation.survey(contexts.mu_bg))
         e_img = frames(self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept)))
-        x, at = frames(video), noise.frames()
+        x, at = frames(self.propagation.visible(video, contexts.mu_bg)), noise.frames()
         objects, first = self.begin(e_img[0], at[0])
         tracked, evidence = [objects], [first]
         for t in range(1, len(x)):
@@ -178,7 +235,7 @@ class GSWM(WorldModel[GSWMConfig]):
         self,
         objects: Objects,
         seen: Float[Tensor, " batch *seen"],
-        frame: Frame,
+        frame: View,
         e_img: Float[Tensor, "batch cell e"],
         noise: GSWMNoise,
     ) -> tuple[Objects, Evidence]:
@@ -228,14 +285,21 @@ class GSWM(WorldModel[GSWMConfig]):
         return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
 
     def perceive(
-        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
+        self,
+        video: Video,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
     ) -> Track:
         """The objects of each video, by the means of the posterior."""
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
         noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
-        contexts = self.context.infer(self.context.start(batch), noise.context, video)
+        start = self.context.start(batch, background)
+        contexts = self.context.infer(start, noise.context, video)
         objects, _ = self.track(video, contexts, noise)
         return self.as_track(objects, contexts, render=render)
 
@@ -329,10 +393,18 @@ class GSWM(WorldModel[GSWMConfig]):
         e_img = None
         if always:
             e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, batch * time)
+        x = self.propagation.visible(video, contexts.mu_bg)
         objects, tracked = state.objects, list[Objects]()
         for t, now in enumerate(noise.frames()):
-            objects, _ = self.propagation.infer(objects, seen[:, t], video[:, t], now.propagation)
+            objects, _ = self.propagation.infer(objects, seen[:, t], x[:, t], now.propagation)
             if e_img is not None:
                 objects, _ = self.discover(objects, e_img[:, t], now)
             tracked.append(objects)
         return self.as_track(tracked, contexts, render=render)
+
+
+def context_of(cfg: GSWMConfig, sizes: Sizes) -> Context | StaticContext | NoContext:
+    """The background of a model."""
+    if cfg.background == "learned":
+        return Context(sizes, cfg.image_size)
+    return StaticContext() if cfg.background == "static" else NoContext(cfg.image_size)

@@ -6,21 +6,37 @@
     KL(z̄) = Σ_ij KL(z̄_pres) + KL(z̄_state) + z̄_pres · KL(z̄_depth, z̄_hw, z̄_xy, z̄_what)
     auxiliary = Σ_k pres_k KL(q(z̃_pres_k) ‖ Bernoulli(small))
 
+The first steps may also be taught by motion: m is where a frame differs from a static background.
+No box is ever read off m.
+
+    motion = Σ (α - m)²    motion_pres = -Σ_ij log q(z̄_pres = is there a middle of m in the cell)
+
 Sums run over pixels, objects and frames. A propagated slot counts by the presence it had one
 frame before: one that never held an object costs nothing, however many there are.
 """
 
-from jaxtyping import Bool
+import math
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from gswm.core.distributions import Gaussian
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.shapes import Video
 from gswm.models.elbo import PerVideo, per_video
-from gswm.models.gswm.discovery import DiscoveryConfig, DiscoveryEvidence
+from gswm.models.gswm.discovery import DiscoveryEvidence
 from gswm.models.gswm.propagation import PropagationEvidence
+
+STEEPNESS = 6.0
+"""Of the step from unmoved to moved, in units of the threshold."""
+LEAST_DENSE = 0.15
+"""How much of the surroundings of an object's middle must move."""
+MISSED = 10.0
+"""What it costs to miss an object that moves, compared with finding one where nothing does."""
 
 
 def propagation_terms(
-    evidence: PropagationEvidence, p: Gaussian, aux_prior: float | None
+    evidence: PropagationEvidence, p: Gaussian, aux_prior: Bernoulli | None
 ) -> dict[str, PerVideo]:
     """KL(z̃), and the auxiliary loss of presence unless it is off."""
     terms = {"kl_state": per_video(evidence.weight * evidence.q.kl(p))}
@@ -33,13 +49,55 @@ def discovery_terms(
     evidence: DiscoveryEvidence,
     keep: Bool[Tensor, "batch time"],
     p_att: Gaussian,
-    cfg: DiscoveryConfig,
+    p_pres: Bernoulli,
 ) -> dict[str, PerVideo]:
     """KL(z̄), of the frames in which there is discovery."""
     looked = keep[:, :, None, None]
     standard = Gaussian(evidence.q_state.mean.new_zeros(()), evidence.q_state.mean.new_ones(()))
     return {
-        "kl_disc_pres": per_video(looked * evidence.pres.kl(cfg.pres_prior)),
+        "kl_disc_pres": per_video(looked * evidence.pres.kl(p_pres)),
         "kl_disc_att": per_video(evidence.weight * evidence.q_att.kl(p_att)),
         "kl_disc_state": per_video(looked * evidence.q_state.kl(standard)),
     }
+
+
+def motion_terms(
+    alpha: Float[Tensor, "batch time 1 height width"],
+    first_pres: Bernoulli,
+    moves: Float[Tensor, "batch time 1 height width"],
+    object_size: float,
+) -> dict[str, PerVideo]:
+    """How far objects are from what moves: their mask, and presence in the first frame.
+
+    Args:
+        alpha: the mask of all objects.
+        first_pres: presence in each cell of the first frame, where every object is new.
+        moves: where each frame differs from the background, from 0 to 1.
+        object_size: of a typical object, as a share of the frame.
+    """
+    grid = math.isqrt(first_pres.logit.shape[1])
+    there = peaks(moves[:, 0], object_size, grid)
+    missed = there * -F.logsigmoid(first_pres.logit) * MISSED
+    false = (1 - there) * -F.logsigmoid(-first_pres.logit)
+    return {
+        "motion": per_video((alpha - moves).square()),
+        "motion_pres": per_video(missed + false),
+    }
+
+
+def motion(video: Video, mu_bg: Video, threshold: float) -> Float[Tensor, "b t 1 h w"]:
+    """Where a frame differs from the background by more than a threshold, softly."""
+    differs = (video - mu_bg).abs().amax(dim=2, keepdim=True)
+    return ((differs / threshold - 1) * STEEPNESS).sigmoid()
+
+
+def peaks(
+    moves: Float[Tensor, "batch 1 height width"], object_size: float, grid: int
+) -> Float[Tensor, "batch cell 1"]:
+    """1 for each cell in whose area there is the middle of something that moves."""
+    size = moves.shape[-1]
+    window = max(3, 2 * round(object_size * size / 2) + 1)
+    dense = F.avg_pool2d(moves, window, 1, window // 2)
+    dense = F.avg_pool2d(dense, window, 1, window // 2)  # twice, so that there is one maximum
+    highest = (dense == F.max_pool2d(dense, window, 1, window // 2)) & (dense > LEAST_DENSE)
+    return F.max_pool2d(highest.to(moves.dtype), size // grid).flatten(1)[..., None]

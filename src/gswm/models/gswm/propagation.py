@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop
 from gswm.core.networks import MLP, Encoder, per_object
-from gswm.core.shapes import Frame, Scalars
+from gswm.core.shapes import Scalars, Video
 from gswm.models.gswm.interaction import Interaction
 from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind
 from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
@@ -36,6 +36,8 @@ from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
 Hidden = Float[Tensor, "*batch object hidden"]
 Encoding = Float[Tensor, "batch object e"]
 Seen = Float[Tensor, " batch *seen"]
+View = Float[Tensor, "batch channel height width"]
+Views = Float[Tensor, "batch time channel height width"]
 
 
 @dataclass(frozen=True)
@@ -191,15 +193,24 @@ class Propagation(nn.Module):
     crop = staticmethod(crop)
     """`gswm.fast` replaces it by a kernel."""
 
-    def __init__(self, cfg: PropagationConfig, sizes: Sizes, image_size: int) -> None:
+    def __init__(
+        self, cfg: PropagationConfig, sizes: Sizes, image_size: int, *, subtracts: bool = False
+    ) -> None:
+        """With `subtracts`, the posterior also looks at the frame less its background."""
         super().__init__()
-        self.cfg, self.sizes = cfg, sizes
+        self.cfg, self.sizes, self.subtracts = cfg, sizes, subtracts
         self.situation = Situation(cfg.situation, cfg.situation_size, sizes, image_size)
         self.rnn_prior = ObjectStateRNN(sizes, self.situation.num_e)
         self.rnn_post = ObjectStateRNN(sizes, self.situation.num_e)
         self.mlp_prop = MLP(sizes.hidden, [sizes.encoding, sizes.encoding], 2)
-        self.conv_prop = Encoder(sizes.glimpse, CHANNELS, sizes.encoding)
+        first, *later = CHANNELS
+        channels = [2 * first if subtracts else first, *later]
+        self.conv_prop = Encoder(sizes.glimpse, channels, sizes.encoding)
         self.latent = StateLatent(sizes) if cfg.multimodal else NoStateLatent(sizes)
+
+    def visible(self, video: Video, mu_bg: Video) -> Views:
+        """All that the posterior looks at."""
+        return torch.cat([video, video - mu_bg], dim=2) if self.subtracts else video
 
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
         """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
@@ -209,7 +220,7 @@ class Propagation(nn.Module):
         return replace(prev, o=o, z_state=drawn.z_state, h_prior=h_prior, h_post=h_prior)
 
     def infer(
-        self, prev: Objects, seen: Seen, frame: Frame, noise: PropagationNoise
+        self, prev: Objects, seen: Seen, frame: View, noise: PropagationNoise
     ) -> tuple[Objects, PropagationEvidence]:
         """q(z̃_t | x_t, z_<t)."""
         e_ctx = self.situation(seen, prev.o)
@@ -225,7 +236,7 @@ class Propagation(nn.Module):
         h_prior = self.rnn_prior(prev, e_ctx, prev.h_prior)
         return h_prior, self.rnn_post(prev, e_ctx, prev.h_post)
 
-    def look(self, frame: Frame, o: Attributes, h: Hidden) -> Encoding:
+    def look(self, frame: View, o: Attributes, h: Hidden) -> Encoding:
         """e_prop: the frame around where each object was; h sets how far around."""
         low, high = self.cfg.proposal_range
         s_prop = o.hw + low + (high - low) * self.mlp_prop(h).float().sigmoid()

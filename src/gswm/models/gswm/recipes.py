@@ -64,7 +64,7 @@ def maze() -> Recipe:
     """Agents that keep to corridors and turn at random."""
     model = GSWMConfig(
         num_objects=16,
-        background=True,
+        background="learned",
         aux_pres=False,
         sizes=Sizes(what=16, context=16),
         propagation=PropagationConfig(
@@ -100,7 +100,7 @@ def maze_no_sa() -> Recipe:
 def obj3d() -> Recipe:
     """Objects on a plane, and a sphere that knocks them about."""
     model = GSWMConfig(
-        background=True,
+        background="learned",
         discovery=DiscoveryConfig(rejection=0.2, rival_rejection=0.3),
         propagation=PropagationConfig(
             proposal_range=(0.1, 0.3), update=UpdateScales(xy=0.6, hw=0.3)

@@ -36,9 +36,19 @@ class Renderer(nn.Module):
 
     def draw(self, o: Attributes, mu_bg: Video) -> Video:
         """μ of every frame, all at once; in parts where no gradient is wanted."""
+        return self.layers(o, mu_bg)[0]
+
+    def layers(
+        self, o: Attributes, mu_bg: Video
+    ) -> tuple[Video, Float[Tensor, "batch time 1 height width"]]:
+        """μ of every frame, and the mask α of its objects."""
+
+        def paint(some: tuple[Attributes, Tensor]) -> tuple[Tensor, Tensor]:
+            objects = self(some[0])
+            return objects.over(some[1]), objects.alpha
+
         flat = map_tensors(lambda x: x.flatten(0, 1), (o, mu_bg))
-        mu = in_parts(lambda some: self(some[0]).over(some[1]), flat)
-        return mu.unflatten(0, mu_bg.shape[:2])
+        return map_tensors(lambda x: x.unflatten(0, mu_bg.shape[:2]), in_parts(paint, flat))
 
     def forward(self, o: Attributes) -> Foreground:
         """Every object in its box, the near over the far."""

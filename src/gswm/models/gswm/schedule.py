@@ -13,5 +13,11 @@ class Schedule(Curriculum):
     """The curriculum: (from which step, T)."""
     likelihood_std: Anneal = field(default=Anneal(0.2, 0.2))
     """σ of the pixels. The paper's table calls 0.2 a variance; it is used as a deviation."""
+    pres_prior: Anneal = field(default=Anneal(1e-10, 1e-10))
+    """Prior probability of an object in a cell."""
+    aux_weight: Anneal = field(default=Anneal(1.0, 1.0))
+    """Factor on the auxiliary loss of presence."""
+    motion_weight: Anneal = field(default=Anneal(0.0, 0.0))
+    """How much each pixel of the motion loss counts; 0 for none. It needs a static background."""
     hw_prior_mean: Anneal = field(default=Anneal(-1.5, -1.5))
     """Mean of the prior of z̄_hw, before its sigmoid."""

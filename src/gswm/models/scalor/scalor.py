@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
-from gswm.core.shapes import NOBODY, Ids, Mask, Scalars, Video
+from gswm.core.shapes import NOBODY, Frame, Ids, Mask, Scalars, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
@@ -261,7 +261,13 @@ class Scalor(WorldModel[ScalorConfig]):
         return [(self, "step"), (self.propagation, "imagine")]
 
     def perceive(
-        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
+        self,
+        video: Video,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
     ) -> Track:
         """The objects of each video, by the means of the posterior, at the last temperature."""
         batch, time = video.shape[:2]

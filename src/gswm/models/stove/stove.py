@@ -23,7 +23,7 @@ from gswm.core.distributions import Gaussian, normal_noise
 from gswm.core.errors import UserError
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
-from gswm.core.shapes import Video
+from gswm.core.shapes import Frame, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
@@ -163,7 +163,13 @@ class Stove(WorldModel[StoveConfig]):
         return torch.stack(found, dim=1), evidence
 
     def perceive(
-        self, video: Video, *, discover: Discover, render: bool, actions: Actions | None
+        self,
+        video: Video,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
     ) -> Track:
         """The objects of each video, by the means of the posterior.
 

@@ -1,0 +1,100 @@
+"""The background of a fixed camera: one picture per video, and the light of each frame.
+
+A frame without objects is the background under another light, channel by channel:
+
+    frame ≈ gain · background + offset
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Shaped, UInt8
+from torch import Tensor
+
+Picture = Float[Tensor, "*batch 3 height width"]
+
+SCALES = (0.3, 0.1, 0.05, 0.03, 0.03)
+"""How far a pixel may be off before it counts as an object's, in each round of the fit."""
+SIDE = 64
+"""Rows and columns of the pixels that the fit uses."""
+RIDGE = (2 / 255) ** 2
+"""Variance that pulls the gain towards 1, so that a plain picture has no gain but 1."""
+GAINS = (0.2, 5.0)
+"""Least and largest gain."""
+DARKEST, BRIGHTEST = 0.01, 0.99
+"""Pixels beyond these say nothing about the light: black bars, and saturated pixels."""
+FRAMES = 128
+"""Most frames that a median is taken of."""
+
+
+@dataclass(frozen=True)
+class Light:
+    """Gain and offset of each channel, which take a background to the light of a frame."""
+
+    gain: Float[Tensor, "*batch 3 1 1"]
+    offset: Float[Tensor, "*batch 3 1 1"]
+
+    def on(self, background: Picture) -> Picture:
+        """The background as it looks in this light."""
+        return self.gain * background + self.offset
+
+    def off(self, frame: Picture) -> Picture:
+        """The frame as it would look in the light of the background."""
+        return (frame - self.offset) / self.gain
+
+
+def as_float(pixels: Float[Tensor, "*any"] | UInt8[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """Pixels from 0 to 1."""
+    return pixels / 255 if pixels.dtype == torch.uint8 else pixels
+
+
+@torch.no_grad()
+def static_background(video: Shaped[Tensor, "*batch time 3 height width"]) -> Picture:
+    """The median of each pixel over time, of all frames in the light of the median frame.
+
+    Args:
+        video: bytes, or floats from 0 to 1. An object vanishes if it covers each pixel in less
+            than half of the frames, so take frames from all of the video.
+    """
+    every = -(-video.shape[-4] // FRAMES)
+    frames = as_float(video[..., ::every, :, :, :])
+    first = frames.median(dim=-4).values
+    alike = match_light(first.unsqueeze(-4), frames).off(frames)
+    return alike.median(dim=-4).values.clamp(0, 1)
+
+
+@torch.no_grad()
+def match_light(
+    background: Shaped[Tensor, "*#batch 3 height width"],
+    frame: Shaped[Tensor, "*#batch 3 height width"],
+) -> Light:
+    """The light of each frame, by least squares over the pixels that show the background.
+
+    Each round weighs pixels by how well the last one explains them, (1 + (r / s)²)⁻², at a scale s
+    that shrinks: objects and shadows drop out, whatever the change of light.
+
+    Args:
+        background: bytes, or floats from 0 to 1; its batch axes broadcast against the frame's.
+        frame: likewise. Objects may cover up to 40 % of it.
+    """
+    b, x = torch.broadcast_tensors(*(some(as_float(each)) for each in (background, frame)))
+    usable = ((b > DARKEST) & (b < BRIGHTEST) & (x > DARKEST) & (x < BRIGHTEST)).to(x.dtype)
+    known = usable.sum(dim=-1, keepdim=True) > 0
+    gain, offset = torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])
+    for scale in SCALES:
+        off = x - gain * b - offset
+        weight = usable * (1 + (off / scale).square()) ** -2
+        weight = weight / weight.sum(dim=-1, keepdim=True).clamp_min(1e-6)
+        mean_b, mean_x = ((weight * each).sum(dim=-1, keepdim=True) for each in (b, x))
+        both = (weight * (b - mean_b) * (x - mean_x)).sum(dim=-1, keepdim=True)
+        alone = (weight * (b - mean_b).square()).sum(dim=-1, keepdim=True)
+        gain = torch.where(known, ((both + RIDGE) / (alone + RIDGE)).clamp(*GAINS), 1)
+        offset = torch.where(known, mean_x - gain * mean_b, 0)
+    return Light(gain[..., None], offset[..., None])
+
+
+def some(picture: Picture) -> Float[Tensor, "*batch 3 pixel"]:
+    """Evenly spaced pixels, about `SIDE` rows and columns of them."""
+    height, width = picture.shape[-2:]
+    step = max(1, min(height, width) // SIDE)
+    return picture[..., step // 2 :: step, step // 2 :: step].flatten(-2)

@@ -146,7 +146,12 @@ def see(
         return Seen(track, None, None)
     if "tracking" not in rules.metrics or isinstance(model, Baseline):
         return Seen(track, whole(track), None)
-    seen = model.infer(episodes.video, render=False, actions=actions_of(model, episodes))
+    seen = model.infer(
+        episodes.video,
+        render=False,
+        actions=actions_of(model, episodes),
+        background=episodes.background,
+    )
     return Seen(track, whole(track), Boxes.of_track(seen))
 
 
@@ -213,6 +218,7 @@ def imagine(
         generator=generator if rules.sample else None,
         render="pixels" in rules.metrics,
         actions=actions_of(model, episodes),
+        background=episodes.background,
     )
 
 

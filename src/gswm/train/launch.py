@@ -142,7 +142,7 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
         source = world(data.world)
         frames, size = source.num_frames, (source.image_size, source.image_size)
     check_fit(recipe, frames, size)
-    return open_loader(
+    loader = open_loader(
         source,
         batch=recipe.train.batch,
         length=longest,
@@ -154,6 +154,14 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
         rank=processes.rank,
         ranks=processes.ranks,
     )
+    loader.prepare(0)
+    if recipe.model.takes_background and loader.batch(0).background is None:
+        loader.close()
+        raise UserError(
+            f"{data.world} has no backgrounds, and --model.background static takes one per video: "
+            "use `gswm fit VIDEO`, which makes them"
+        )
+    return loader
 
 
 def imported(recipe: Recipe) -> dict[str, Any]:

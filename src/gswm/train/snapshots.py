@@ -26,7 +26,8 @@ def write(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, 
 def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:
     """Input, reconstruction, boxes and, if the model has one, background of each episode."""
     video = episodes.video[:, :frames]
-    track = model.infer(video, actions=actions_of(model, episodes))
+    behind = episodes.background
+    track = model.infer(video, actions=actions_of(model, episodes), background=behind)
     times = pictures.spread(frames, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):
@@ -44,8 +45,8 @@ def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:
 
 def imagined(model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> Picture:
     """The truth and some futures below it, of each episode; generated frames have a border."""
-    actions = actions_of(model, episodes)
-    track = model.imagine(episodes.video[:, :given], given, steps, futures=FUTURES, actions=actions)
+    how = {"actions": actions_of(model, episodes), "background": episodes.background}
+    track = model.imagine(episodes.video[:, :given], given, steps, futures=FUTURES, **how)
     times = pictures.spread(given + steps, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):

@@ -19,6 +19,7 @@ from gswm.fast.selftest import plain
 from gswm.models.base import Loss, Method
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
 from gswm.models.gswm.noise import GSWMNoise
+from gswm.models.gswm.propagation import PropagationConfig
 from gswm.models.objects import Sizes
 
 VARIANTS = [
@@ -81,15 +82,16 @@ def loss(model: GSWM, seed: int = 0) -> Loss:
 
 
 def assert_equal_gradients(ours: GSWM, theirs: GSWM) -> None:
-    """To float tolerance, of the largest element of each gradient."""
+    """To float tolerance, of the largest element of each gradient, and a little of that of all."""
     want = {name: param.grad for name, param in theirs.named_parameters()}
+    least = 1e-7 * max(grad.abs().max().item() for grad in want.values() if grad is not None)
     for name, param in ours.named_parameters():
         expected = want[name]
         if expected is None:
             assert param.grad is None or not param.grad.any(), name
             continue
         assert param.grad is not None, name
-        atol = 1e-4 * expected.abs().max().item() + 1e-5
+        atol = 1e-4 * expected.abs().max().item() + 1e-5 + least
         assert torch.allclose(param.grad, expected, rtol=1e-3, atol=atol), name
 
 
@@ -288,7 +290,8 @@ def test_a_background_that_learns_alone_needs_no_recurrent_method() -> None:
 
 
 def test_half_precision_is_near_and_leaves_what_is_inferred_as_it_was() -> None:
-    ours, theirs = twins(tiny.config())
+    # Positions in pixels would make an untrained network as sensitive as they are large.
+    ours, theirs = twins(tiny.config(propagation=PropagationConfig()))
     before = ours.infer(tiny.video()).xy
     half = Deferred(ours, half=True)(lambda: loss(ours))
     full = plain(lambda: loss(theirs))

@@ -11,7 +11,7 @@ from tiny import SIZES, generator, objects, slots, video
 from torch import Tensor
 
 from gswm.core.distributions import Bernoulli, Gaussian
-from gswm.core.records import map_tensors
+from gswm.core.records import map_tensors, tensors
 from gswm.models.gswm.propagation import (
     Drawn,
     NoStateLatent,
@@ -20,12 +20,16 @@ from gswm.models.gswm.propagation import (
     PropagationNoise,
     StateLatent,
     UpdateScales,
+    rescaled,
 )
 from gswm.models.objects import Objects, Sizes
 
 SEEDS = st.integers(0, 2**32 - 1)
 CFG = PropagationConfig(
-    proposal_range=(0.1, 0.3), update=UpdateScales(depth=0.9, xy=0.5, hw=0.2, what=0.3), tau=0.7
+    proposal_range=(0.1, 0.3),
+    update=UpdateScales(depth=0.9, xy=0.5, hw=0.2, what=0.3),
+    tau=0.7,
+    position_scale=3.0,
 )
 STATELESS = replace(SIZES, state=0)
 
@@ -48,12 +52,12 @@ def gaussian(params: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def naive_rnn(net: Propagation, which: str, prev: Objects, mu_bg: Tensor, b: int, k: int):
-    """h of object k after RNN_os, from its input [o, z_state, e_ctx, e_rel]."""
+    """h of object k after RNN_os, from its input [o, z_state, e_ctx, e_rel], xy scaled."""
     rnn = getattr(net, f"rnn_{which}")
     state = getattr(prev, f"h_{which}")
-    o = prev.o
+    o, scale = prev.o, net.cfg.position_scale
     own = [
-        torch.cat([o.pres[b, j], o.depth[b, j], o.hw[b, j], o.xy[b, j], o.what[b, j]])
+        torch.cat([o.pres[b, j], o.depth[b, j], o.hw[b, j], scale * o.xy[b, j], o.what[b, j]])
         for j in range(o.pres.shape[1])
     ]
     own = [torch.cat([own[j], prev.z_state[b, j]]) for j in range(len(own))]
@@ -93,6 +97,19 @@ def naive_move(prev: Objects, z: Tensor, gate: Tensor, z_pres: Tensor, b: int, k
             o.what[b, k] + c.what * gate[5:] * torch.tanh(z[5:]),
         ]
     )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("scale", [1.0, 32.0])
+def test_rescaled_weights_are_the_same_function_of_positions(scale: float) -> None:
+    net, other = propagation(), propagation(replace(CFG, position_scale=scale))
+    named = {f"of.{name}": weight for name, weight in net.state_dict().items()}
+    changed = rescaled(named, CFG.position_scale / scale, "of.")
+    other.load_state_dict({name[3:]: weight for name, weight in changed.items()})
+    assert all(torch.equal(weight, named[f"of.{n}"]) for n, weight in net.state_dict().items())
+    frame, mu_bg = video().unbind(1)[:2]
+    got, want = (tensors(each.infer(objects(), mu_bg, frame, noise())) for each in (other, net))
+    torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
 
 
 @torch.no_grad()

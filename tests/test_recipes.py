@@ -72,6 +72,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
+    assert m.propagation.position_scale == m.image_size / 2
     assert (r.train.batch, r.train.clip) == (16, 1.0)
 
 

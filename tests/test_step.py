@@ -21,7 +21,15 @@ from gswm.models.recipe import TrainConfig
 from gswm.models.registry import build
 from gswm.train.distributed import Processes
 from gswm.train.launch import training_loader
-from gswm.train.step import REPORTED, Trainee, check_names, learning_rate, noise_seed
+from gswm.train.step import (
+    REPORTED,
+    Trainee,
+    check_names,
+    clip_gradients,
+    clip_groups,
+    learning_rate,
+    noise_seed,
+)
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 
@@ -121,6 +129,58 @@ def test_gradients_are_clipped_together_and_by_their_norm() -> None:
         torch.testing.assert_close(param.grad, torch.full_like(param, want), rtol=1e-3, atol=0)
 
 
+def test_each_part_is_clipped_by_its_own_norm_as_torch_does() -> None:
+    one, other = trainee(clip=0.5, clip_by="part"), trainee(clip=1e12)
+    for each in (one, other):
+        each.advance()
+    parts = other.model.parts()
+    assert set(parts) == {"discovery", "posterior", "prior", "drawing"}
+    norms = {}
+    for name, modules in parts.items():
+        params = [param for module in modules for param in module.parameters()]
+        norms[name] = torch.nn.utils.clip_grad_norm_(params, 0.5).item()
+    assert min(norms.values()) > 0.5
+    for ours, theirs in zip(one.params, other.params, strict=True):
+        assert (ours.grad is None) == (theirs.grad is None)
+        if ours.grad is not None:
+            torch.testing.assert_close(ours.grad, theirs.grad)
+    means = one.means()
+    for name, norm in norms.items():
+        assert means[f"gradient_{name}"] == pytest.approx(norm, rel=1e-5)
+    total = math.sqrt(sum(norm**2 for norm in norms.values()))
+    assert means["gradient"] == pytest.approx(total, rel=1e-5)
+
+
+def test_every_parameter_is_in_one_part() -> None:
+    model = build(small())
+    groups = clip_groups(model, TrainConfig(clip_by="part"))
+    assert "rest" not in groups
+    together = [id(param) for params in groups.values() for param in params]
+    assert sorted(together) == sorted(map(id, model.parameters()))
+    assert {id(p) for p in groups["prior"]}.isdisjoint(
+        id(p) for p in model.propagation.rnn_post.parameters()
+    )
+    assert list(clip_groups(model, TrainConfig())) == ["rest"]
+
+
+def test_what_is_in_no_part_or_in_several_is_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(small())
+    a, b, c = model.discovery, model.propagation, model.renderer
+    monkeypatch.setattr(model, "parts", lambda: {"a": [a, b], "b": [b, a.mlp_disc]})
+    groups = clip_groups(model, TrainConfig(clip_by="part"))
+    mixed = {id(p) for module in (b, a.mlp_disc, c) for p in module.parameters()}
+    assert {id(p) for p in groups["rest"]} == mixed
+    assert set(groups) == {"a", "rest"}
+
+
+def test_a_part_without_gradients_has_no_norm() -> None:
+    with_one, without = (torch.nn.Parameter(torch.zeros(2)) for _ in range(2))
+    with_one.grad = torch.tensor([3.0, 4.0])
+    norms = clip_gradients({"a": [with_one], "b": [without]}, 1.0)
+    assert {name: value.item() for name, value in norms.items()} == {"gradient": 5, "gradient_a": 5}
+    torch.testing.assert_close(with_one.grad, torch.tensor([0.6, 0.8]))
+
+
 def test_small_gradients_are_left_as_they_are() -> None:
     one = trainee(clip=1e12)
     one.advance()
@@ -193,7 +253,7 @@ def test_every_window_is_the_worlds() -> None:
             assert torch.equal(one.loader.batch(step, 2).video[row], episodes[e, s : s + 2])
 
 
-@pytest.mark.parametrize("name", sorted(REPORTED))
+@pytest.mark.parametrize("name", sorted(REPORTED | {"gradient_prior"}))
 def test_a_term_that_a_report_would_mix_up_is_refused(name: str) -> None:
     zero = torch.zeros(2)
     for loss in (Loss.of({name: zero}, {}), Loss.of({"error": zero}, {name: zero[0]})):

@@ -15,7 +15,7 @@ from tiny import SIZES, generator, video
 import gswm
 from gswm.core.errors import UserError
 from gswm.core.files import DiskFullError
-from gswm.core.settings import to_dict
+from gswm.core.settings import from_dict, to_dict
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.recipe import Recipe
 from gswm.models.registry import recipe
@@ -41,6 +41,26 @@ def test_a_loaded_model_infers_and_imagines_the_same(tmp_path: Path) -> None:
     assert torch.equal(a.reconstruction, b.reconstruction)
     header = read_header(tmp_path / "w.safetensors")
     assert header == {"recipe": maze, "about": {"steps": 3}}
+
+
+def test_weights_of_another_scale_of_positions_fill_a_model_with_the_same_function(
+    tmp_path: Path,
+) -> None:
+    maze, model = small()
+    save(tmp_path / "w", model, maze)
+    plain = replace(maze.model.propagation, position_scale=1.0)
+    other = gswm.build(replace(maze, model=replace(maze.model, propagation=plain)))
+    fill(other, tmp_path / "w")
+    assert other.cfg.propagation.position_scale == 1
+    a, b = (m.imagine(video(1, 2), 2, 2, sample=False) for m in (model, other))
+    torch.testing.assert_close(a.reconstruction, b.reconstruction, atol=1e-5, rtol=1e-5)
+
+
+def test_settings_from_before_positions_had_a_scale_mean_none() -> None:
+    saved = to_dict(recipe("two-layer"))
+    del saved["model"]["propagation"]["position_scale"]
+    assert from_dict(Recipe, saved).model.propagation.position_scale == 1
+    assert load("two-layer").cfg.propagation.position_scale == 1
 
 
 def test_a_loaded_model_is_saved_again_with_its_recipe(tmp_path: Path) -> None:

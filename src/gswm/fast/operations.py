@@ -149,7 +149,7 @@ class FastPropagation(Propagation):
 
     def remember(self, prev: Objects, e_ctx: Tensor) -> tuple[LSTMState, LSTMState]:
         """The same."""
-        own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
+        own = self.rnn_prior.own(prev)  # the posterior's is the same
         h = torch.stack([prev.h_prior.h, prev.h_post.h])
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
         h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed)

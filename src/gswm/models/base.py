@@ -204,7 +204,22 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             A track with as many objects per frame as that of `perceive`, and states like its.
         """
 
+    def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
+        """Weights saved with settings `of`, as this model needs them. Default: unchanged.
+
+        For settings that change what a weight means, and not its shape.
+        """
+        return weights
+
     # -- training
+
+    def parts(self) -> dict[str, list[nn.Module]]:
+        """The modules whose gradients are clipped together, by a name for each such part.
+
+        With `--train.clip-by part`, each part is clipped by its own norm, and all parameters that
+        belong to no part, or to several, form one more. Default: no parts.
+        """
+        return {}
 
     def stage(self, step: int) -> Stage:
         """The stage of training that `step` belongs to."""

@@ -1,6 +1,7 @@
 """What an experiment consists of."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from gswm.models.base import ModelConfig
 
@@ -18,7 +19,10 @@ class TrainConfig:
     warmup: int = 500
     last_lr: float = 0.05
     clip: float = 1.0
-    """Largest norm of all gradients together."""
+    """Largest norm of the gradients that are clipped together."""
+    clip_by: Literal["all", "part"] = "all"
+    """Clip all gradients together, or each part of the model (`WorldModel.parts`) by its own
+    norm, so that the part with the largest gradients does not decide how far the others move."""
     start: str | None = None
     """Weights to begin with, of a file, of a run, or by a name that ships; None for new ones."""
     validate_every: int = 2_000

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
 from gswm.core.errors import UserError
@@ -66,6 +67,7 @@ class Trainee:
         self.params = list(model.parameters())
         if not any(param.requires_grad for param in self.params):
             raise UserError(f"{type(model).__name__} has no parameters to train")
+        self.clipped = clip_groups(model, cfg)
         self.lr = torch.zeros((), device=device)
         self.adam = torch.optim.Adam(
             self.params, lr=self.lr, fused=True, capturable=device.type == "cuda"
@@ -108,10 +110,10 @@ class Trainee:
         loss = self.backward()
         check_names(loss)
         self.processes.average(p.grad for p in self.params if p.grad is not None)
-        norm = clip_grad_norm_(self.params, cfg.clip, foreach=True)
+        norms = clip_gradients(self.clipped, cfg.clip)
         self.adam.step()
         self.clock += 1
-        self.add_up({"loss": loss.total, **loss.terms, **loss.metrics, "gradient": norm})
+        self.add_up({"loss": loss.total, **loss.terms, **loss.metrics, **norms})
 
     def backward(self) -> Loss:
         """The loss; the gradients of all parameters are left behind."""
@@ -219,9 +221,40 @@ class Trainee:
         self.summed = counts["summed"]
 
 
+def clip_groups(model: WorldModel[Any], cfg: TrainConfig) -> dict[str, list[Parameter]]:
+    """The parameters whose gradients are clipped together, by the name of each group.
+
+    Those of no part of the model, or of several, are the group "rest".
+    """
+    parts = model.parts() if cfg.clip_by == "part" else {}
+    owner: dict[Parameter, str] = {}
+    for name, modules in parts.items():
+        for param in dict.fromkeys(p for module in modules for p in module.parameters()):
+            owner[param] = "rest" if param in owner else name
+    groups: dict[str, list[Parameter]] = {}
+    for param in model.parameters():
+        groups.setdefault(owner.get(param, "rest"), []).append(param)
+    return groups
+
+
+def clip_gradients(groups: dict[str, list[Parameter]], most: float) -> dict[str, Tensor]:
+    """Clip each group by its own norm; the norms before that, of all and of each of several."""
+    if len(groups) == 1:
+        (params,) = groups.values()
+        return {"gradient": clip_grad_norm_(params, most, foreach=True)}
+    norms = {
+        f"gradient_{name}": clip_grad_norm_(params, most, foreach=True)
+        for name, params in groups.items()
+        if any(param.grad is not None for param in params)
+    }
+    return {"gradient": torch.stack(list(norms.values())).norm(), **norms}
+
+
 def check_names(loss: Loss) -> None:
     """Refuse terms and metrics whose names are taken in a report."""
-    if taken := sorted(REPORTED & (loss.terms.keys() | loss.metrics.keys())):
+    names = loss.terms.keys() | loss.metrics.keys()
+    taken = sorted(n for n in names if n in REPORTED or n.startswith("gradient_"))
+    if taken:
         raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
 
 

@@ -120,10 +120,9 @@ def fill(model: WorldModel[Any], path: Path) -> None:
         wanted = (file.metadata() or {}).get("sha256")  # files of before have none
     if not ships and wanted is not None and digest(tensors) != wanted:
         raise UserError(f"{path} is damaged: its weights are not what its checksum says")
+    full = {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
     try:
-        model.load_state_dict(
-            {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
-        )
+        model.load_state_dict(model.adapted(full, read_header(path)["recipe"].model))
     except RuntimeError as error:
         why = misfit(model, tensors, read_header(path)["recipe"])
         raise UserError(f"{path} does not fit this model: {why}") from error

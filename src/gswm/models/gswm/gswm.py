@@ -44,6 +44,7 @@ from gswm.models.gswm.propagation import (
     PropagationEvidence,
     PropagationNoise,
     View,
+    rescaled,
 )
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import Schedule
@@ -127,6 +128,8 @@ class GSWMConfig(ModelConfig):
             raise UserError(
                 f"glimpses are of {GlimpseDecoder.SIZE} pixels, not {self.sizes.glimpse}"
             )
+        if not 0 < (scale := self.propagation.position_scale) < math.inf:
+            raise UserError(f"--model.propagation.position-scale is {scale}: it must be above 0")
         if not 0 <= self.discovery.dropout <= 1:
             given = self.discovery.dropout
             raise UserError(f"--model.discovery.dropout is {given}: it must be from 0 to 1")
@@ -167,6 +170,26 @@ class GSWM(WorldModel[GSWMConfig]):
     def saved_background(self) -> Tensor | None:
         """See `WorldModel`."""
         return self.context.picture if isinstance(self.context, StaticContext) else None
+
+    def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
+        """The same function, where positions have another scale."""
+        if not isinstance(of, GSWMConfig):
+            return weights
+        factor = of.propagation.position_scale / self.cfg.propagation.position_scale
+        return weights if factor == 1 else rescaled(weights, factor, "propagation.")
+
+    def parts(self) -> dict[str, list[nn.Module]]:
+        """See `WorldModel`."""
+        ours = self.propagation
+        prior = ours.networks_of_prior()
+        inner = [ours.rnn_prior, ours.rnn_post, ours.mlp_prop, ours.conv_prop, ours.situation]
+        inner += list(ours.latent.children())
+        return {
+            "discovery": [self.discovery],
+            "posterior": [module for module in inner if module not in prior],
+            "prior": prior,
+            "drawing": [self.renderer, self.context],
+        }
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> GSWMNoise:
         """All that is random in a training step."""

@@ -4,6 +4,7 @@ A prior imagines the objects; a posterior also looks at the frame. Each has an o
 
     h_k ← RNN_os([o_k, z_state_k, e_ctx_k, e_rel_k], h_k)            all at t-1, but the new h
 
+in whose inputs positions are multiplied by `PropagationConfig.position_scale`.
 They differ in z_state alone. Attributes come from z_state, by the prior's networks, also in the
 posterior (§3.4.1): a posterior that read them off the frame would leave z_state empty.
 
@@ -31,7 +32,19 @@ from gswm.core.networks import MLP, Encoder, per_object
 from gswm.core.shapes import Scalars, Video
 from gswm.models.gswm.interaction import Interaction
 from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind
-from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
+from gswm.models.objects import XY, Attributes, Latents, LSTMState, Objects, Sizes
+
+READ_POSITIONS = {
+    f"{rnn}.{mlp}.0.weight": objects
+    for rnn in ("rnn_prior", "rnn_post")
+    for mlp, objects in {
+        "mlp_os": 1,
+        "interaction.mlp_self": 1,
+        "interaction.mlp_rel": 2,
+        "interaction.mlp_weight": 2,
+    }.items()
+}
+"""The weights of `Propagation` that read positions, and of how many objects each reads them."""
 
 Hidden = Float[Tensor, "*batch object hidden"]
 Encoding = Float[Tensor, "batch object e"]
@@ -65,6 +78,8 @@ class PropagationConfig:
     update: UpdateScales = field(default_factory=UpdateScales)
     tau: float = 1.0
     """Temperature of the relaxed presence."""
+    position_scale: float = 1.0
+    """Factor on xy wherever an object-state RNN reads it; half the image size gives pixels."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +119,9 @@ class PropagationEvidence:
 class ObjectStateRNN(nn.Module):
     """OS-RNN: the history of each object, in a vector."""
 
-    def __init__(self, sizes: Sizes, num_e_ctx: int) -> None:
+    def __init__(self, sizes: Sizes, num_e_ctx: int, position_scale: float = 1.0) -> None:
         super().__init__()
+        self.position_scale = position_scale
         own = sizes.o + sizes.state
         self.interaction = Interaction(own + sizes.hidden, sizes.encoding)
         self.mlp_os = MLP(own + num_e_ctx + sizes.encoding, [], sizes.hidden)
@@ -116,9 +132,17 @@ class ObjectStateRNN(nn.Module):
         """The state of objects that were not there before."""
         return LSTMState(*self.h_0.expand(batch, num_objects, 2, -1).unbind(2))
 
+    def own(self, prev: Objects) -> Float[Tensor, "batch object own"]:
+        """[o, z_state] as the networks read it."""
+        o = prev.o
+        if self.position_scale != 1:
+            # Networks are slow to learn fine differences: a tenth of a pixel is 0.003 of xy.
+            o = replace(o, xy=o.xy * self.position_scale)
+        return torch.cat([o.cat(), prev.z_state], dim=-1)
+
     def forward(self, prev: Objects, e_ctx: Encoding, state: LSTMState) -> LSTMState:
         """h_t, from what was at t-1."""
-        own = torch.cat([prev.o.cat(), prev.z_state], dim=-1)
+        own = self.own(prev)
         e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.pres)
         x = self.mlp_os(torch.cat([own, e_ctx, e_rel], dim=-1))
 
@@ -137,6 +161,11 @@ class StateLatent(nn.Module):
         # Paper: MLP_att and MLP_gate. Here one network gives both, as in the authors' release.
         self.mlp_att = MLP(sizes.state, [e, e], 1 + 3 * att)
         self.splits = [1, 2 * att, att]
+
+    @property
+    def mlp_prior(self) -> MLP:
+        """The prior's network."""
+        return self.mlp_state_prior
 
     def prior(self, h_prior: Hidden) -> Gaussian:
         """p(z̃_state | h)."""
@@ -171,6 +200,11 @@ class NoStateLatent(nn.Module):
             std = cast(nn.Linear, mlp[-1]).bias[-att:]
             nn.init.constant_(std, math.log(math.expm1(self.FIRST_STD)))
 
+    @property
+    def mlp_prior(self) -> MLP:
+        """The prior's network."""
+        return self.mlp_att_prior
+
     def prior(self, h_prior: Hidden) -> Gaussian:
         """p(z̃_att | h)."""
         return Gaussian.of(self.mlp_att_prior(h_prior))
@@ -200,8 +234,8 @@ class Propagation(nn.Module):
         super().__init__()
         self.cfg, self.sizes, self.subtracts = cfg, sizes, subtracts
         self.situation = Situation(cfg.situation, cfg.situation_size, sizes, image_size)
-        self.rnn_prior = ObjectStateRNN(sizes, self.situation.num_e)
-        self.rnn_post = ObjectStateRNN(sizes, self.situation.num_e)
+        self.rnn_prior = ObjectStateRNN(sizes, self.situation.num_e, cfg.position_scale)
+        self.rnn_post = ObjectStateRNN(sizes, self.situation.num_e, cfg.position_scale)
         self.mlp_prop = MLP(sizes.hidden, [sizes.encoding, sizes.encoding], 2)
         first, *later = CHANNELS
         channels = [2 * first if subtracts else first, *later]
@@ -211,6 +245,10 @@ class Propagation(nn.Module):
     def visible(self, video: Video, mu_bg: Video) -> Views:
         """All that the posterior looks at."""
         return torch.cat([video, video - mu_bg], dim=2) if self.subtracts else video
+
+    def networks_of_prior(self) -> list[nn.Module]:
+        """Those on which no posterior depends."""
+        return [self.rnn_prior, self.latent.mlp_prior]
 
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
         """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
@@ -252,3 +290,17 @@ class Propagation(nn.Module):
             xy=o.xy + c.xy * gate.xy * z.xy.tanh(),
             what=o.what + c.what * gate.what * z.what.tanh(),
         )
+
+
+def rescaled(weights: dict[str, Tensor], factor: float, prefix: str) -> dict[str, Tensor]:
+    """Weights of a model, those that read positions multiplied by `factor`.
+
+    `prefix` stands before the names of `Propagation`'s weights.
+    """
+    changed = dict(weights)
+    for name, objects in READ_POSITIONS.items():
+        if (key := prefix + name) in weights:
+            changed[key] = weights[key].clone()
+            for columns in changed[key].chunk(objects, dim=1):
+                columns[:, XY] *= factor
+    return changed

@@ -14,28 +14,32 @@ from gswm.models.objects import Sizes
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 from gswm.models.registry import ModelEntry
 
+PIXELS = 32.0
+"""Pixels in one unit of xy, in frames of 64 × 64."""
+
 
 def interaction() -> Recipe:
     """3 balls that bounce off each other."""
     train = TrainConfig(steps=28_000)
-    return Recipe("interaction", DataConfig("interaction"), GSWMConfig(), train)
+    return Recipe("interaction", DataConfig("interaction"), balls(), train)
 
 
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
     # None ever enters: what is found beside a track is a ball that comes out from behind another.
-    model = GSWMConfig(discovery=DiscoveryConfig(rejection=0.2))
+    model = replace(balls(), discovery=DiscoveryConfig(rejection=0.2))
     return Recipe("occlusion", DataConfig("occlusion"), model, TrainConfig(steps=20_000))
 
 
 def two_layer() -> Recipe:
     """3 red balls over 3 blue ones: interaction and occlusion at once."""
-    return Recipe("two-layer", DataConfig("two-layer"), GSWMConfig())
+    return Recipe("two-layer", DataConfig("two-layer"), balls())
 
 
 def two_layer_dense() -> Recipe:
     """8 small balls in each of two layers."""
-    model = GSWMConfig(
+    model = replace(
+        balls(),
         num_objects=24,
         discovery=DiscoveryConfig(grid=8),
         schedule=Schedule(hw_prior_mean=Anneal(-1.75, -1.75)),
@@ -48,7 +52,7 @@ def single_ball() -> Recipe:
     """A ball that goes left or right: two modes."""
     model = GSWMConfig(
         num_objects=3,
-        propagation=PropagationConfig(proposal_range=(0.2, 0.4)),
+        propagation=PropagationConfig(proposal_range=(0.2, 0.4), position_scale=PIXELS),
         schedule=Schedule(lengths=((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9))),
     )
     train = TrainConfig(steps=12_000)
@@ -68,7 +72,9 @@ def maze() -> Recipe:
         aux_pres=False,
         sizes=Sizes(what=16, context=16),
         propagation=PropagationConfig(
-            proposal_range=(0.1, 0.3), update=UpdateScales(xy=0.5, hw=0.2)
+            proposal_range=(0.1, 0.3),
+            update=UpdateScales(xy=0.5, hw=0.2),
+            position_scale=PIXELS,
         ),
         discovery=DiscoveryConfig(grid=8),
         schedule=Schedule(
@@ -103,7 +109,9 @@ def obj3d() -> Recipe:
         background="learned",
         discovery=DiscoveryConfig(rejection=0.2, rival_rejection=0.3),
         propagation=PropagationConfig(
-            proposal_range=(0.1, 0.3), update=UpdateScales(xy=0.6, hw=0.3)
+            proposal_range=(0.1, 0.3),
+            update=UpdateScales(xy=0.6, hw=0.3),
+            position_scale=PIXELS,
         ),
         schedule=Schedule(
             likelihood_std=Anneal(0.1, 0.1), hw_prior_mean=Anneal(-1.5, -1.75, 0, 10_000)
@@ -111,6 +119,11 @@ def obj3d() -> Recipe:
     )
     data = DataConfig("obj3d", episodes=2_920, first_frames=30)
     return Recipe("obj3d", data, model, TrainConfig(steps=100_000, lr=1e-4))
+
+
+def balls() -> GSWMConfig:
+    """What the worlds of several balls have in common."""
+    return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
 
 
 def ablation(recipe: Recipe, name: str, **settings: object) -> Recipe:

@@ -75,7 +75,8 @@ class StudioCommand:
         world = self.world or catalog.models[model].world
         if hdf5.is_name_of_file(world):
             file = Path(world)
-            catalog.add_source(file.name, lambda index: find(str(file), index, None))
+            own = hdf5.world_of(world) == "video"
+            catalog.add_source(file.name, lambda index: find(str(file), index, None), own=own)
             return file.name
         if world not in catalog.sources:
             raise UserError(f"there is no world '{world}'; there are {', '.join(catalog.sources)}")

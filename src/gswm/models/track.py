@@ -48,6 +48,7 @@ class Track:
         print(track)                  # how many videos, frames and objects
         track.save("track.gif", video)
         track.save("track.csv")
+        track.save("track.txt", film)     # in pixels of a film: see gswm.open_video
         pandas.DataFrame(track.to_frame())
 
     A track is a sequence of videos: `len(track)` counts them, and `track[i]` is one of them as a

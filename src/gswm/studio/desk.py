@@ -66,7 +66,7 @@ class Desk:
         given = min(message.settings.given, video.shape[1])
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
-        how = "always" if episodes.truth is None else "first"
+        how = "always" if self.catalog.is_own(message.world) else "first"
         past = moments_of(model, model.infer(video[:, :given], discover=how))
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}

@@ -194,9 +194,10 @@ def place(frame: TimedFrame, placement: Placement) -> UInt8[np.ndarray, "size si
         min((y + height) * ky, len(image)),
     )
     picture = Image.fromarray(image)
-    small = picture.resize((across, down), Image.Resampling.BICUBIC, box, reducing_gap=3.0)
+    bicubic = Image.Resampling.BICUBIC
+    small = np.asarray(picture.resize((across, down), bicubic, box, reducing_gap=3.0))
     if (across, down) == (placement.size, placement.size):
-        return np.asarray(small)
+        return small
     square = np.zeros((placement.size, placement.size, 3), np.uint8)
     square[top : top + down, left : left + across] = small
     return square

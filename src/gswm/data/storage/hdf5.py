@@ -234,7 +234,7 @@ class File:
         if not self.shapes.keys() >= FOOTAGE:
             return None
         with _reading(self.path):
-            placed = self._data["placements"].asstr()[episode]
+            placed = str(self._data["placements"].asstr()[episode])
             frames, times = (self._data[key][episode] for key in ("source_frames", "source_times"))
         try:
             placement = from_dict(Placement, json.loads(placed), f"{self.path}: placement")

@@ -56,7 +56,8 @@ class Page:
 
     def open(self, **more: Any) -> "Page":
         settings = {"given": 4, "steps": 6, "futures": 2, **more.pop("settings", {})}
-        self.say(type="open", model="small", world="noise", settings=settings, **more)
+        what = {"model": "small", "world": "noise", **more}
+        self.say(type="open", settings=settings, **what)
         return self.work()
 
     def edit(self, change: dict[str, Any], frame: int = 3, **more: Any) -> "Page":

@@ -13,9 +13,10 @@ from test_videos import encode
 from tiny import SIZES
 
 from gswm.cli import main
-from gswm.commands import imagine
-from gswm.data.episode import Episodes
-from gswm.data.importing.videos import Cut, whole
+from gswm.commands import imagine, track
+from gswm.commands.films import own_film
+from gswm.data.importing.film import Film
+from gswm.data.importing.videos import Cut
 from gswm.models.registry import build, recipe
 from gswm.viz import formats
 from gswm.weights import files as weights
@@ -132,16 +133,22 @@ def test_objects_of_a_video_are_tracked(
 
 
 PER_SECOND = "5 frames per second (--video-fps 0 takes all)"
-WHOLE = "all of each frame, not its middle alone"
+WHOLE = "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)"
 
 
 @pytest.mark.parametrize(
     ("settings", "cut", "said"),
     [
-        ([], Cut(64, 5.0, crop="none"), f"as in the training, {PER_SECOND} and {WHOLE}"),
-        (["--video-fps", "0"], Cut(64, crop="none"), f"as in the training, {WHOLE}"),
-        (["--crop", "center"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
-        (["--video-fps", "2.5", "--crop", "none"], Cut(64, 2.5, crop="none"), ""),
+        ([], Cut(64, 5.0, fit="stretch"), f"as in the training, {PER_SECOND} and {WHOLE}"),
+        (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in the training, {WHOLE}"),
+        (["--fit", "letterbox"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
+        (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in the training, {PER_SECOND}"),
+        (["--video-fps", "2.5", "--fit", "stretch"], Cut(64, 2.5, fit="stretch"), ""),
+        (
+            ["--video-fps", "2.5", "--fit", "letterbox", "--region", "10,4,60,40"],
+            Cut(64, 2.5, region=(10, 4, 60, 40)),
+            "",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["imagine", "track"])
@@ -156,22 +163,21 @@ def test_a_video_is_taken_as_those_of_the_training_were(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    taken, own_video = [], imagine.own_video
+    taken = []
 
-    def seen(*args: Any) -> tuple[Episodes, str]:
-        taken.append(own_video(*args))
+    def seen(*args: Any, **settings: Any) -> Film:
+        taken.append(own_film(*args, **settings))
         return taken[0]
 
-    monkeypatch.setattr(imagine, "own_video", seen)
+    monkeypatch.setattr(imagine if command == "imagine" else track, "own_film", seen)
     if command == "track":
         args = ["track", str(film), "--model", timed, "--out", str(tmp_path / "states.csv")]
     else:
         args = ["imagine", timed, "--video", str(film), "--out", str(tmp_path / "out")]
         args += ["--given", "2", "--futures", "1", "--no-mp4"]
     assert main([*args, *settings]) == 0
-    wanted = torch.from_numpy(whole(film, cut)).permute(0, 3, 1, 2)[None]
-    assert wanted.shape[1] == {5.0: 6, 2.5: 3, None: 12}[cut.fps]
-    assert torch.equal(taken[0][0].video, wanted)
+    assert taken[0].cut == cut
+    assert taken[0].read().shape[1] == {5.0: 6, 2.5: 3, None: 12}[cut.fps]
     assert capsys.readouterr().err == (f"film.mp4: {said}\n" if said else "")
 
 
@@ -203,6 +209,9 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),
         (["imagine", "MODEL", "--episode", "100"], "single-ball, test: has no episode 100; it has"),
         (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; name a folder"),
+        (["track", "x.mp4", "--model", "MODEL", "--region", "0,0,0,9"], "has no pixels"),
+        (["imagine", "MODEL", "--video", "x.mp4", "--region", "1,2"], "x,y,width,height"),
+        (["track", "x.mp4", "--model", "MODEL", "--out", "x.avi"], "must end in .csv or .txt or"),
         (["track", "maze", "--model", "MODEL", "--frames", "0"], "--frames is 0; it must be"),
         (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, counted from 0"),
         (["track", "maze", "--model", "MODEL", "--out", "."], "cannot write .: it is a folder"),
@@ -235,7 +244,8 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["track", "film.mp4", "--out", "film.mp4"], "the name must end in .csv"),
+        (["track", "film.mp4", "--out", "film.mp4"], "it is what is to be read"),
+        (["track", "film.mp4", "--out", "a.csv", "--out", "film.mp4"], "it is what is to be read"),
         (["track", "film.mp4", "--picture", "frames/../film.mp4"], "it is what is to be read"),
         (["track", "frames", "--picture", "frames/0.png"], "it is what is to be read"),
         (["track", "some.hdf5", "--out", "some.hdf5"], "the name must end in .csv"),
@@ -275,7 +285,8 @@ def test_a_table_beside_the_images_it_is_about_is_written_again(model: str, fold
 def test_a_bad_place_is_refused_before_the_work(
     command: str, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(imagine, "resolve", lambda *_: pytest.fail("it began to work"))
+    for module in (imagine, track):
+        monkeypatch.setattr(module, "resolve", lambda *_: pytest.fail("it began to work"))
     what = [model] if command == "imagine" else ["maze", "--model", model]
     assert main([command, *what, "--out", "/dev/null/x"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

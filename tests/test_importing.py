@@ -10,15 +10,18 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from test_videos import encode
 
 from gswm.cli import main
 from gswm.commands.importing import ImportCommand, file_of, import_once
 from gswm.core.errors import UserError
+from gswm.data.episode import Episodes
 from gswm.data.importing.sources import split_of_name
 from gswm.data.importing.videos import Cut
-from gswm.data.storage.hdf5 import open_file, read
+from gswm.data.placement import Placement
+from gswm.data.storage.hdf5 import Writer, open_file, read
 
 
 def run(*args: object) -> int:
@@ -55,7 +58,7 @@ def test_videos_and_folders_of_images_become_episodes(
         "left over: 3 frames at the ends of videos",
     ]
     episodes = read(out)
-    levels = episodes.video.float().mean((2, 3, 4)).round().int().tolist()
+    levels = episodes.video[..., 3:5, 3:5].float().mean((2, 3, 4)).round().int().tolist()
     of_videos = [[10 * i + 4 * e + k for k in range(4)] for i in range(3) for e in range(2)]
     assert levels == of_videos + [[101 + 4 * e + k for k in range(4)] for e in range(3)]
     names = [f"in/{i}.mkv" for i in range(3) for _ in range(2)] + ["in/b/pictures"] * 3
@@ -181,7 +184,7 @@ def make_bad(kind: str, folder: Path) -> Path:
 
 BAD = {
     "mp4": "cannot be decoded",
-    "faststart": "cannot be decoded",
+    "faststart": "",  # the decoder says it, or the number of frames
     "webm": "cut short at",
     "avi": "",
     "mkv": "cut short at",
@@ -372,12 +375,15 @@ def test_info_says_what_an_imported_file_holds(
         "episodes": "4",
         "frames": "4",
         "image": "8 x 8",
-        "crop": "center",
+        "fit": "letterbox",
         "fps": "10.0",
         "made with gswm": facts["made with gswm"],
         "splits": "train 2, val 2",
         "videos": "2",
         "key imgs": "uint8 (4, 4, 8, 8, 3)",
+        "key placements": "text (4,)",
+        "key source_frames": "int64 (4, 4)",
+        "key source_times": "float64 (4, 4)",
         "key sources": "text (4,)",
         "key splits": "text (4,)",
     }
@@ -391,6 +397,52 @@ def test_info_of_what_is_no_file_of_episodes_is_one_line(
         assert main(["data", "info", str(tmp_path / name)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"gswm: {tmp_path / name}")
+
+
+@pytest.mark.parametrize("size", [8, 128])
+def test_episodes_know_where_and_when_in_their_videos_they_are(size: int, tmp_path: Path) -> None:
+    plain = [np.full((24, 32, 3), 9 * i, np.uint8) for i in range(10)]
+    pictures(tmp_path / "in" / "b", frames=5)
+    encode(tmp_path / "in" / "a.mkv", plain, "ffv1", "gray")
+    out, cut = tmp_path / "a.hdf5", ["--fps", "5", "--region", "2,1,8,6"]
+    args = ["data", "import", str(tmp_path / "in"), "--out", str(out), "--frames", "2"]
+    assert main([*args, "--size", str(size), *cut]) == 0
+    with open_file(out) as file:
+        assert file.sources == ["in/a.mkv", "in/a.mkv", "in/b", "in/b"]
+        found = [file.footage(i) for i in range(4)]
+        assert file.attributes["region"] == "2,1,8,6"
+    part = "letterbox", (2, 1, 8, 6)
+    video_there, images_there = (Placement.of(*s, size, *part) for s in ((32, 24), (12, 10)))
+    placements = [each.placement for each in found if each is not None]
+    assert placements == [video_there] * 2 + [images_there] * 2
+    frames = [each.frames.tolist() for each in found if each is not None]
+    assert frames == [[0, 2], [4, 6], [0, 1], [2, 3]]
+    times = np.stack([each.times for each in found if each is not None])
+    np.testing.assert_allclose(times[:2], [[0, 0.2], [0.4, 0.6]], atol=1e-3)
+    assert np.isnan(times[2:]).all()
+
+
+def test_a_file_from_before_has_no_footage_and_keeps_its_crop(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.hdf5", "video", attributes={"crop": "none"}) as writer:
+        writer.append(Episodes(torch.zeros(1, 2, 3, 8, 8, dtype=torch.uint8)))
+    with open_file(tmp_path / "a.hdf5") as file:
+        assert file.footage(0) is None
+        assert Cut.like(file.attributes, 8).fit == "stretch"
+    assert Cut.like({"fps": 5.0}, 8).fit == "crop"
+    assert Cut.like({}, 8) == Cut(8)
+
+
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [("0,0,0,5", "has no pixels"), ("30,0,10,5", "outside the picture"), ("x", "x,y,width,height")],
+)
+def test_a_bad_region_leaves_nothing_behind(
+    region: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film, out = video(tmp_path / "in.mkv"), tmp_path / "out" / "a.hdf5"
+    assert run(film, "--out", out, "--region", region) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
 
 
 # -- a folder in the place of a file
@@ -420,10 +472,10 @@ def test_a_folder_is_imported_as_other_videos_were_cut(
 ) -> None:
     video(tmp_path / "in" / "train" / "a.mkv", frames=200)
     out = import_once(tmp_path / "in", Cut.like({"fps": 5.0, "crop": "none"}, 8))
-    assert "--size 8 --fps 5 --crop none`, once:\n" in capsys.readouterr().err
+    assert "--size 8 --fps 5 --fit stretch`, once:\n" in capsys.readouterr().err
     with open_file(out) as file:
         assert (len(file), file.frames) == (1, 100)
-        assert (file.attributes["fps"], file.attributes["crop"]) == (5, "none")
+        assert (file.attributes["fps"], file.attributes["fit"]) == (5, "stretch")
 
 
 def test_the_file_is_beside_the_folder_whatever_its_name(

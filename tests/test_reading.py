@@ -1,7 +1,7 @@
 """`read_video`: any video as the tensor that a model takes, or one line about why not."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,8 +10,10 @@ from PIL import Image
 from test_videos import encode, shades
 
 from gswm.core.errors import UserError
-from gswm.data.importing.reading import read_video
-from gswm.data.importing.videos import Crop, Cut, whole
+from gswm.data.importing.reading import open_video, read_video
+from gswm.data.importing.sources import Source
+from gswm.data.importing.videos import Cut, clips, frames_of
+from gswm.data.placement import Fit
 from gswm.models.base import check_video
 from gswm.viz.formats import save_video
 
@@ -36,22 +38,44 @@ def test_a_video_is_a_batch_of_one_that_a_model_takes(kind: str, tmp_path: Path)
     assert video.dtype == torch.uint8
     assert video.shape == (1, 8, 3, 32, 32)
     assert video.is_contiguous()
-    gray = video.double().mean(dim=(0, 2, 3, 4))
+    middle = video[..., 8:24, 8:24].double()
+    gray = middle.mean(dim=(0, 2, 3, 4))
     np.testing.assert_allclose(gray, [20 + 12 * i for i in range(8)], atol=2)
     assert check_video(video, 32).shape == video.shape
 
 
-@pytest.mark.parametrize("crop", ["center", "none"])
+@pytest.mark.parametrize("fit", get_args(Fit))
 @pytest.mark.parametrize("fps", [None, 5.0])
-def test_it_is_what_an_import_would_take(crop: Crop, fps: float | None, tmp_path: Path) -> None:
+def test_it_is_what_an_import_would_take(fit: Fit, fps: float | None, tmp_path: Path) -> None:
     frames = shades(8)
     for frame in frames:
         frame[:, :10] = 255
     path = encode(tmp_path / "a.mp4", frames)
-    wanted = whole(path, Cut(24, fps, crop=crop))
-    video = read_video(path, 24, fps=fps, crop=crop)
-    np.testing.assert_array_equal(video[0].movedim(1, -1), wanted)
+    cut = Cut(24, fps, 8 if fps is None else 4, fit)
+    (wanted,) = clips(frames_of(Source(path, "a", "test"), cut), cut)
+    video = read_video(path, 24, fps=fps, fit=fit)
+    np.testing.assert_array_equal(video[0].movedim(1, -1), wanted.video)
     assert video.shape[1] == (8 if fps is None else 4)
+
+
+@pytest.mark.parametrize("kind", ["mp4", "folder"])
+def test_a_film_is_read_as_often_as_needed_in_parts_or_whole(kind: str, tmp_path: Path) -> None:
+    film = open_video(made(kind, tmp_path), 16)
+    every = film.read()
+    parts = list(film.chunks(3))
+    assert [len(part) for part in parts] == [3, 3, 2]
+    joined = np.concatenate([part.video for part in parts])
+    np.testing.assert_array_equal(joined, every[0].movedim(1, -1))
+    assert film.footage.frames.tolist() == list(range(8))
+    assert np.isnan(film.footage.times).all() == (kind == "folder")
+
+
+@pytest.mark.parametrize(("frames", "wanted"), [(2, [0, 4]), (3, [0, 2, 4, 6]), (9, range(8))])
+def test_a_sample_is_spread_over_the_film(frames: int, wanted: list[int], tmp_path: Path) -> None:
+    film = open_video(made("mp4", tmp_path), 16)
+    some = film.sample(frames)
+    assert some.footage.frames.tolist() == list(wanted)
+    np.testing.assert_array_equal(some.video, film.read()[0, list(wanted)].movedim(1, -1))
 
 
 @pytest.mark.parametrize("kind", ["mp4", "folder"])
@@ -83,12 +107,18 @@ def test_images_have_no_times(tmp_path: Path) -> None:
         ("a.mp4", {"fps": float("nan")}, "fps is nan"),
         ("a.mp4", {"fps": float("inf")}, "fps is inf"),
         ("a.mp4", {"frames": 0}, "frames is 0"),
+        ("a.mp4", {"region": (0, 0, 0, 5)}, "has no pixels"),
+        ("a.mp4", {"region": (40, 0, 20, 20)}, "outside the picture, which is 48 x 32"),
+        ("nothing.mp4", {}, "cannot be decoded"),
+        ("cut.mp4", {}, "cannot be decoded"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(
     name: str, settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    made("mp4", tmp_path)
+    good = made("mp4", tmp_path).read_bytes()
+    (tmp_path / "nothing.mp4").write_bytes(b"")
+    (tmp_path / "cut.mp4").write_bytes(good[: len(good) // 2])
     whole = made("gif", tmp_path).read_bytes()
     (tmp_path / "short.gif").write_bytes(whole[:-1])
     (tmp_path / "empty").mkdir()

@@ -46,7 +46,7 @@ def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
 ) -> None:
     film, recipe = tmp_path / "own.mp4", gswm.recipe("interaction")
     formats.save_video(film, np.zeros((6, 64, 64, 3), np.uint8), 10)
-    about = {"videos": {"fps": 5.0, "crop": "center"}}
+    about = {"videos": {"fps": 5.0, "fit": "letterbox"}}
     weights.save(tmp_path / "own.safetensors", gswm.build(recipe), recipe, about=about)
     for video_fps, frames in ((None, 3), (0.0, 6)):
         shelf = Catalog(video_fps=video_fps)

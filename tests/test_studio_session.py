@@ -16,6 +16,9 @@ from PIL import Image
 from studio import Page, catalog
 
 from gswm.data.episode import Episodes
+from gswm.models.base import Discover
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.track import Track
 from gswm.studio import branches, desk
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_EDITS
@@ -48,6 +51,25 @@ def test_pieces_are_the_models_own_imagination(recipe: str) -> None:
     assert np.abs(pixels[0] - drawn).max() < 0.6
     black = ["background" not in arrays for _, arrays in page.of("futures")]
     assert all(black) == (recipe == "interaction")
+
+
+@pytest.mark.parametrize("kind", ["world", "imported", "upload"])
+def test_objects_that_enter_later_are_found_in_videos_of_ones_own(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, video = Catalog(), catalog().episode("noise", 0).video
+    shelf.add_model("small", catalog().model("small"), "noise", 4)
+    shelf.add_source("noise", lambda _: Episodes(video), own=kind == "imported")
+    name = shelf.add_upload(video) if kind == "upload" else "noise"
+    asked, infer = [], GSWM.infer
+
+    def seen(self: GSWM, video: Any, *, discover: Discover) -> Track:
+        asked.append(discover)
+        return infer(self, video, discover=discover)
+
+    monkeypatch.setattr(GSWM, "infer", seen)
+    Page(shelf).open(world=name)
+    assert asked == ["first" if kind == "world" else "always"]
 
 
 def test_samples_differ_and_the_mean_is_one_future() -> None:

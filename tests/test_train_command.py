@@ -565,13 +565,13 @@ def test_a_file_without_truth_trains_and_is_validated_by_pixels(
 def test_weights_know_how_their_videos_were_imported(tmp_path: Path) -> None:
     for name in ("train/0.mkv", "train/1.mkv", "val/0.mkv"):
         video(tmp_path / "in" / name, frames=16)
-    file, args = tmp_path / "mine.hdf5", ["--size", "64", "--frames", "8", "--crop", "none"]
+    file, args = tmp_path / "mine.hdf5", ["--size", "64", "--frames", "8", "--fit", "stretch"]
     for fps in ([], ["--fps", "5"]):
         out = ["--out", str(file), "--force"]
         assert main(["data", "import", str(tmp_path / "in"), *out, *args, *fps]) == 0
         run = tmp_path / f"run{len(fps)}"
         train_here(on_file(file), run)
-        known = {"crop": "none"} | ({"fps": 5.0} if fps else {})
+        known = {"fit": "stretch"} | ({"fps": 5.0} if fps else {})
         for which in ("best", "last"):
             assert read_header(run / f"{which}.safetensors")["about"]["videos"] == known
     assert main(["export", str(run), "--out", str(tmp_path / "a.safetensors")]) == 0

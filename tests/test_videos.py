@@ -4,14 +4,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import av
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from gswm.data.importing.film import Film
 from gswm.data.importing.sources import Skipped, Source, find, images, natural, split_of_name
 from gswm.data.importing.videos import (
     Cut,
@@ -20,13 +23,18 @@ from gswm.data.importing.videos import (
     clips,
     frames_of,
     image_frames,
+    place,
     resample,
-    resize,
     to_rgb,
     video_frames,
 )
+from gswm.data.placement import Fit
 
 SIZE = (48, 32)
+
+
+def resize(frame: TimedFrame, size: int, fit: Fit = "letterbox") -> np.ndarray:
+    return place(frame, Cut(size, fit=fit).placement(frame))
 
 
 def shades(count: int, size: tuple[int, int] = SIZE) -> list[np.ndarray]:
@@ -60,7 +68,7 @@ def encode(
 
 def image_of(frame: TimedFrame) -> np.ndarray:
     """All pixels of a frame, of which its size must tell."""
-    image = frame.pixels(max(frame.width, frame.height))
+    image = frame.pixels(1)
     assert image.shape == (frame.height, frame.width, 3)
     return image
 
@@ -92,6 +100,14 @@ def test_every_format_gives_its_frames_in_order(name: str, tmp_path: Path) -> No
     assert [round(frame.start * 10) for frame in frames] == list(range(12))
 
 
+def test_times_count_from_the_first_frame_wherever_the_file_begins(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.ts", shades(4), times=[0, 1, 6, 7])
+    with av.open(str(path)) as container:
+        assert container.start_time > 0
+    frames = [(frame.index, round(frame.start, 3)) for frame in video_frames(path)]
+    assert frames == [(0, 0.0), (1, 0.1), (2, 0.6), (3, 0.7)]
+
+
 @pytest.mark.parametrize("degrees", [0, 90, 180, -90])
 def test_frames_are_turned_as_the_file_says(degrees: int, tmp_path: Path) -> None:
     image = np.zeros((32, 48, 3), np.uint8)
@@ -101,6 +117,7 @@ def test_frames_are_turned_as_the_file_says(degrees: int, tmp_path: Path) -> Non
     (frame, *_) = video_frames(path)
     counterclockwise = degrees // 90
     wanted = np.rot90(image, counterclockwise)
+    assert frame.rotation == degrees % 360
     assert image_of(frame).shape == wanted.shape
     assert np.abs(image_of(frame).astype(int) - wanted).mean() < 8
 
@@ -125,7 +142,7 @@ def test_wide_pixels_are_seen_wide(tmp_path: Path) -> None:
     path = encode(tmp_path / "a.mp4", [image] * 3, setup=wide)
     (frame, *_) = video_frames(path)
     assert frame.pixel_aspect == 2
-    assert resize(frame, 8, "center").mean() > 190
+    assert resize(frame, 8, "crop").mean() > 190
 
 
 @pytest.mark.parametrize(
@@ -151,7 +168,7 @@ def frame_of(image: np.ndarray, aspect: float = 1.0) -> TimedFrame:
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5))
 def test_a_frame_made_smaller_keeps_its_mean(seed: int, factor: int) -> None:
     image = np.random.default_rng(seed).integers(60, 190, (16 * factor, 16 * factor, 3), np.uint8)
-    small = resize(frame_of(image), 16, "center")
+    small = resize(frame_of(image), 16, "crop")
     assert abs(float(small.mean()) - float(image.mean())) < 1.5
 
 
@@ -159,7 +176,7 @@ def test_a_frame_made_smaller_keeps_its_mean(seed: int, factor: int) -> None:
 def test_stripes_finer_than_a_pixel_become_grey(period: int) -> None:
     stripes = np.zeros((480, 480, 3), np.uint8)
     stripes[:, np.arange(480) % period < period / 2] = 255
-    small = resize(frame_of(stripes), 64, "center").astype(int)
+    small = resize(frame_of(stripes), 64, "crop").astype(int)
     assert small[:, 2:-2].std() < 6  # the edges have no neighbours to mix with
 
 
@@ -170,24 +187,47 @@ def test_a_large_video_is_reduced_as_its_frames_would_be(tmp_path: Path) -> None
     )
     path = encode(tmp_path / "a.mkv", [image], "ffv1", "gbrp10le")
     (frame,) = video_frames(path)
-    assert frame.pixels(60).shape == (60, 106, 3)
-    difference = resize(frame, 16, "none").astype(int) - resize(frame_of(image), 16, "none")
+    assert frame.pixels(6).shape == (60, 106, 3)
+    difference = resize(frame, 16, "stretch").astype(int) - resize(frame_of(image), 16, "stretch")
     assert np.abs(difference).max() < 6
 
 
 def test_the_middle_square_is_kept_or_all_of_the_frame() -> None:
     image = np.zeros((32, 64, 3), np.uint8)
     image[:, 16:48] = 255
-    assert resize(frame_of(image), 16, "center")[:, 1:-1].min() == 255
-    whole = resize(frame_of(image), 16, "none")
+    assert resize(frame_of(image), 16, "crop")[:, 1:-1].min() == 255
+    whole = resize(frame_of(image), 16, "stretch")
     assert (whole[:, 1].max(), whole[:, 8].min()) == (0, 255)
+
+
+def test_a_letterbox_shows_all_of_the_frame_between_black_bars() -> None:
+    image = np.full((32, 64, 3), 200, np.uint8)
+    small = resize(frame_of(image), 16)
+    assert (small[:4].max(), small[4:12].min(), small[12:].max()) == (0, 200, 0)
+    turned = resize(frame_of(np.swapaxes(image, 0, 1)), 16)
+    np.testing.assert_array_equal(turned, np.swapaxes(small, 0, 1))
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_a_spot_is_where_its_placement_says(size: int, tmp_path: Path) -> None:
+    image = np.zeros((270, 480, 3), np.uint8)
+    image[110:130, 300:320] = 255
+    for i in range(2):
+        Image.fromarray(image).save(tmp_path / f"{i}.png")
+    for fit in get_args(Fit):
+        film = Film(tmp_path, Cut(size, fit=fit, region=(60, 20, 400, 210)))
+        seen = film.read()[0, 0, 0].double()
+        at = torch.arange(size) + 0.5
+        xy = [float((seen.sum(axis) * at).sum() / seen.sum()) for axis in (0, 1)]
+        center, _ = film.placement.to_source(np.array(xy) / size * 2 - 1, np.ones(2))
+        np.testing.assert_allclose(center, [310, 120], atol=1)
 
 
 def at(times: list[float]) -> list[TimedFrame]:
     """Frames that begin at `times`, numbered in their pixels; the last is shown for 0.1 s."""
     ends = [*times[1:], times[-1] + 0.1]
     return [
-        TimedFrame(1, 1, start, end, lambda _, i=i: np.full((1, 1, 3), i, np.uint8))
+        TimedFrame(1, 1, start, end, lambda _, i=i: np.full((1, 1, 3), i, np.uint8), index=i)
         for i, (start, end) in enumerate(zip(times, ends, strict=True))
     ]
 
@@ -217,9 +257,20 @@ def test_a_video_of_uneven_times_is_resampled_by_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("frames", "episodes", "rest"), [(4, 2, 3), (11, 1, 0), (1, 11, 0)])
 def test_a_long_video_gives_several_episodes(frames: int, episodes: int, rest: int) -> None:
     cut = Cut(size=2, frames=frames)
-    *whole, last = clips(at([i / 10 for i in range(11)]), cut)
-    assert (len(whole), len(last)) == (episodes, rest)
-    assert np.concatenate([*whole, last])[:, 0, 0, 0].tolist() == list(range(11))
+    found = list(clips(at([i / 10 for i in range(11)]), cut))
+    assert [len(clip) for clip in found] == [frames] * episodes + [rest] * (rest > 0)
+    assert np.concatenate([c.video for c in found])[:, 0, 0, 0].tolist() == list(range(11))
+    assert np.concatenate([c.footage.frames for c in found]).tolist() == list(range(11))
+
+
+def test_kept_frames_know_their_numbers_and_times(tmp_path: Path) -> None:
+    path = encode(tmp_path / "a.mkv", shades(6), "ffv1", "gray", times=[0, 1, 2, 7, 8, 9])
+    film = Film(path, Cut(size=8, fps=4.0))
+    footage = film.footage
+    assert footage.frames.tolist() == [0, 2, 2, 3]  # shown at 0, 0.25, 0.5 and 0.75 s
+    np.testing.assert_allclose(footage.times, [0, 0.2, 0.2, 0.7])
+    film.read()
+    np.testing.assert_array_equal(film.footage.times, footage.times)
 
 
 def test_too_few_frames_are_named_and_counted() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from tiny_stove import VARIANTS
 from torch import Tensor
 from torch.nn.functional import pad
 
+import gswm
 from gswm.core.errors import UserError
+from gswm.data.episode import Episodes
 from gswm.models.base import WorldModel
 from gswm.models.state import State
 from gswm.models.track import Track
@@ -250,3 +253,29 @@ def test_actions_are_refused_by_a_model_that_takes_none(name: str) -> None:
     for plans in (actions, actions[:, None]):
         with pytest.raises(UserError, match="this model takes no actions"):
             model.imagine_from(state, 2, actions=plans)
+
+
+def entering(after: int) -> tuple[Episodes, Tensor]:
+    """Three balls, and their video without the first one in its first frames."""
+    episodes = next(gswm.world("interaction").episodes(seed=7, n=3))
+    truth, video = episodes.truth, episodes.video.clone()
+    assert truth is not None
+    middle = torch.arange(video.shape[-1]) + 0.5
+    for e, t in product(range(len(video)), range(after)):
+        x, y = truth.positions[e, t, 0]
+        near = (middle - x) ** 2 + (middle[:, None] - y) ** 2 < (truth.sizes[e, t, 0] + 1) ** 2
+        video[e, t][:, near] = 0
+    return episodes, video
+
+
+def test_an_object_that_enters_while_frames_are_given_is_imagined_if_it_is_looked_for() -> None:
+    model, (episodes, video) = gswm.load("interaction"), entering(after=4)
+    assert episodes.truth is not None
+    paper = model.imagine(video, 10, 6, sample=False, render=False)
+    always = model.imagine(video, 10, 6, sample=False, render=False, discover="always")
+    assert paper.present.sum(dim=-1).unique().tolist() == [2]
+    assert always.present.sum(dim=-1).unique().tolist() == [3]
+    pixels = (always.xy[:, 0] + 1) / 2 * video.shape[-1]
+    there = episodes.truth.positions[:, 10:16, :1].float()
+    nearest = (pixels - there).norm(dim=-1).masked_fill(~always.present[:, 0], torch.inf).amin(-1)
+    assert nearest[:, :3].max() < 1  # of a ball's radius of 8 pixels

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from gswm.core.schedule import Anneal, Curriculum, Stage
     from gswm.data.batches.batch import Batch
     from gswm.data.episode import Episodes, Truth
-    from gswm.data.importing.reading import read_video
+    from gswm.data.importing.film import Film
+    from gswm.data.importing.reading import open_video, read_video
+    from gswm.data.placement import Placement
     from gswm.data.worlds.base import Split, World
     from gswm.data.worlds.registry import register_world, world
     from gswm.eval.protocols import Protocol, register_protocol
@@ -42,7 +44,9 @@ HOME = {
     "UserError": "gswm.core.errors",
     **dict.fromkeys(["Anneal", "Curriculum", "Stage"], "gswm.core.schedule"),
     "Batch": "gswm.data.batches.batch",
-    "read_video": "gswm.data.importing.reading",
+    "Film": "gswm.data.importing.film",
+    **dict.fromkeys(["open_video", "read_video"], "gswm.data.importing.reading"),
+    "Placement": "gswm.data.placement",
     **dict.fromkeys(["Episodes", "Truth"], "gswm.data.episode"),
     **dict.fromkeys(["Split", "World"], "gswm.data.worlds.base"),
     **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
@@ -65,10 +69,12 @@ __all__ = [
     "Curriculum",
     "DataConfig",
     "Episodes",
+    "Film",
     "Loss",
     "ModelConfig",
     "ModelEntry",
     "Noise",
+    "Placement",
     "Protocol",
     "Recipe",
     "Split",
@@ -83,6 +89,7 @@ __all__ = [
     "as_float",
     "build",
     "load",
+    "open_video",
     "read_video",
     "recipe",
     "register",

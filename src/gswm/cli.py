@@ -60,7 +60,7 @@ COMMANDS = {
         "gswm.commands.report", "ReportCommand", "Tables and figures of what was measured."
     ),
     "imagine": Command("gswm.commands.imagine", "ImagineCommand", "Imagine how a video goes on."),
-    "track": Command("gswm.commands.imagine", "TrackCommand", "Find the objects of a video."),
+    "track": Command("gswm.commands.track", "TrackCommand", "Find the objects of a video."),
     "data show": Command(
         "gswm.commands.data", "ShowCommand", "Draw an episode with boxes and ids."
     ),

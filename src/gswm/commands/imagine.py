@@ -1,27 +1,24 @@
-"""`gswm imagine` and `gswm track`."""
+"""`gswm imagine`."""
 
-import math
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
 from gswm.commands.evaluate import resolve
+from gswm.commands.films import check_rate, images_of, own_film
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, check_place
 from gswm.data.episode import Episodes
-from gswm.data.importing.reading import read_video
-from gswm.data.importing.videos import Crop, Cut
-from gswm.data.storage import hdf5
-from gswm.data.worlds import registry as worlds
+from gswm.data.placement import Fit, parse_region
 from gswm.data.worlds.base import SplitName
 from gswm.eval.evaluate import actions_of
+from gswm.models.base import Discover
 from gswm.viz import formats, pictures
 
 ABOVE = 16
@@ -31,8 +28,8 @@ LARGEST = 16
 """Of --scale."""
 BYTES = 3e9
 """Of a moving picture before it is a file; drawing it takes several times that."""
-STEPS = 40
-"""Frames to imagine where nothing says how many."""
+STEPS, MOST_STEPS = 40, 90
+"""Frames to imagine beyond the end of a video, and at most before it, if not given."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class ImagineCommand:
     given: int | None = None
     """Frames that the model sees; as many as in its training's validation if not given."""
     steps: int | None = None
-    """Frames that it then imagines; up to the end of the episode if not given, at most 90."""
+    """Frames that it then imagines; up to the end of the video if not given, at most 90."""
     futures: int = 16
     out: Path = Path("imagined")
     """The folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
@@ -69,8 +66,16 @@ class ImagineCommand:
     video_fps: float | None = None
     """Frames per second to take of your video, by its own times, and 0 for every frame; as of the
     videos that the model was trained on if not given."""
-    crop: Crop | None = None
-    """The middle of your video's frames, or all of them; as in the training if not given."""
+    fit: Fit | None = None
+    """letterbox: all of each frame of your video, between black bars; crop: its middle square;
+    stretch: all of it, squeezed into a square. As in the training if not given, letterbox where
+    that was on no videos of your own."""
+    region: str | None = None
+    """Use this part of your video's frames alone: x,y,width,height in its pixels, or all; as in
+    the training if not given."""
+    discover: Discover | None = None
+    """Look for objects in every given frame (always), or in the first alone (first), as the paper
+    does; always for videos of your own, and first for worlds, if not given."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
     device: str = "auto"
@@ -86,6 +91,7 @@ class ImagineCommand:
         check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
         check_scale(self.scale)
         check_rate(self.video_fps)
+        parse_region(self.region)
         check_place(self.out, folder=True)
         if self.video is not None:
             for file in (self.out / name for name in PICTURES):
@@ -93,14 +99,20 @@ class ImagineCommand:
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
-            known, size = about["about"].get("videos", {}), model.image_size
-            episodes, name = own_video(self.video, known, size, self.video_fps, self.crop)
+            film = own_film(
+                self.video,
+                about["about"].get("videos", {}),
+                model.image_size,
+                *(self.video_fps, self.fit, self.region),
+                frames=(self.given or about["given"]) + (self.steps or MOST_STEPS),
+            )
+            episodes, name = Episodes(film.read()), self.video.name
         else:
             name = self.world or about["world"]
             episodes = find(name, self.episode, self.split)
         there = episodes.video.shape[1]
         given = min(about["given"], there) if self.given is None else self.given
-        steps = self.steps or min(90, there - given) or STEPS
+        steps = self.steps or min(MOST_STEPS, there - given) or STEPS
         check_bytes(given + steps, futures + ABOVE, self.scale * model.image_size)
         track = model.imagine(
             episodes.video.to(device),
@@ -109,6 +121,7 @@ class ImagineCommand:
             futures=futures,
             sample=self.sample,
             generator=torch.Generator(device).manual_seed(self.seed),
+            discover=self.discover or ("always" if episodes.truth is None else "first"),
             actions=actions_of(model, episodes),
         )
         shown = track.imagination(0, episodes.video, pictures.true_boxes(episodes, 0))
@@ -121,81 +134,6 @@ class ImagineCommand:
         for kind in ("gif", "mp4") if self.mp4 else ("gif",):
             formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
         print(f"{self.out}: {', '.join(sorted(file.name for file in self.out.iterdir()))}")
-
-
-@dataclass(frozen=True)
-class TrackCommand:
-    """Settings of `gswm track`."""
-
-    source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
-    """A video, a folder of images, an HDF5 file, or a world by its name."""
-    model: str
-    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
-    out: Path = Path("states.csv")
-    """The table, a .csv: one row per object and frame."""
-    picture: Path | None = None
-    """A .png for a sheet of frames, a .gif or .mp4 for the moving video, with boxes and ids."""
-    episode: int = 0
-    """Which episode of a world or an HDF5 file, counted from 0."""
-    split: SplitName | None = None
-    """Of this split; test for a world, and the whole file for a file, if not given."""
-    frames: int | None = None
-    """The first so many; all if not given."""
-    discover: bool = True
-    """Look for new objects in every frame; in the first alone if not."""
-    video_fps: float | None = None
-    """Frames per second to take of a video, by its own times, and 0 for every frame; as of the
-    videos that the model was trained on if not given."""
-    crop: Crop | None = None
-    """The middle of a video's frames, or all of them; as in the training if not given."""
-    scale: int = 4
-    """Enlarge the frames so many times, at most 16."""
-    trail: int = 8
-    """Draw where each object was in the last so many frames."""
-    fps: int = 10
-    """Frames per second of a .gif or .mp4."""
-    device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
-
-    def run(self) -> None:
-        """Find the objects, and write where they are."""
-        check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
-        check_scale(self.scale)
-        check_rate(self.video_fps)
-        is_world = worlds.base_name(self.source) in worlds.WORLDS
-        if self.picture is not None:
-            kinds = formats.STILL + formats.MOVING
-            check_output(self.picture, kinds, [] if is_world else images_of(Path(self.source)))
-        check_output(self.out, (".csv",), [Path(self.source)])
-        device = find_device(self.device)
-        model, about = resolve(self.model, device)
-        if is_world or hdf5.is_name_of_file(self.source):
-            episodes = find(self.source, self.episode, self.split)
-        else:
-            known, size = about["about"].get("videos", {}), model.image_size
-            film = Path(self.source)
-            episodes, _ = own_video(film, known, size, self.video_fps, self.crop)
-        video = episodes.video[:, : self.frames]
-        if self.picture is not None:
-            check_bytes(video.shape[1], 1, self.scale * model.image_size)
-        how = "always" if self.discover else "first"
-        actions = actions_of(model, episodes)
-        track = model.infer(video.to(device), discover=how, render=False, actions=actions)
-        track.to_csv(self.out, first_episode=self.episode)
-        present = track.present[0]
-        print(
-            f"{self.out}: {len(track.id[0][present].unique())} objects in "
-            f"{len(present)} frames, {present.sum(dim=1).double().mean():.1f} a frame"
-        )
-        if self.picture is None:
-            return
-        formats.make_folder(self.picture.parent)
-        name = Path(self.source).name
-        track.save(
-            self.picture, video, scale=self.scale, trail=self.trail, fps=self.fps, title=name
-        )
-        print(self.picture)
 
 
 def check(settings: Mapping[str, int | None], least: int) -> None:
@@ -218,35 +156,3 @@ def check_bytes(frames: int, videos: int, side: int) -> None:
             f"the pictures would take {needed / 1e9:.1f} GB, and may take {BYTES / 1e9:g}: "
             "give a smaller --scale, or fewer frames"
         )
-
-
-def check_rate(fps: float | None) -> None:
-    """Refuse a rate at which no frames can be taken."""
-    if fps is not None and not 0 <= fps < math.inf:
-        raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
-
-
-def images_of(video: Path) -> list[Path]:
-    """The files of a video: itself, or all that are in its folder."""
-    return list(video.iterdir()) if video.is_dir() else [video]
-
-
-def own_video(
-    path: Path, known: Mapping[str, Any], size: int, fps: float | None, crop: Crop | None = None
-) -> tuple[Episodes, str]:
-    """A video of the user's as an episode of which nothing is known, and its name.
-
-    It is cut as the training's videos were, of which `known` is known, but for what is given.
-    """
-    cut, plain = Cut.like(known, size, fps, crop), Cut.like({}, size, fps, crop)
-    if path.is_dir():  # images have no times
-        cut, plain = replace(cut, fps=None), replace(plain, fps=None)
-    video = read_video(path, size, fps=cut.fps, crop=cut.crop)
-    alike = []
-    if cut.fps != plain.fps:
-        alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")
-    if cut.crop != plain.crop:
-        alike.append("all of each frame, not its middle alone")
-    if alike:
-        print(f"{path.name}: as in the training, {' and '.join(alike)}", file=sys.stderr)
-    return Episodes(video), path.name

@@ -18,7 +18,8 @@ from gswm.core.files import check_output
 from gswm.core.waiting import tell
 from gswm.data.importing.pipeline import Summary, import_videos
 from gswm.data.importing.sources import Source, find
-from gswm.data.importing.videos import Crop, Cut
+from gswm.data.importing.videos import Cut
+from gswm.data.placement import Fit, as_text, parse_region
 from gswm.data.storage.hdf5 import SUFFIXES, Writer, open_file
 
 NAMED = 20
@@ -40,8 +41,11 @@ class ImportCommand:
     """Frames per second, by the videos' own times; otherwise every frame. Images have no times."""
     frames: int = 100
     """Frames of an episode. A long video gives several; what is left at its end is not used."""
-    crop: Crop = "center"
-    """center: the middle square of each frame; none: all of it, squeezed into a square."""
+    fit: Fit = "letterbox"
+    """letterbox: all of each frame, between black bars; crop: its middle square; stretch: all of
+    it, squeezed into a square."""
+    region: str | None = None
+    """Use this part of each frame alone: x,y,width,height in pixels of the upright video."""
     force: bool = False
     """Replace the file if there is one."""
     workers: int = os.cpu_count() or 1
@@ -56,11 +60,14 @@ class ImportCommand:
                 raise UserError(f"--{name} is {value}; give a number above 0")
         if not self.sources:
             raise UserError("nothing to import; name videos or folders of them")
+        region = parse_region(self.region)
         check_output(self.out, SUFFIXES, [path for path in self.sources if not path.is_dir()])
         found = list(find(self.sources))
-        cut = Cut(self.size, self.fps, self.frames, self.crop)
+        cut = Cut(self.size, self.fps, self.frames, self.fit, region)
         total = sum(isinstance(item, Source) for item in found)
-        settings = {"crop": self.crop, **({} if self.fps is None else {"fps": self.fps})}
+        settings: dict[str, str | float] = {"fit": self.fit}
+        settings |= {} if self.fps is None else {"fps": self.fps}
+        settings |= {} if region is None else {"region": as_text(region)}
         with Writer(self.out, "video", force=self.force, attributes=settings) as writer:
             with progress(total) as done:
                 summary = import_videos(found, writer, cut, self.workers, done)
@@ -83,7 +90,8 @@ class ImportCommand:
         words = ["gswm", "data", "import", *map(str, self.sources), "--out", str(self.out)]
         words += ["--size", str(self.size)]
         words += [] if self.fps is None else ["--fps", f"{self.fps:g}"]
-        words += [] if self.crop == Cut.crop else ["--crop", self.crop]
+        words += [] if self.fit == Cut.fit else ["--fit", self.fit]
+        words += [] if self.region is None else ["--region", self.region]
         words += [] if self.frames == Cut.frames else ["--frames", str(self.frames)]
         return shlex.join([*words, *(["--force"] if self.force else [])])
 
@@ -161,7 +169,9 @@ def import_once(folder: Path, cut: Cut) -> Path:
         if out.exists():
             tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
             return out
-        job = ImportCommand((folder,), out, cut.size, cut.fps, cut.frames, cut.crop, once=True)
+        region = None if cut.region is None else as_text(cut.region)
+        how = (cut.size, cut.fps, cut.frames, cut.fit, region)
+        job = ImportCommand((folder,), out, *how, once=True)
         tell(f"`{job.command()}`, once:")
         try:
             job.run()

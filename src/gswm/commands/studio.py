@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
-from gswm.commands.imagine import check_rate, own_video
+from gswm.commands.films import check_rate, own_film
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.data.storage import hdf5
@@ -71,11 +71,12 @@ class StudioCommand:
         """What is shown first, in the catalog."""
         if self.video is not None:
             known, size = catalog.models[model].videos, catalog.model(model).image_size
-            return catalog.add_upload(own_video(self.video, known, size, self.video_fps)[0].video)
+            return catalog.add_upload(own_film(self.video, known, size, self.video_fps).read())
         world = self.world or catalog.models[model].world
         if hdf5.is_name_of_file(world):
             file = Path(world)
-            catalog.add_source(file.name, lambda index: find(str(file), index, None))
+            own = hdf5.world_of(world) == "video"
+            catalog.add_source(file.name, lambda index: find(str(file), index, None), own=own)
             return file.name
         if world not in catalog.sources:
             raise UserError(f"there is no world '{world}'; there are {', '.join(catalog.sources)}")

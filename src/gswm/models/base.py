@@ -16,6 +16,7 @@ to the model's device, and keep no gradients; `perceive` and `rollout` need do n
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
@@ -28,6 +29,7 @@ from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
+from gswm.data.background import as_float as as_float
 from gswm.data.background import static_background
 from gswm.data.batches.batch import Batch
 from gswm.models.state import NOT_EDITABLE
@@ -300,9 +302,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
                 Default: the one saved with the model, or else the median of the frames.
         """
         video = check_video(video, self.image_size).to(self.device)
-        if discover not in get_args(Discover):
-            choices = " or ".join(map(repr, get_args(Discover)))
-            raise UserError(f"discover must be {choices}, not {discover!r}")
+        check_discover(discover)
         moments = video.shape[1] - 1
         self.check_actions(actions, moments, (len(video),))
         actions = None if actions is None else actions[:, :moments].to(self.device)
@@ -330,6 +330,43 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         """The background saved with the model: that of the video it was fitted to."""
         return None
 
+    def infer_chunks(
+        self,
+        chunks: Iterable[Tensor],
+        *,
+        discover: Discover = "always",
+        render: bool = False,
+        background: AnyFrame | None = None,
+    ) -> Iterator[Track]:
+        """The objects of long videos, which come in chunks of some frames each.
+
+        Each chunk continues where the one before it ended, so ids stay the same. No chunk is kept:
+        memory does not grow with the length of the videos.
+
+        Args:
+            chunks: the videos' frames in order, each chunk as `infer` takes it.
+            discover: look for new objects in every frame ("always"), or in the first of the first
+                chunk alone.
+            render: also draw the frames.
+            background: see `infer`. The default median is that of the first chunk.
+        """
+        check_discover(discover)
+        self.check_actions(None, 0)
+        state = None
+        for chunk in chunks:
+            if state is None:
+                how: dict[str, Any] = {"discover": discover, "render": render}
+                track = self.infer(chunk, background=background, **how)
+            else:
+                track = self.infer_after(state, chunk, discover=discover, render=render)
+            state = track.state_at(-1)
+            yield track
+
+    @property
+    def continues(self) -> bool:
+        """Whether the model can go on from a state in a video: it implements `infer_after`."""
+        return type(self).infer_after is not WorldModel.infer_after
+
     @torch.no_grad()
     def imagine(
         self,
@@ -340,14 +377,14 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         futures: int = 1,
         sample: bool = True,
         generator: torch.Generator | None = None,
+        discover: Discover = "first",
         render: bool = True,
         actions: Actions | None = None,
         background: AnyFrame | None = None,
     ) -> Track:
         """Imagine how each video continues after its first `given` frames (App. D).
 
-        The given frames are inferred once, by means. Objects are discovered in the first frame,
-        and none leaves afterwards.
+        The given frames are inferred once, by means.
 
         Args:
             video: frames beyond the given ones are not looked at.
@@ -356,6 +393,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             futures: rollouts of each video.
             sample: draw each future; otherwise all are means.
             generator: draws the samples. Default: one with seed 0.
+            discover: look for objects in the first frame alone, as the paper does, or in every
+                given frame ("always"): objects that enter later are then imagined too.
             render: also draw the frames.
             actions: those of all frames, given and imagined; see `num_actions`.
             background: see `infer`. The default median is that of the given frames.
@@ -368,7 +407,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         after = None if actions is None else actions[:, given - 1 :]
         past = self.infer(
             video[:, :given],
-            discover="first",
+            discover=discover,
             render=render,
             actions=before,
             background=background,
@@ -463,9 +502,11 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         raise UserError(NOT_EDITABLE)
 
 
-def as_float(pixels: Tensor) -> Float[Tensor, "*any"]:
-    """Values from 0 to 1."""
-    return pixels / 255 if pixels.dtype == torch.uint8 else pixels
+def check_discover(discover: object) -> None:
+    """Refuse any other word."""
+    if discover not in get_args(Discover):
+        choices = " or ".join(map(repr, get_args(Discover)))
+        raise UserError(f"discover must be {choices}, not {discover!r}")
 
 
 def check_video(video: Tensor, image_size: int) -> Video:

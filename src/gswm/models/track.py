@@ -3,6 +3,7 @@
 Evaluation, pictures and the studio see these records only, whichever model made them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,13 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
+from gswm.data.importing.film import Film
+from gswm.data.placement import Footage
 from gswm.models.state import State
 from gswm.viz import formats, pictures
 from gswm.viz.imagination import Imagination, renamed
+from gswm.viz.located import Located
+from gswm.viz.overlay import LOCATED, save_located
 from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
 AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
@@ -27,7 +32,7 @@ AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
 
 AXES = ("video", "future")
 """What the axes of a track before time count."""
-TABLE = (".csv",)
+TABLE, MOT = (".csv",), (".txt",)
 SHEET = 20
 """Frames on the sheet of one video."""
 
@@ -43,6 +48,7 @@ class Track:
         print(track)                  # how many videos, frames and objects
         track.save("track.gif", video)
         track.save("track.csv")
+        track.save("track.txt", film)     # in pixels of a film: see gswm.open_video
         pandas.DataFrame(track.to_frame())
 
     A track is a sequence of videos: `len(track)` counts them, and `track[i]` is one of them as a
@@ -69,6 +75,12 @@ class Track:
     """The given frames from which this was imagined."""
     reward: Float[Tensor, "*batch time"] | None = None
     """What is earned on the way to each frame, where the model was trained to tell."""
+
+    @staticmethod
+    def join(parts: Sequence["Track"]) -> "Track":
+        """The track of videos from those of their consecutive chunks, without states."""
+        plain = [replace(part, states=()) for part in parts]
+        return map_tensors(lambda *each: torch.cat(each, dim=1), *plain)
 
     def __repr__(self) -> str:
         *lead, time, _ = self.pres.shape
@@ -197,7 +209,7 @@ class Track:
     def save(
         self,
         path: str | Path,
-        video: AnyVideo | None = None,
+        video: AnyVideo | Film | None = None,
         *,
         episode: int | None = None,
         future: int | None = None,
@@ -213,7 +225,9 @@ class Track:
 
         Args:
             path: The file, in a folder that exists.
-            video: What to draw on, as in `draw`; a table does not need it.
+            video: What to draw on, as in `draw`; a table does not need it. A film, as
+                `gswm.open_video` returns it, gives tables in its own pixels and seconds
+                (`located`), `.txt` as MOTChallenge text, and `.mp4` at its own size and speed.
             episode: Which video of the batch; if None, all of them in a table, and the first in
                 a picture.
             future: Which future to draw, as in `draw`; a table always has all of them.
@@ -223,7 +237,7 @@ class Track:
             title: Words above a sheet.
         """
         path = Path(path)
-        check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE))
+        check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE, *MOT))
         if not path.parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.parent}; make it first")
         check_place(path)
@@ -232,6 +246,13 @@ class Track:
         if episode is not None:
             self.check_index(episode)
         kind = path.suffix.lower()
+        if isinstance(video, Film):
+            return self.save_located(path, video, episode or 0, trail, fps)
+        if kind in MOT:
+            raise UserError(
+                f"cannot write {path}: it is in pixels of the source video, so give that too: "
+                "track.save(path, gswm.open_video(...))"
+            )
         if kind in TABLE:
             part = self if episode is None else self[episode]
             return part.to_csv(path, first_episode=episode or 0)
@@ -245,6 +266,34 @@ class Track:
             shown = self.imagination(episode or 0, video)
             sheet = shown.still((scale + 1) // 2, trail, title)
         return formats.save_picture(path, sheet)
+
+    def located(self, footage: Footage, episode: int = 0) -> Located:
+        """The objects of one video in the pixels and seconds of its source, a row for each frame.
+
+        Args:
+            footage: Where and when in the source the frames are: `film.footage`.
+            episode: Which video of the batch.
+        """
+        if self.futures is not None:
+            raise UserError("imagined frames are in no video: use track.past for the given ones")
+        self.check_index(episode)
+        there = to_array(self.present[episode])
+        if len(there) != len(footage):
+            ours, theirs = counted(len(there), "frame"), counted(len(footage), "frame")
+            raise UserError(f"this is the track of {ours}, and the film has {theirs}")
+        xy, hw, depth, pres, ids = (
+            to_array(each[episode])[there]
+            for each in (self.xy, self.hw, self.depth, self.pres, self.id)
+        )
+        center, wh = footage.placement.to_source(xy, hw)
+        row = there.nonzero()[0]
+        numbers = (*center.T, *wh.T, depth.astype(np.float64), pres.astype(np.float64))
+        return Located(footage.times[row], footage.frames[row], ids.astype(np.int64), *numbers)
+
+    def save_located(self, path: Path, film: Film, episode: int, trail: int, fps: int) -> None:
+        """A table, or boxes on the frames of the source video."""
+        check_suffix(path, LOCATED)
+        save_located(path, film, self.located(film.footage, episode), trail, fps)
 
     def boxes(self, *index: int, size: tuple[int, int]) -> PixelBoxes:
         """The boxes of one video, or of one of its futures, on frames of this height and width."""

@@ -53,6 +53,8 @@ class Catalog:
         self.device, self.video_fps = torch.device(device), video_fps
         self.models: dict[str, Entry] = {}
         self.sources: dict[str, Callable[[int], Episodes]] = {}
+        self.own: set[str] = set()
+        """Sources of videos of the user's, in which objects may enter at any time."""
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
         self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
@@ -88,9 +90,17 @@ class Catalog:
         world = worlds.world(name)
         self.sources[name] = lambda index: self.made(world, index)
 
-    def add_source(self, name: str, source: Callable[[int], Episodes]) -> None:
-        """Episodes that the user named when the studio was started."""
+    def add_source(
+        self, name: str, source: Callable[[int], Episodes], *, own: bool = False
+    ) -> None:
+        """Episodes that the user named when the studio was started; `own` if of their videos."""
         self.sources[name] = source
+        if own:
+            self.own.add(name)
+
+    def is_own(self, name: str) -> bool:
+        """Whether a source is a video of the user's: an upload, or one that was imported."""
+        return name in self.uploads or name in self.own
 
     def add_upload(self, video: UInt8[Tensor, "1 time 3 height width"]) -> str:
         """A video from the page; the oldest goes when there are too many."""

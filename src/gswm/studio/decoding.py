@@ -1,4 +1,4 @@
-"""Decode one video under limits: `python -m gswm.studio.decoding FORMAT SIZE FPS CROP IN OUT`.
+"""Decode one video under limits: `python -m gswm.studio.decoding KIND SIZE FPS FIT REGION IN OUT`.
 
 A process of its own, for files from anywhere: whatever a decoder does with them, it has little
 memory and time to do it in, and can be killed. It writes size × size frames as bytes, so many a
@@ -23,8 +23,9 @@ SECONDS = 45
 
 def main(args: list[str]) -> int:
     """Read IN, write OUT."""
-    kind, size, fps, crop, source, out = args
-    cut = videos.Cut(int(size), float(fps) or None, crop="none" if crop == "none" else "center")
+    kind, size, fps, fit, region, source, out = args
+    known = {"fit": fit, "region": region}
+    cut = videos.Cut.like(known, int(size), float(fps))
     limit(MOST_FRAMES * cut.size**2 * 3)
     try:
         frames = decoded(kind, cut, Path(source))
@@ -69,7 +70,7 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.ClipArray:
             for frame in seen if cut.fps is None else videos.resample(seen, cut.fps):
                 if frame.width * frame.height > MOST_PIXELS:
                     raise videos.UnusableError("its frames are too large")
-                frames.append(videos.resize(frame, cut.size, cut.crop))
+                frames.append(videos.place(frame, cut.placement(frame)))
                 if len(frames) == MOST_FRAMES:
                     break
     except FFmpegError as error:

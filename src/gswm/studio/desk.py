@@ -66,7 +66,8 @@ class Desk:
         given = min(message.settings.given, video.shape[1])
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
-        past = moments_of(model, model.infer(video[:, :given], discover="first"))
+        how = "always" if self.catalog.is_own(message.world) else "first"
+        past = moments_of(model, model.infer(video[:, :given], discover=how))
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}

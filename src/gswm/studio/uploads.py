@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.data.importing.videos import Cut
+from gswm.data.placement import as_text
 from gswm.studio.decoding import MOST_FRAMES
 
 MOST_BYTES = 64 << 20
@@ -55,7 +56,7 @@ async def receive(chunks: AsyncIterable[bytes], cut: Cut) -> UInt8[Tensor, "1 ti
 
 async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
     """The frames' bytes, by a process that has so long."""
-    how = [kind, str(cut.size), str(cut.fps or 0), cut.crop]
+    how = [kind, str(cut.size), str(cut.fps or 0), cut.fit, as_text(cut.region)]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gswm.studio.decoding", *how, source, out),
         stdin=asyncio.subprocess.DEVNULL,

@@ -165,12 +165,12 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
 
 
 def imported(recipe: Recipe) -> dict[str, Any]:
-    """How the recipe's videos were cut: `fps`, where not every frame was imported, and `crop`."""
+    """How the recipe's videos were cut: `fps`, where not every frame was imported, and `fit`."""
     if not is_name_of_file(recipe.data.world):
         return {}
     with open_file(recipe.data.world) as file:
         said = file.attributes if "gswm" in file.attributes else {}  # others' may mean others
-        kinds = {"fps": float, "crop": str}
+        kinds = {"fps": float, "crop": str, "fit": str, "region": str}
         return {name: kind(said[name]) for name, kind in kinds.items() if name in said}
 
 

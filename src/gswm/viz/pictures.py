@@ -105,20 +105,30 @@ def draw_boxes(
 ) -> Frames:
     """Boxes, on frames enlarged by `scale`, and the ways of the last `trail` frames."""
     corners = [corners_by_id(boxes, time, scale) for time in range(len(frames))]
-    out = []
-    for time, frame in enumerate(frames):
-        image, bare = Image.fromarray(frame), Image.fromarray(frame)
-        pen = ImageDraw.Draw(image, "RGBA")
-        draw_trails(pen, corners[max(0, time - trail) : time + 1], trail, (scale + 1) // 2)
-        for box in corners[time].values():
-            image.paste(bare.crop(box), box)
-        for number, box in corners[time].items():
-            draw_box(pen, box, color(number))
-        if numbers:
-            for number, box in corners[time].items():
-                draw_number(pen, box, number, image.size, scale)
-        out.append(np.asarray(image))
-    return np.stack(out)
+    until = [corners[max(0, time - trail) : time + 1] for time in range(len(frames))]
+    pairs = zip(frames, until, strict=True)
+    return np.stack([draw_frame(frame, shown, trail, scale, numbers) for frame, shown in pairs])
+
+
+def draw_frame(
+    frame: Picture,
+    corners: Sequence[dict[int, Corners]],
+    trail: int,
+    scale: int = 1,
+    numbers: bool = True,
+) -> Picture:
+    """The last of these boxes on a frame, and the ways there from those of the frames before."""
+    image, bare = Image.fromarray(frame), Image.fromarray(frame)
+    pen = ImageDraw.Draw(image, "RGBA")
+    draw_trails(pen, corners, trail, (scale + 1) // 2)
+    for box in corners[-1].values():
+        image.paste(bare.crop(box), box)
+    for number, box in corners[-1].items():
+        draw_box(pen, box, color(number))
+    if numbers:
+        for number, box in corners[-1].items():
+            draw_number(pen, box, number, image.size, scale)
+    return np.asarray(image)
 
 
 @cache

@@ -20,7 +20,7 @@ from einops import rearrange
 
 from gswm.data.episode import Episodes
 from gswm.data.importing.sources import Skipped, Source
-from gswm.data.importing.videos import ClipArray, Cut, UnusableError, clips, frames_of
+from gswm.data.importing.videos import Cut, Take, UnusableError, clips, frames_of
 from gswm.data.splits import SplitName
 from gswm.data.storage.hdf5 import Writer
 
@@ -61,13 +61,14 @@ def import_videos(
         if isinstance(item, UnusableError):
             writer.truncate(mark)
             summary.skipped.append(Skipped(str(source.path), str(item), item.frames))
-        elif len(item) == cut.frames:
-            video = rearrange(torch.from_numpy(item), "t h w c -> 1 t c h w")
-            writer.append(Episodes(video), split=source.split, source=source.name)
+        elif isinstance(item, Take):
+            video = rearrange(torch.from_numpy(item.video), "t h w c -> 1 t c h w")
+            origin = {"source": source.name, "footage": item.footage}
+            writer.append(Episodes(video), split=source.split, **origin)
             continue
         else:
             summary.videos += 1
-            summary.left_over += len(item)
+            summary.left_over += item
             summary.splits[source.split] += writer.episodes - mark
             if source.by_name:
                 by_name.append((source.split, slice(mark, writer.episodes)))
@@ -86,8 +87,11 @@ def import_videos(
 
 def decode(
     sources: Iterable[Source], cut: Cut, workers: int
-) -> Iterator[tuple[Source, ClipArray | UnusableError]]:
-    """The clips of each video in turn; each video ends with a short clip or what is wrong."""
+) -> Iterator[tuple[Source, Take | int | UnusableError]]:
+    """The episodes of each video in turn.
+
+    Each video ends with the number of frames that are left over, or with what is wrong with it.
+    """
     stop = threading.Event()
     rest = iter(sources)
     with ThreadPoolExecutor(workers) as pool:
@@ -106,7 +110,7 @@ def decode(
                     item = queue.get()
                     if isinstance(item, Exception) and not isinstance(item, UnusableError):
                         raise item
-                    ended = isinstance(item, UnusableError) or len(item) < cut.frames
+                    ended = not isinstance(item, Take)
                     yield source, item
                 running.extend(start(source) for source in islice(rest, 1))
         finally:
@@ -114,16 +118,21 @@ def decode(
 
 
 def work(source: Source, cut: Cut, queue: Queue, stop: threading.Event) -> None:
-    """Put the clips of a video into `queue`, or what is wrong with it."""
+    """Put the episodes of a video into `queue`, and how it ends."""
 
-    def put(item: ClipArray | Exception) -> None:
+    def put(item: Take | int | Exception) -> None:
         while not stop.is_set():
             with suppress(Full):
                 return queue.put(item, timeout=0.1)
 
     try:
         frames = takewhile(lambda _: not stop.is_set(), frames_of(source, cut))
+        left_over = 0
         for clip in clips(frames, cut):
-            put(clip)
+            if len(clip) == cut.frames:
+                put(clip)
+            else:
+                left_over = len(clip)
+        put(left_over)
     except Exception as error:  # the one who waits at the other end raises it
         put(error)

@@ -1,32 +1,35 @@
-"""One video as a tensor, ready for a model."""
+"""One video as a tensor, or as a film that is read in parts, ready for a model."""
 
 import math
 from pathlib import Path
 from typing import get_args
 
-import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.importing.videos import Crop, Cut, whole
+from gswm.data.importing.film import Film
+from gswm.data.importing.videos import Cut
+from gswm.data.placement import Fit, Region, check_region
 
 LARGEST = 4096
 """Of `size`, in pixels."""
 
 
-def read_video(
+def open_video(
     path: str | Path,
     size: int = 64,
     *,
     fps: float | None = None,
-    crop: Crop = "center",
+    fit: Fit = "letterbox",
+    region: Region | None = None,
     frames: int | None = None,
-) -> UInt8[Tensor, "1 time 3 size size"]:
-    """Read a video file, a GIF or a folder of images as a batch of one video.
+) -> Film:
+    """Open a video file, a GIF or a folder of images, to read it in parts or several times.
 
-        video = gswm.read_video("film.mp4", model.image_size)
-        track = model.infer(video)
+        film = gswm.open_video("film.mp4", model.image_size)
+        track = model.infer(film.read())
+        track.save("boxes.csv", film)       # in pixels and seconds of the file
 
     Args:
         path: The file, or the folder, whose images are taken in the order of the numbers in their
@@ -34,17 +37,42 @@ def read_video(
         size: Height and width of the frames in pixels: `model.image_size`.
         fps: Frames per second to take, by the video's own times; None takes every frame. Images
             in a folder have no times: every one is a frame.
-        crop: "center" takes the middle square of each frame, "none" squeezes all of it into a
-            square.
+        fit: "letterbox" shows all of the picture between black bars, "crop" its middle square,
+            and "stretch" squeezes all of it into a square.
+        region: Use this part of the picture alone: left, top, width and height in pixels of the
+            upright video.
         frames: Read at most so many frames, from the first; None reads all.
     """
     if not isinstance(size, int) or not 1 <= size <= LARGEST:
         raise UserError(f"size is {size}; it must be a number of pixels from 1 to {LARGEST}")
     if fps is not None and not 0 < fps < math.inf:
         raise UserError(f"fps is {fps:g}; it must be above 0, or None for every frame")
-    if crop not in get_args(Crop):
-        raise UserError(f"crop is {crop!r}; it must be one of {', '.join(get_args(Crop))}")
+    if fit not in get_args(Fit):
+        raise UserError(f"fit is {fit!r}; it must be one of {', '.join(get_args(Fit))}")
+    if region is not None:
+        if len(region) != 4:
+            raise UserError(f"region is {region}; it must be (left, top, width, height)")
+        check_region(region)
     if frames is not None and frames < 1:
         raise UserError(f"frames is {frames}; it must be at least 1, or None for all")
-    pixels = torch.from_numpy(whole(Path(path), Cut(size, fps, crop=crop), frames))
-    return pixels.movedim(-1, 1)[None].contiguous()
+    return Film(path, Cut(size, fps, fit=fit, region=region), frames)
+
+
+def read_video(
+    path: str | Path,
+    size: int = 64,
+    *,
+    fps: float | None = None,
+    fit: Fit = "letterbox",
+    region: Region | None = None,
+    frames: int | None = None,
+) -> UInt8[Tensor, "1 time 3 size size"]:
+    """Read a video file, a GIF or a folder of images as a batch of one video.
+
+        video = gswm.read_video("film.mp4", model.image_size)
+        track = model.infer(video)
+
+    The arguments are those of `open_video`, which also tells where the model's frames lie in the
+    video.
+    """
+    return open_video(path, size, fps=fps, fit=fit, region=region, frames=frames).read()

@@ -1,18 +1,17 @@
 """Videos of one's own, as episodes.
 
-Frames are turned as the file says they are to be seen, what is transparent becomes black, grey
-becomes red, green and blue, and a frame's middle (or all of it) is resized with a filter as wide
-as the reduction, so that nothing aliases. A video is cut into as many episodes as it has frames
-for. A video that is damaged, cut short, or changes its size on the way is not imported at all:
-a part of it would pass for the whole.
+Frames are turned upright as the file says, transparent pixels become black, grey becomes red,
+green and blue, and each frame is placed in a square (see `placement`) with a filter as wide as the
+reduction, so that nothing aliases. A video is cut into as many episodes as it has frames for. A
+video that is damaged, cut short, or changes its size on the way is not imported at all: a part of
+it would pass for the whole.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -20,16 +19,20 @@ from PIL import Image, ImageOps
 
 from gswm.core.errors import UserError
 from gswm.data.importing.sources import Source, images
+from gswm.data.placement import WHOLE, Fit, Footage, Placement, Region, parse_region
 
-Crop = Literal["center", "none"]
 FrameArray = UInt8[np.ndarray, "height width 3"]
 ClipArray = UInt8[np.ndarray, "time size size 3"]
+Seen = tuple[UInt8[np.ndarray, "size size 3"], int, float]
+"""A frame as a model sees it, its number in the video, and its time in seconds."""
 
 MISSING_SHARE = 0.05
 MISSING_FRAMES = 3
 """What may be missing of a video before it counts as cut short."""
 FINER = 3
 """Large frames are first averaged down, fast, to this many times the size that is wanted."""
+BEFORE: dict[str, Fit] = {"center": "crop", "none": "stretch"}
+"""The fits of files and weights that state a `crop`, as all did before there were letterboxes."""
 TEXT = ("tty",)
 """The decoder's format of plain text, which it would draw letter by letter."""
 EPS = 1e-6
@@ -51,18 +54,35 @@ class Cut:
     fps: float | None = None
     """Frames per second, by the video's own times; None for every frame there is."""
     frames: int = 100
-    crop: Crop = "center"
+    fit: Fit = "letterbox"
+    region: Region | None = None
+    """The part of the picture to take, in source pixels; None for all of it."""
 
     @staticmethod
     def like(
-        known: Mapping[str, Any], size: int, fps: float | None = None, crop: Crop | None = None
+        known: Mapping[str, Any],
+        size: int,
+        fps: float | None = None,
+        fit: Fit | None = None,
+        region: str | None = None,
     ) -> "Cut":
-        """As a training's videos were cut, of which `known` is known, but for what is given.
+        """As a training's videos were cut, of which `known` is known, unless given otherwise.
 
-        0 frames per second are all that there are.
+        0 frames per second mean every frame, and the region "all" the whole picture. Weights that
+        know something of their videos, but no fit, are from before there were letterboxes.
         """
         fps = known.get("fps") if fps is None else fps
-        return Cut(size, fps or None, crop=crop or known.get("crop", "center"))
+        before = BEFORE[known.get("crop", "center")] if known else Cut.fit
+        part = parse_region(region or known.get("region", WHOLE))
+        return Cut(size, fps or None, fit=fit or known.get("fit", before), region=part)
+
+    def placement(self, frame: "TimedFrame") -> Placement:
+        """Where a model's frame lies in this one."""
+        sides, turned = (frame.width, frame.height, self.size), (frame.rotation, frame.pixel_aspect)
+        try:
+            return Placement.of(*sides, self.fit, self.region, *turned)
+        except UserError as error:
+            raise UnusableError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -74,9 +94,26 @@ class TimedFrame:
     start: float
     end: float
     pixels: Callable[[int], FrameArray]
-    """Its pixels, or those of a reduction of it that is no less than so wide and high."""
+    """Its upright pixels, averaged down by at most this factor."""
     pixel_aspect: float = 1.0
-    """How wide a pixel is to be seen, by how high."""
+    """Width of a pixel on the screen, divided by its height."""
+    index: int = 0
+    """Number of the frame in its video, counted from 0."""
+    rotation: int = 0
+    """Degrees, counterclockwise, by which it was turned to be upright."""
+    has_time: bool = True
+    """Whether `start` and `end` are times; images have none."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """Some frames of a video in a row, and where they are from."""
+
+    video: ClipArray
+    footage: Footage
+
+    def __len__(self) -> int:
+        return len(self.video)
 
 
 def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
@@ -87,41 +124,50 @@ def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
     return frames if cut.fps is None else resample(frames, cut.fps)
 
 
-def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[ClipArray]:
-    """The episodes in `frames`, and last the frames that are too few for another one."""
-    clip = np.empty((cut.frames, cut.size, cut.size, 3), np.uint8)
-    total = 0
+def takes(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
+    """The frames, `cut.frames` at a time, and last those that are left over, if any."""
+    some: list[Seen] = []
+    placement = None
     for frame in frames:
-        clip[total % cut.frames] = resize(frame, cut.size, cut.crop)
-        total += 1
-        if total % cut.frames == 0:
-            yield clip.copy()
+        placement = placement or cut.placement(frame)
+        some.append(seen(frame, placement))
+        if len(some) == cut.frames:
+            yield take(some, placement)
+            some.clear()
+    if some and placement is not None:
+        yield take(some, placement)
+
+
+def seen(frame: TimedFrame, placement: Placement) -> Seen:
+    """A frame as a model sees it, its number and its time."""
+    return place(frame, placement), frame.index, time_of(frame)
+
+
+def take(some: list[Seen], placement: Placement) -> Take:
+    """Frames in a row as one array."""
+    pixels, numbers, times = zip(*some, strict=True)
+    footage = Footage(placement, np.array(numbers, np.int64), np.array(times, np.float64))
+    return Take(np.stack(pixels), footage)
+
+
+def time_of(frame: TimedFrame) -> float:
+    """Seconds since the video began; NaN for an image."""
+    return frame.start if frame.has_time else float("nan")
+
+
+def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
+    """The episodes in `frames`, and last the frames that are too few for another one, if any."""
+    total = 0
+    for some in takes(frames, cut):
+        total += len(some)
+        if total >= cut.frames:
+            yield some
     if total == 0:
         raise UnusableError("there are no frames in it; remove it")
     if total < cut.frames:
         at = "" if cut.fps is None else f" at {cut.fps:g} frames per second"
-        few = f"has {total} frames{at}, and an episode {cut.frames}"
+        few = f"has {total} frame{'s' * (total > 1)}{at}, and an episode {cut.frames}"
         raise UnusableError(f"{few}; give --frames {total} or fewer", total)
-    yield clip[: total % cut.frames].copy()
-
-
-def whole(path: Path, cut: Cut, most: int | None = None) -> ClipArray:
-    """All frames of one video, a file or a folder of images, as one clip; or the first ones.
-
-    Nothing is read, and so nothing is checked, after the first `most` frames.
-    """
-    if not path.exists():
-        raise UserError(f"there is no video {path}; check the name")
-    source = Source(path, path.name, "test")
-    try:
-        first = islice(frames_of(source, cut), most)
-        frames = [resize(frame, cut.size, cut.crop) for frame in first]
-    except (UnusableError, OSError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    if not frames:
-        what = "images" if path.is_dir() else "frames"
-        raise UserError(f"cannot read {path}: there are no {what} in it")
-    return np.stack(frames)
 
 
 def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
@@ -135,18 +181,26 @@ def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
         yield frame
 
 
-def resize(frame: TimedFrame, size: int, crop: Crop) -> UInt8[np.ndarray, "size size 3"]:
-    """The frame's middle square, or all of it, as `size` × `size` pixels."""
-    image = frame.pixels(FINER * size)
-    height, width, _ = image.shape
-    across, down = float(width), float(height)
-    if crop == "center":
-        side = min(width * frame.pixel_aspect, height)
-        across, down = side / frame.pixel_aspect, side
-    left, top = (width - across) / 2, (height - down) / 2
-    box = (left, top, left + across, top + down)
+def place(frame: TimedFrame, placement: Placement) -> UInt8[np.ndarray, "size size 3"]:
+    """The frame as a model sees it."""
+    x, y, width, height = placement.shown
+    left, top, across, down = placement.inside
+    image = frame.pixels(max(1, int(min(width / across, height / down) / FINER)))
+    kx, ky = image.shape[1] / frame.width, image.shape[0] / frame.height
+    box = (
+        x * kx,
+        y * ky,
+        min((x + width) * kx, image.shape[1]),
+        min((y + height) * ky, len(image)),
+    )
     picture = Image.fromarray(image)
-    return np.asarray(picture.resize((size, size), Image.Resampling.BICUBIC, box, reducing_gap=3.0))
+    bicubic = Image.Resampling.BICUBIC
+    small = np.asarray(picture.resize((across, down), bicubic, box, reducing_gap=3.0))
+    if (across, down) == (placement.size, placement.size):
+        return small
+    square = np.zeros((placement.size, placement.size, 3), np.uint8)
+    square[top : top + down, left : left + across] = small
+    return square
 
 
 def resample(frames: Iterable[TimedFrame], fps: float) -> Iterator[TimedFrame]:
@@ -174,7 +228,11 @@ def image_frames(folder: Path) -> Iterator[TimedFrame]:
             why = f"{path.name} in it is damaged or no image; replace or remove it"
             raise UnusableError(why) from error
         height, width, _ = frame.shape
-        yield TimedFrame(width, height, float(i), float(i + 1), lambda _, frame=frame: frame)
+        yield TimedFrame(
+            *(width, height, float(i), float(i + 1), lambda _, frame=frame: frame),
+            index=i,
+            has_time=False,
+        )
 
 
 def to_rgb(image: Image.Image) -> FrameArray:
@@ -187,8 +245,8 @@ def to_rgb(image: Image.Image) -> FrameArray:
     return np.asarray(image.convert("RGB"))
 
 
-def video_frames(path: Path) -> Iterator[TimedFrame]:
-    """The frames of a video file."""
+def video_frames(path: Path, *, keyframes: bool = False) -> Iterator[TimedFrame]:
+    """The frames of a video file, or those alone that are decoded without any other."""
     import av
     from av.error import FFmpegError
 
@@ -196,37 +254,47 @@ def video_frames(path: Path) -> Iterator[TimedFrame]:
         with av.open(str(path)) as container:
             if container.format.name in TEXT or not container.streams.video:
                 raise UnusableError("there is no video in it; remove it")
-            yield from stream_frames(container, container.streams.video[0], path)
+            stream = container.streams.video[0]
+            stream.thread_type = "AUTO"
+            if keyframes:
+                stream.codec_context.skip_frame = "NONKEY"
+            yield from stream_frames(container, stream, path)
     except FFmpegError as error:
         said = str(error.strerror).lower()
         raise UnusableError(f"it cannot be decoded ({said}); replace or remove it") from error
 
 
 def stream_frames(container, stream, path: Path) -> Iterator[TimedFrame]:
-    """The frames of a stream; an error at its end where some that are announced are missing."""
+    """The frames of a stream; an error at its end where some that are announced are missing.
+
+    Times count from the first frame.
+    """
     step = float(1 / (stream.average_rate or stream.guessed_rate or 25))
     aspect = float(stream.sample_aspect_ratio or 1)
-    packets, begin, end = 0, None, 0.0
+    packets, begin, end, index = 0, None, 0.0, 0
     for packet in container.demux(stream):
         packets += packet.dts is not None
         for frame in packet.decode():
             if frame.is_corrupt:
                 raise UnusableError(f"it is damaged at {end:.1f} s; replace or remove it")
-            start = end if frame.time is None else float(frame.time)
+            start = end + (begin or 0.0) if frame.time is None else float(frame.time)
             begin = start if begin is None else begin
+            start -= begin
             end = start + (float(frame.duration * frame.time_base) if frame.duration else step)
             width, height, seen = frame.width, frame.height, aspect
-            if round(frame.rotation / 90) % 2:
+            turns = round(frame.rotation / 90) % 4
+            if turns % 2:
                 width, height, seen = height, width, 1 / aspect
-            yield TimedFrame(width, height, start, end, partial(rgb, frame), seen)
-    seconds = end - (begin or 0.0)
+            pixels = partial(rgb, frame)
+            yield TimedFrame(width, height, start, end, pixels, seen, index, 90 * turns)
+            index += 1
     if stream.frames:
         short = packets < stream.frames - MISSING_FRAMES
     else:
         announced = announced_seconds(container, stream)
-        short = seconds < announced - max(MISSING_SHARE * announced, MISSING_FRAMES * step)
+        short = end < announced - max(MISSING_SHARE * announced, MISSING_FRAMES * step)
     if short or ends_early(path):
-        raise UnusableError(f"it is cut short at {seconds:.1f} s; copy it again or remove it")
+        raise UnusableError(f"it is cut short at {end:.1f} s; copy it again or remove it")
 
 
 def announced_seconds(container, stream) -> float:
@@ -246,12 +314,11 @@ def ends_early(path: Path) -> bool:
         return not file.read().rstrip(b"\0").endswith(b";")
 
 
-def rgb(frame, at_least: int) -> FrameArray:
-    """A decoded frame as it is to be seen, averaged down to no less than `at_least` pixels."""
+def rgb(frame, factor: int) -> FrameArray:
+    """A decoded frame, upright, averaged down by `factor`."""
     if any(component.is_alpha for component in frame.format.components):
         image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))
     else:
-        factor = max(1, min(frame.width, frame.height) // at_least)
-        size = frame.width // factor, frame.height // factor
+        size = max(1, frame.width // factor), max(1, frame.height // factor)
         image = frame.reformat(*size, format="rgb24", interpolation="AREA").to_ndarray()
     return np.rot90(image, round(frame.rotation / 90))

@@ -7,6 +7,7 @@ would have it decode the whole episode for each window.
 """
 
 import errno
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,9 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.files import flush
+from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
+from gswm.data.placement import Footage, Placement
 from gswm.data.storage.layouts import (
     EXTRAS,
     IMGS,
@@ -40,6 +43,8 @@ from gswm.data.worlds.obj3d.layout import COMPRESSED, SCENES
 from gswm.data.worlds.registry import WORLDS, base_name
 
 SUFFIXES = (".hdf5", ".h5")
+FOOTAGE = {"placements", "source_frames", "source_times"}
+"""The keys that say where in their source videos imported episodes are."""
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
 
@@ -73,13 +78,24 @@ class Writer:
         return self
 
     def append(
-        self, episodes: Episodes, *, split: SplitName | None = None, source: str | None = None
+        self,
+        episodes: Episodes,
+        *,
+        split: SplitName | None = None,
+        source: str | None = None,
+        footage: Footage | None = None,
     ) -> None:
-        """Add `episodes`; the split and the name of the video they are from, where imported."""
+        """Add `episodes`.
+
+        Imported ones come with their split, the name of their video, and where in it they are.
+        """
         arrays = to_arrays(self.layout, episodes)
-        for key, value in (("splits", split), ("sources", source)):
+        placed = None if footage is None else json.dumps(to_dict(footage.placement))
+        for key, value in (("splits", split), ("sources", source), ("placements", placed)):
             if value is not None:
                 arrays[key] = np.full(len(episodes), value, dtype=object)
+        if footage is not None:
+            arrays |= {"source_frames": footage.frames[None], "source_times": footage.times[None]}
         self._check_alike(arrays)
         with _writing(self.path):
             for key, array in arrays.items():
@@ -142,7 +158,7 @@ class Writer:
 
     def _create(self, key: str, array: np.ndarray) -> h5py.Dataset:
         shape, kind = array.shape[1:], array.dtype
-        if key in ("splits", "sources"):
+        if key in ("splits", "sources", "placements"):
             kind, chunk = h5py.string_dtype(), (1024,)
         elif key == "imgs":
             frames = max(1, VIDEO_CHUNK // array[0, 0].nbytes)
@@ -212,6 +228,19 @@ class File:
     def sources(self) -> list[str] | None:
         """The name of the video that each episode is from, where the file says it."""
         return list(self._data["sources"].asstr()[:]) if "sources" in self.shapes else None
+
+    def footage(self, episode: int) -> Footage | None:
+        """Where and when in its source video an imported episode is, where the file says it."""
+        if not self.shapes.keys() >= FOOTAGE:
+            return None
+        with _reading(self.path):
+            placed = str(self._data["placements"].asstr()[episode])
+            frames, times = (self._data[key][episode] for key in ("source_frames", "source_times"))
+        try:
+            placement = from_dict(Placement, json.loads(placed), f"{self.path}: placement")
+        except ValueError as error:
+            raise UserError(f"{self.path}: its placements cannot be read") from error
+        return Footage(placement, frames, times)
 
     @property
     def extras(self) -> dict[str, str]:

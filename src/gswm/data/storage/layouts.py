@@ -8,7 +8,8 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
     single-ball  positions, directions (0 left, 1 right)
     maze         grids (1 where agents can be), trajs (cells: row, column), pres
     obj3d        all of balls, and what is true of space (see `obj3d.layout`)
-    video        nothing else; `splits` and `sources` where the videos were imported
+    video        nothing else; where the videos were imported, `splits`, `sources`, `placements`
+                 (a `Placement` as JSON), `source_frames` and `source_times` (in seconds)
 
 A file of any layout may also have `actions`, `rewards` and `backgrounds` (see `EXTRAS`).
 

@@ -1,0 +1,61 @@
+"""Videos of the user's, as the commands take them."""
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gswm.core.errors import UserError
+from gswm.data.importing.film import Film
+from gswm.data.importing.videos import Cut
+from gswm.data.placement import Fit, as_text
+
+FITS = {
+    "letterbox": "all of each frame, between bars (--fit crop takes its middle square)",
+    "crop": "the middle square of each frame (--fit letterbox takes all of it)",
+    "stretch": "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)",
+}
+
+
+def check_rate(fps: float | None) -> None:
+    """Refuse a rate at which no frames can be taken."""
+    if fps is not None and not 0 <= fps < math.inf:
+        raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
+
+
+def images_of(video: Path) -> list[Path]:
+    """The files of a video: itself, or all that are in its folder."""
+    return list(video.iterdir()) if video.is_dir() else [video]
+
+
+def own_film(
+    path: Path,
+    known: Mapping[str, Any],
+    size: int,
+    fps: float | None,
+    fit: Fit | None = None,
+    region: str | None = None,
+    frames: int | None = None,
+) -> Film:
+    """A video of the user's, at most the first `frames` of it.
+
+    It is cut as the training's videos were, of which `known` is known, unless given otherwise; a
+    line says where that is not the default.
+    """
+    cut, plain = Cut.like(known, size, fps, fit, region), Cut.like({}, size, fps, fit, region)
+    if path.is_dir():  # images have no times
+        cut, plain = replace(cut, fps=None), replace(plain, fps=None)
+    film = Film(path, cut, frames)
+    _ = film.placement  # refuses what cannot be read before anything is said
+    alike = []
+    if cut.fps != plain.fps:
+        alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")
+    if cut.fit != plain.fit:
+        alike.append(FITS[cut.fit])
+    if cut.region != plain.region:
+        alike.append(f"the region {as_text(cut.region)} (--region all takes the whole picture)")
+    if alike:
+        print(f"{path.name}: as in the training, {' and '.join(alike)}", file=sys.stderr)
+    return film

@@ -1,0 +1,199 @@
+"""`gswm track`."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from tyro.conf import Positional, UseAppendAction, arg
+
+from gswm.commands.data import find
+from gswm.commands.evaluate import resolve
+from gswm.commands.films import check_rate, images_of, own_film
+from gswm.commands.imagine import check, check_bytes, check_scale
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.core.files import check_output
+from gswm.data.importing.film import CHUNK, Film, as_batch
+from gswm.data.importing.videos import Take
+from gswm.data.placement import Fit, Footage, parse_region
+from gswm.data.storage import hdf5
+from gswm.data.worlds import registry as worlds
+from gswm.data.worlds.base import SplitName
+from gswm.eval.evaluate import actions_of
+from gswm.models.base import WorldModel
+from gswm.models.track import Track
+from gswm.viz import formats
+from gswm.viz.located import Located
+from gswm.viz.overlay import LOCATED, save_located
+
+TABLE = Path("states.csv")
+AT_ONCE = 10_000
+"""Frames that a model may take that does not go on from a state."""
+
+
+@dataclass(frozen=True)
+class TrackCommand:
+    """Settings of `gswm track`."""
+
+    source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
+    """A video, a folder of images, an HDF5 file, or a world by its name."""
+    model: str
+    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
+    out: UseAppendAction[tuple[Path, ...]] = ()
+    """A file to write; give --out again for more; states.csv if not given. Of a video, a .csv has
+    time (seconds), frame (number in the video, from 0), id, x and y (center), width, height,
+    depth and presence, in pixels of the video; a .txt is MOTChallenge text (frames and ids from
+    1); a .mp4 is the video itself at its size and speed, with boxes, ids and trails, where boxes
+    between the frames that the model saw are interpolated. Of a world, a .csv in fractions of the
+    frame's side."""
+    picture: Path | None = None
+    """A .png for a sheet of the model's frames, a .gif or .mp4 for all, with boxes and ids."""
+    episode: int = 0
+    """Which episode of a world or an HDF5 file, counted from 0."""
+    split: SplitName | None = None
+    """Of this split; test for a world, and the whole file for a file, if not given."""
+    frames: int | None = None
+    """The first so many; all if not given."""
+    discover: bool = True
+    """Look for new objects in every frame; in the first alone if not."""
+    video_fps: float | None = None
+    """Frames per second to take of a video, by its own times, and 0 for every frame; as of the
+    videos that the model was trained on if not given."""
+    fit: Fit | None = None
+    """letterbox: all of each frame of a video, between black bars; crop: its middle square;
+    stretch: all of it, squeezed into a square. As in the training if not given, letterbox where
+    that was on no videos of your own."""
+    region: str | None = None
+    """Use this part of a video's frames alone: x,y,width,height in its pixels, or all; as in the
+    training if not given."""
+    scale: int = 4
+    """Enlarge the frames of --picture so many times, at most 16."""
+    trail: int = 8
+    """Draw where each object was in the last so many frames."""
+    fps: int = 10
+    """Frames per second of --picture, and of an .mp4 from images, which have no times."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+
+    def run(self) -> None:
+        """Find the objects, and write where they are."""
+        check({"--episode": self.episode, "--trail": self.trail}, 0)
+        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
+        check_scale(self.scale)
+        check_rate(self.video_fps)
+        parse_region(self.region)
+        is_world = worlds.base_name(self.source) in worlds.WORLDS
+        is_file = not is_world and hdf5.is_name_of_file(self.source)
+        if self.picture is not None:
+            images = [] if is_world else images_of(Path(self.source))
+            check_output(self.picture, formats.STILL + formats.MOVING, images)
+        kinds = (".csv",) if is_world else (".csv", ".txt") if is_file else LOCATED
+        outs = self.out or (TABLE,)
+        for out in outs:
+            check_output(out, kinds, [Path(self.source)])
+        device = find_device(self.device)
+        model, about = resolve(self.model, device)
+        if is_world or is_file:
+            self.track_episode(model, outs, device)
+        else:
+            self.track_film(model, about["about"].get("videos", {}), outs, device)
+
+    def track_film(
+        self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path], device: Any
+    ) -> None:
+        """Of a video: some frames at a time, so that it may be long."""
+        how = (self.video_fps, self.fit, self.region, self.frames)
+        film = own_film(Path(self.source), known, model.image_size, *how)
+        located: list[Located] = []
+        kept: list[tuple[Take, Track]] = []
+        for take, track in followed(model, film, device, "always" if self.discover else "first"):
+            located.append(track.located(take.footage))
+            if self.picture is not None:
+                kept.append((take, track))
+                frames = sum(len(take) for take, _ in kept)
+                check_bytes(frames, 1, self.scale * model.image_size)
+        rows = Located.join(located)
+        for out in outs:
+            save_located(out, film, rows, self.trail, self.fps)
+            say(out, rows, film.footage)
+        if kept:
+            videos = torch.cat([as_batch(take.video) for take, _ in kept], dim=1)
+            self.draw(Track.join([track for _, track in kept]), videos)
+
+    def track_episode(self, model: WorldModel[Any], outs: Iterable[Path], device: Any) -> None:
+        """Of a world or a file: of an imported video in its own units, if the file knows them."""
+        episodes = find(self.source, self.episode, self.split)
+        video = episodes.video[:, : self.frames]
+        if self.picture is not None:
+            check_bytes(video.shape[1], 1, self.scale * model.image_size)
+        footage = self.footage_of_episode(video.shape[1])
+        if footage is None and any(out.suffix.lower() == ".txt" for out in outs):
+            raise UserError(f"{self.source} does not know its videos' sizes; give --out FILE.csv")
+        track = model.infer(
+            video.to(device),
+            discover="always" if self.discover else "first",
+            render=False,
+            actions=actions_of(model, episodes),
+        )
+        for out in outs:
+            if footage is None:
+                track.to_csv(out, first_episode=self.episode)
+                whole = track.present[0]
+                found = (len(track.id[0][whole].unique()), int(whole.sum()), len(whole))
+                print(f"{out}: {counted(*found)}")
+            else:
+                rows = track.located(footage)
+                rows.save_csv(out) if out.suffix.lower() == ".csv" else rows.save_mot(out)
+                say(out, rows, footage)
+        if self.picture is not None:
+            self.draw(track, video)
+
+    def footage_of_episode(self, frames: int) -> Footage | None:
+        """Where in its video an imported episode is."""
+        if not hdf5.is_name_of_file(self.source):
+            return None
+        with hdf5.open_file(self.source) as file:
+            footage = file.footage(int(file.of_split(self.split)[self.episode]))
+        if footage is None:
+            return None
+        return Footage(footage.placement, footage.frames[:frames], footage.times[:frames])
+
+    def draw(self, track: Track, video: torch.Tensor) -> None:
+        """The model's frames with boxes."""
+        assert self.picture is not None
+        formats.make_folder(self.picture.parent)
+        drawn = {"scale": self.scale, "trail": self.trail, "fps": self.fps}
+        track.save(self.picture, video, **drawn, title=Path(self.source).name)
+        print(self.picture)
+
+
+def followed(
+    model: WorldModel[Any], film: Film, device: Any, discover: Any
+) -> Iterator[tuple[Take, Track]]:
+    """The objects of a video, some frames at a time; all at once for a model that cannot go on."""
+    taken: list[Take] = []
+
+    def videos() -> Iterator[torch.Tensor]:
+        for take in film.chunks(CHUNK if model.continues else AT_ONCE):
+            if taken and not model.continues:
+                raise UserError(
+                    f"{film.path} has more than {AT_ONCE:,} frames, and a {type(model).__name__} "
+                    "takes all at once: give --frames, or fewer by --video-fps"
+                )
+            taken[:] = [take]
+            yield as_batch(take.video).to(device)
+
+    for track in model.infer_chunks(videos(), discover=discover):
+        yield taken[0], track
+
+
+def say(out: Path, rows: Located, footage: Footage) -> None:
+    """What was found."""
+    print(f"{out}: {counted(len(set(rows.id.tolist())), len(rows), len(footage))}")
+
+
+def counted(objects: int, rows: int, frames: int) -> str:
+    """How many objects there are in how many frames."""
+    return f"{objects} objects in {frames} frames, {rows / frames:.1f} a frame"

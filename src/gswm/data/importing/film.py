@@ -1,0 +1,139 @@
+"""A video that is read as often as needed, a few frames at a time."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.data.importing.sources import Source
+from gswm.data.importing.videos import (
+    Cut,
+    Seen,
+    Take,
+    TimedFrame,
+    UnusableError,
+    frames_of,
+    seen,
+    take,
+    takes,
+    time_of,
+    video_frames,
+)
+from gswm.data.placement import Footage, Placement
+
+CHUNK = 128
+"""Frames that are read at once."""
+
+
+class Film:
+    """A video file, a GIF or a folder of images, placed in the frames of a model.
+
+    Every reading begins anew, so a film can be read several times. It holds no frames: memory does
+    not grow with the video's length, except in `read`.
+
+        film = gswm.open_video("film.mp4", model.image_size)
+        track = model.infer(film.read())
+        track.save("boxes.csv", film)       # in pixels and seconds of the file
+    """
+
+    def __init__(self, path: str | Path, cut: Cut, frames: int | None = None) -> None:
+        """Take at most `frames` frames, from the first; None takes all."""
+        self.path, self.cut, self.frames = Path(path), cut, frames
+        self._placement: Placement | None = None
+        self._footage: Footage | None = None
+
+    def __repr__(self) -> str:
+        return f"Film({str(self.path)!r}, {self.cut.size} × {self.cut.size} px)"
+
+    @property
+    def placement(self) -> Placement:
+        """Where the frames of the model lie in the video's picture."""
+        if self._placement is None:
+            with self.reading():
+                self._placement = self.cut.placement(next(self.timed()))
+        return self._placement
+
+    @property
+    def footage(self) -> Footage:
+        """Number and time of each frame; the video is read for it unless it has been before."""
+        if self._footage is None:
+            with self.reading():
+                known = [(frame.index, time_of(frame)) for frame in self.timed()]
+            numbers, times = zip(*known, strict=True)
+            parts = np.array(numbers, np.int64), np.array(times, np.float64)
+            self._footage = Footage(self.placement, *parts)
+        return self._footage
+
+    def chunks(self, frames: int = CHUNK) -> Iterator[Take]:
+        """All frames in order, some at a time."""
+        parts: list[Footage] = []
+        with self.reading():
+            for some in takes(self.timed(), replace(self.cut, frames=frames)):
+                parts.append(some.footage)
+                yield some
+        numbers, times = [p.frames for p in parts], [p.times for p in parts]
+        whole = np.concatenate(numbers), np.concatenate(times)
+        self._footage = Footage(parts[0].placement, *whole)
+
+    def read(self) -> UInt8[Tensor, "1 time 3 size size"]:
+        """All frames as a batch of one video."""
+        return as_batch(np.concatenate([part.video for part in self.chunks()]))
+
+    def sample(self, frames: int) -> Take:
+        """At least `frames` and fewer than twice as many, evenly spaced; all of a shorter video.
+
+        Keyframes are taken where the file has enough of them: they are decoded without the others.
+        """
+        kept: list[Seen] = []
+        with self.reading():
+            if not self.path.is_dir() and self.frames is None:
+                kept = self.thinned(video_frames(self.path, keyframes=True), frames)
+            if len(kept) < frames:
+                kept = self.thinned(self.timed(), frames)
+        return take(kept, self.placement)
+
+    def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[Seen]:
+        """Every 2^n-th of `frames`: at least so many, if there are, and fewer than twice that."""
+        kept: list[Seen] = []
+        step = 1
+        for i, frame in enumerate(frames):
+            if i % step == 0:
+                kept.append(seen(frame, self.placement))
+                if len(kept) == 2 * least:
+                    kept, step = kept[::2], 2 * step
+        return kept
+
+    def timed(self) -> Iterator[TimedFrame]:
+        """The frames before they are placed; at least one."""
+        if not self.path.exists():
+            raise UserError(f"there is no video {self.path}; check the name")
+        found = islice(frames_of(Source(self.path, self.path.name, "test"), self.cut), self.frames)
+        first = next(found, None)
+        if first is None:
+            raise UnusableError(
+                f"there are no {'images' if self.path.is_dir() else 'frames'} in it"
+            )
+        yield first
+        yield from found
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say in one line why the video cannot be read."""
+        try:
+            yield
+        except (UnusableError, OSError) as error:
+            raise UserError(f"cannot read {self.path}: {error}") from error
+
+
+def as_batch(
+    pixels: UInt8[np.ndarray, "time size size 3"],
+) -> UInt8[Tensor, "1 time 3 size size"]:
+    """Frames as a batch of one video."""
+    return torch.from_numpy(pixels).movedim(-1, 1)[None].contiguous()

@@ -1,0 +1,144 @@
+"""Where a model's frame lies in the picture of its source video, and when.
+
+Source pixels are those of the upright picture: a video that its file says to turn is turned
+first. Pixel i covers [i, i + 1), from the top left corner. A model's frame is a square, and its
+coordinates run from -1 (left, top) to 1 (right, bottom).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64
+
+from gswm.core.errors import UserError
+
+Fit = Literal["letterbox", "crop", "stretch"]
+"""letterbox shows all of the picture between black bars, crop its middle square, and stretch all
+of it, squeezed into a square."""
+Region = tuple[int, int, int, int]
+"""Left, top, width and height of a part of the picture, in source pixels."""
+Pairs = Float[np.ndarray, "*any 2"]
+WHOLE = "all"
+"""The word for the region that is the whole picture."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How the picture of a source video is placed in a model's frame."""
+
+    width: int
+    height: int
+    """Of the upright source picture, in pixels."""
+    size: int
+    """Side of the model's frame, in pixels."""
+    shown: tuple[float, float, float, float]
+    """Left, top, width and height of the part that the frame shows, in source pixels."""
+    inside: tuple[int, int, int, int]
+    """Left, top, width and height of where it is in the frame, in the frame's pixels. The rest of
+    the frame is black."""
+    rotation: int = 0
+    """Degrees, counterclockwise, by which the file's pictures are turned to be upright."""
+    pixel_aspect: float = 1.0
+    """Width of a source pixel on the screen, divided by its height."""
+
+    @staticmethod
+    @lru_cache
+    def of(
+        width: int,
+        height: int,
+        size: int,
+        fit: Fit = "letterbox",
+        region: Region | None = None,
+        rotation: int = 0,
+        pixel_aspect: float = 1.0,
+    ) -> "Placement":
+        """Fit a picture, or a region of it, into a square of `size` pixels."""
+        left, top, across, down = region or (0, 0, width, height)
+        check_region((left, top, across, down))
+        if left + across > width or top + down > height:
+            raise UserError(
+                f"the region {as_text(region)} reaches outside the picture, which is "
+                f"{width} x {height}; give x,y,width,height inside it"
+            )
+        seen = across * pixel_aspect
+        shown, inside = (float(left), float(top), float(across), float(down)), (0, 0, size, size)
+        if fit == "crop":
+            side = min(seen, down)
+            w, h = side / pixel_aspect, float(side)
+            shown = (left + (across - w) / 2, top + (down - h) / 2, w, h)
+        elif fit == "letterbox":
+            scale = size / max(seen, down)
+            w, h = max(1, round(seen * scale)), max(1, round(down * scale))
+            inside = ((size - w) // 2, (size - h) // 2, w, h)
+        return Placement(width, height, size, shown, inside, rotation % 360, pixel_aspect)
+
+    @property
+    def scale(self) -> Float64[np.ndarray, "2"]:
+        """Pixels of the frame per source pixel, (x, y)."""
+        return np.array(self.inside[2:]) / np.array(self.shown[2:])
+
+    def to_source(self, xy: Pairs, hw: Pairs) -> tuple[Pairs, Pairs]:
+        """Centers (x, y) and sizes (width, height) in source pixels.
+
+        Args:
+            xy: Centers in a model's coordinates, from -1 to 1.
+            hw: Heights and widths as fractions of the frame's side.
+        """
+        pixels = (np.asarray(xy, float) + 1) / 2 * self.size
+        center = (pixels - self.inside[:2]) / self.scale + self.shown[:2]
+        return center, np.asarray(hw, float)[..., ::-1] * self.size / self.scale
+
+    def to_model(self, center: Pairs, wh: Pairs) -> tuple[Pairs, Pairs]:
+        """The inverse of `to_source`: centers from -1 to 1, and heights and widths."""
+        pixels = (np.asarray(center, float) - self.shown[:2]) * self.scale + self.inside[:2]
+        return pixels / self.size * 2 - 1, (np.asarray(wh, float) * self.scale / self.size)[
+            ..., ::-1
+        ]
+
+
+@dataclass(frozen=True)
+class Footage:
+    """Where and when in a source video the frames of an episode are."""
+
+    placement: Placement
+    frames: Int64[np.ndarray, " time"]
+    """Number of each frame in the source, counted from 0."""
+    times: Float64[np.ndarray, " time"]
+    """Seconds since the source's first frame; NaN for images, which have no times."""
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+
+def check_region(region: Region) -> None:
+    """Refuse a region that has no pixels, or begins outside of any picture."""
+    left, top, across, down = region
+    if across < 1 or down < 1:
+        raise UserError(
+            f"the region {as_text(region)} has no pixels; its width and height must be at least 1"
+        )
+    if left < 0 or top < 0:
+        raise UserError(
+            f"the region {as_text(region)} begins outside the picture; x and y must be at least 0"
+        )
+
+
+def parse_region(text: str | None) -> Region | None:
+    """A region from "x,y,width,height"; None for the whole picture."""
+    if text in (None, WHOLE):
+        return None
+    try:
+        left, top, across, down = (int(part) for part in text.split(","))
+    except ValueError as error:
+        raise UserError(
+            f"the region is '{text}'; give x,y,width,height in pixels, or {WHOLE}"
+        ) from error
+    check_region((left, top, across, down))
+    return left, top, across, down
+
+
+def as_text(region: Region | None) -> str:
+    """What `parse_region` takes."""
+    return WHOLE if region is None else ",".join(map(str, region))

@@ -1,0 +1,130 @@
+"""Objects in the pixels and seconds of their source video, as tables."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from gswm.core.files import room
+
+Numbers = Float64[np.ndarray, " row"]
+Counts = Int64[np.ndarray, " row"]
+ROWS = 4096
+"""Rows that are written at once."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """One row per object and frame, in the order of frames.
+
+        pandas.DataFrame(located.columns())
+
+    Boxes are in pixels of the upright source picture, from its top left corner. A box may reach
+    beyond the picture.
+    """
+
+    time: Numbers
+    """Seconds since the source's first frame; NaN where it has no times."""
+    frame: Counts
+    """Number of the source frame, counted from 0."""
+    id: Counts
+    """The same number for the same object in all frames."""
+    x: Numbers
+    y: Numbers
+    """Center of the box."""
+    width: Numbers
+    height: Numbers
+    depth: Numbers
+    """Nearness: the larger covers the smaller."""
+    presence: Numbers
+    """From 0 to 1."""
+
+    @staticmethod
+    def join(parts: Sequence["Located"]) -> "Located":
+        """Rows of consecutive parts of a video."""
+        names = [f.name for f in fields(Located)]
+        return Located(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def __getitem__(self, which: slice | np.ndarray) -> "Located":
+        return Located(*(getattr(self, f.name)[which] for f in fields(self)))
+
+    def columns(self) -> dict[str, list[int | float]]:
+        """The columns by their names, as pandas.DataFrame takes them."""
+        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
+
+    def corners(self) -> Float64[np.ndarray, "row 4"]:
+        """Left, top, right and bottom of each box."""
+        half = np.stack([self.width, self.height], -1) / 2
+        center = np.stack([self.x, self.y], -1)
+        return np.concatenate([center - half, center + half], -1)
+
+    def save_csv(self, path: Path) -> None:
+        """A table with the names of the columns in its first line."""
+        names = [f.name for f in fields(self)]
+        write_lines(path, [",".join(names)], (",".join(map(number, row)) for row in self.rows()))
+
+    def save_mot(self, path: Path) -> None:
+        """MOTChallenge text: frame, id, left, top, width, height, confidence, -1, -1, -1.
+
+        Frames and ids count from 1 there. A source frame that was seen several times is written
+        once, as it was seen last.
+        """
+        write_lines(path, [], self.last().mot_lines())
+
+    def last(self) -> "Located":
+        """One row for each object and source frame: the last one."""
+        pairs = np.stack([self.frame, self.id], -1)[::-1]
+        _, first = np.unique(pairs, axis=0, return_index=True)
+        return self[len(self) - 1 - first]
+
+    def mot_lines(self) -> Iterator[str]:
+        """A line per row."""
+        for row in self.rows():
+            _, frame, id, x, y, width, height, _, presence = row
+            numbers = (x - width / 2, y - height / 2, width, height)
+            box = ",".join(f"{value:.2f}" for value in numbers)
+            yield f"{frame + 1},{id + 1},{box},{presence:.4f},-1,-1,-1"
+
+    def rows(self) -> Iterator[tuple[int | float, ...]]:
+        """Each row, without making all of them Python's at once."""
+        for at in range(0, len(self), ROWS):
+            yield from zip(*self[at : at + ROWS].columns().values(), strict=True)
+
+
+def number(value: int | float) -> str:
+    """A number for a table, to a millionth; nothing for NaN."""
+    if isinstance(value, int):
+        return str(value)
+    return "" if np.isnan(value) else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def write_lines(path: Path, *parts: Iterable[str]) -> None:
+    """A text file with these lines, or what was there before."""
+    with whole_file(path) as file:
+        for lines in parts:
+            file.writelines(f"{line}\n" for line in lines)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A text file that appears when it is written to its end."""
+    part = path.with_name(f".{path.name}.tmp")
+    with room(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("w") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        finally:
+            with suppress(OSError):
+                part.unlink()

@@ -42,6 +42,9 @@ TABLE = {
     },
 }  # fmt: skip
 
+WITH_ROLLOUTS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
+TABLE |= {f"{name}-elbo": TABLE[name] for name in WITH_ROLLOUTS}
+
 
 @pytest.mark.parametrize("name", TABLE)
 def test_a_recipe_has_the_experiments_settings(name: str) -> None:
@@ -59,7 +62,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
         "std": round(float(m.schedule.likelihood_std.at(end)), 6),
         "background": m.background,
         "aux": m.aux_pres,
-        "longest": m.schedule.stage(10**9).length,
+        "longest": m.schedule.longest,
         "multimodal": m.propagation.multimodal,
         "situation": m.propagation.situation,
         "given": r.data.given,
@@ -68,7 +71,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.schedule.pres_prior == Anneal(1e-10, 1e-10)
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
     special = {"obj3d": (0.2, 0.3), "occlusion": (0.2, 0.6)}
-    assert rejection == special.get(name, (0.4, 0.6))
+    assert rejection == special.get(name.removesuffix("-elbo"), (0.4, 0.6))
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
@@ -77,7 +80,9 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
 
 
 STEPS = {
-    "interaction": 28_000, "occlusion": 20_000, "two-layer": 40_000, "two-layer-dense": 24_000,
+    "interaction": 36_000, "occlusion": 28_000, "two-layer": 48_000, "two-layer-dense": 32_000,
+    "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
+    "two-layer-dense-elbo": 24_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
     "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
@@ -116,6 +121,7 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)
     assert schedule.background_only == (500 if name.startswith("maze") else 0)
+    assert schedule.anew == (STEPS[name] - 8_000 if name in WITH_ROLLOUTS else None)
 
 
 def test_what_is_annealed() -> None:
@@ -141,6 +147,7 @@ def test_every_other_recipe_is_a_baselines() -> None:
 
 def test_the_maze_begins_with_its_background_alone() -> None:
     schedule = recipe("maze").model.schedule
+    assert schedule.anew is None
     assert schedule.stage(499).background_only
     assert not schedule.stage(500).background_only
     assert float(schedule.likelihood_std.at(torch.tensor(0))) == pytest.approx(0.1)

@@ -60,6 +60,9 @@ class Stage:
 
     A model with such a stage implements `WorldModel.observe` and `WorldModel.loss_of`.
     """
+    batch: int = 0
+    """Windows a step where they repeat, rounded up to a multiple of those of the training. Default:
+    0 (as many)."""
 
     @property
     def through_frames(self) -> bool:
@@ -91,6 +94,19 @@ class Curriculum:
     def longest(self) -> int:
         """The largest T."""
         return max(length for _, length in self.lengths)
+
+    @property
+    def needed(self) -> int:
+        """Frames that a video must have."""
+        return self.longest
+
+    @property
+    def anew(self) -> int | None:
+        """The step at which optimization begins anew: the learning rate, and what Adam remembers.
+
+        Default: none.
+        """
+        return None
 
     def steady(self: AnyCurriculum, length: int) -> AnyCurriculum:
         """The schedule at one T, without special first or last steps."""

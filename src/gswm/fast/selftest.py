@@ -102,11 +102,16 @@ def small(chosen: Recipe) -> Recipe:
 
 def cases(chosen: Recipe) -> list[Recipe]:
     """The recipe, and its stage in which only the prior learns, if it can have one."""
-    model: Any = chosen.model
-    if not hasattr(model.schedule, "prior_only"):
+    schedule: Any = chosen.model.schedule
+    if hasattr(schedule, "prior_only"):
+        alone = replace(schedule, prior_only=0)
+    elif hasattr(schedule, "overshoot"):
+        frames = {"given": LENGTH // 2, "horizon": LENGTH - LENGTH // 2}
+        alone = replace(schedule, overshoot=replace(schedule.overshoot, start=0, **frames))
+    else:
         return [chosen]
-    alone = replace(model, schedule=replace(model.schedule, prior_only=0))
-    return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=alone)]
+    model = replace(chosen.model, schedule=alone)
+    return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=model)]
 
 
 def compare(chosen: Recipe, path: FastPath, device: torch.device) -> Comparison:

@@ -238,8 +238,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
 
-    def loss_of(self, observed: Any) -> Loss:
-        """The loss of what `observe` returned."""
+    def loss_of(self, observed: Any, noise: Any) -> Loss:
+        """The loss of what `observe` returned; `noise` is new at every step."""
         raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
 
     # -- the fast path (`gswm.fast`): a model that names no methods takes the plain one

@@ -40,11 +40,16 @@ class Display:
         finally:
             self.since += time.perf_counter() - began
 
-    def report(self, step: int, length: int, values: dict[str, float]) -> float:
-        """Say how it goes; frames per second since the last report."""
+    def report(
+        self, step: int, length: int, values: dict[str, float], batch: int | None = None
+    ) -> float:
+        """Say how it goes; frames per second since the last report.
+
+        `batch` is the number of videos a step, if it is not the usual one.
+        """
         now = time.perf_counter()
         seconds = max(now - self.since, 1e-9)
-        speed = (step - self.last_step) * self.batch * length / seconds
+        speed = (step - self.last_step) * (batch or self.batch) * length / seconds
         minutes = (self.steps - step) * seconds / max(1, step - self.last_step) / 60
         left = f"{minutes:.1f} min left"
         self.since, self.last_step = now, step

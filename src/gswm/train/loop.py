@@ -182,8 +182,9 @@ class Run:
         """Say how it goes, and look whether it goes well."""
         step, means = self.trainee.step, self.means()
         self.trainee.forget()
-        length = self.trainee.model.stage(step - 1).length
-        speed = self.display.report(step, length, means)
+        stage = self.trainee.model.stage(step - 1)
+        length = stage.length
+        speed = self.display.report(step, length, means, stage.batch)
         if self.processes.is_first:
             line = {"step": step, "length": length, "minutes": self.minutes}
             self.folder.write_metrics({**line, "frames_per_second": speed, **means})

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
 from gswm.core.errors import UserError
-from gswm.core.records import copy_tensors, map_tensors, tensors
+from gswm.core.records import concatenate, copy_tensors, map_tensors, tensors
 from gswm.core.schedule import Stage
 from gswm.data.batches.batch import Batch
 from gswm.data.batches.resident import Loader
@@ -91,21 +91,25 @@ class Trainee:
         if stage.repeats:
             self.observe(self.step % stage.repeats)
         else:
-            self.generator.manual_seed(noise_seed(self.seed, self.step))
             self.loader.prepare(self.step)
+        self.generator.manual_seed(noise_seed(self.seed, self.step))
         self.take()
         self.step += 1
         self.summed += 1
 
     def enter(self, stage: Stage) -> None:
         """Begin a stage, in which the loss has another form."""
+        if self.step == self.model.cfg.schedule.anew:
+            self.adam.state.clear()
         self.stage, self.kept, self.observed = stage, {}, None
         self.sums, self.summed = {}, 0
 
     def take(self) -> None:
         """Compute the loss and its gradients, and update the weights."""
         cfg = self.cfg
-        self.lr.copy_(learning_rate(self.clock, cfg, self.model.cfg.schedule.background_only))
+        schedule = self.model.cfg.schedule
+        rate = learning_rate(self.clock, cfg, schedule.background_only, schedule.anew)
+        self.lr.copy_(rate)
         self.adam.zero_grad(set_to_none=True)
         loss = self.backward()
         check_names(loss)
@@ -125,28 +129,41 @@ class Trainee:
         """Of this step."""
         assert self.stage is not None
         if self.stage.repeats:
-            return self.model.loss_of(self.observed)
-        return self.model.loss(*self.drawn(self.now()), self.clock, self.stage)
+            return self.model.loss_of(self.observed, self.noise())
+        return self.model.loss(self.windows(self.now()), self.noise(), self.clock, self.stage)
 
-    def drawn(self, step: int | Tensor) -> tuple[Batch, Noise]:
-        """The windows of a step, and its noise."""
+    @property
+    def gathered(self) -> int:
+        """Of how many steps a step has the windows: several in a stage with larger batches."""
         assert self.stage is not None
-        noise = self.model.noise(self.cfg.batch, self.stage, self.generator)
-        rows = self.processes.rows(self.cfg.batch)
-        batch = self.loader.batch(step, self.stage.length)
-        if not self.model.num_actions:
-            batch = replace(batch, actions=None)
-        return batch, noise.rows(rows)
+        return max(1, -(-self.stage.batch // self.cfg.batch))
 
-    def observe(self, step: int) -> None:
-        """Let the model observe the windows of `step`, once."""
-        if step not in self.kept:
-            self.generator.manual_seed(noise_seed(self.seed, step))
-            self.kept[step] = self.model.observe(*self.drawn(step))
+    def noise(self) -> Noise:
+        """As the generator stands."""
+        assert self.stage is not None
+        batch = self.gathered * self.cfg.batch
+        noise = self.model.noise(batch, self.stage, self.generator)
+        return noise.rows(self.processes.rows(batch))
+
+    def windows(self, step: int | Tensor) -> Batch:
+        """Those of a step."""
+        assert self.stage is not None
+        batch = self.loader.batch(step, self.stage.length)
+        return batch if self.model.num_actions else replace(batch, actions=None)
+
+    def observe(self, index: int) -> None:
+        """Let the model observe windows that repeat, once."""
+        if index not in self.kept:
+            self.generator.manual_seed(noise_seed(self.seed, index))
+            noise, first = self.noise(), index * self.gathered
+            self.loader.prepare(first)
+            steps = range(first, first + self.gathered)
+            together = concatenate([self.windows(step) for step in steps])
+            self.kept[index] = self.model.observe(together, noise)
         if self.observed is None:
-            self.observed = map_tensors(torch.clone, self.kept[step])
+            self.observed = map_tensors(torch.clone, self.kept[index])
         else:
-            copy_tensors(tensors(self.kept[step]), tensors(self.observed))
+            copy_tensors(tensors(self.kept[index]), tensors(self.observed))
 
     def now(self) -> int | Tensor:
         """The step, as the loader takes it."""
@@ -258,16 +275,22 @@ def check_names(loss: Loss) -> None:
         raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
 
 
-def learning_rate(step: Tensor, cfg: TrainConfig, background_only: int) -> Tensor:
+def learning_rate(
+    step: Tensor, cfg: TrainConfig, background_only: int, anew: int | None = None
+) -> Tensor:
     """Up in a line over `warmup` steps, and down along half a cosine to `last_lr`.
 
     Up again from where objects begin to learn: at the full rate, presence may fall so low at once
-    that no gradient brings it back.
+    that no gradient brings it back. All of it twice where optimization begins `anew` at a step.
     """
     since = torch.where(step < background_only, step, step - background_only)
+    fall = step / cfg.steps
+    if anew is not None and anew < cfg.steps:
+        later = step >= anew
+        since = torch.where(later, step - anew, since)
+        fall = torch.where(later, (step - anew) / (cfg.steps - anew), step / max(1, anew))
     rise = ((since + 1) / max(1, cfg.warmup)).clamp(max=1)
-    fall = (step / cfg.steps).clamp(max=1)
-    share = cfg.last_lr + (1 - cfg.last_lr) * 0.5 * (1 + torch.cos(math.pi * fall))
+    share = cfg.last_lr + (1 - cfg.last_lr) * 0.5 * (1 + torch.cos(math.pi * fall.clamp(max=1)))
     return cfg.lr * rise * share
 
 

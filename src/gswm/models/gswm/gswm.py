@@ -38,6 +38,7 @@ from gswm.models.gswm import objective
 from gswm.models.gswm.context import Context
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
+from gswm.models.gswm.overshoot import OvershootNoise, Tracks, overshoot_terms
 from gswm.models.gswm.propagation import (
     Propagation,
     PropagationConfig,
@@ -47,7 +48,7 @@ from gswm.models.gswm.propagation import (
     rescaled,
 )
 from gswm.models.gswm.rendering import Renderer
-from gswm.models.gswm.schedule import Schedule
+from gswm.models.gswm.schedule import OvershootStage, Schedule
 from gswm.models.layers import Contexts, NoContext, StaticContext
 from gswm.models.objects import Attributes, Objects, Sizes, select
 from gswm.models.scene import Scene, as_track
@@ -114,6 +115,7 @@ class GSWMConfig(ModelConfig):
                 "--model.schedule.motion-weight needs a static background: set --model.background "
                 "static, or the weight to 0"
             )
+        self.schedule.overshoot.check()
         size, grid = self.image_size, self.discovery.grid
         if size < 64 or size & (size - 1):
             raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
@@ -191,12 +193,21 @@ class GSWM(WorldModel[GSWMConfig]):
             "drawing": [self.renderer, self.context],
         }
 
-    def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> GSWMNoise:
+    def noise(
+        self, batch: int, stage: Stage, generator: torch.Generator
+    ) -> GSWMNoise | OvershootNoise:
         """All that is random in a training step."""
+        if isinstance(stage, OvershootStage):
+            cfg = self.cfg.schedule.overshoot
+            return OvershootNoise.draw(self.noise_shape, batch, cfg, generator)
         return self.noise_shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
 
-    def loss(self, batch: Batch, noise: GSWMNoise, step: Tensor, stage: Stage) -> Loss:
-        """-ELBO and the auxiliary loss (§3.4.2)."""
+    def loss(
+        self, batch: Batch, noise: GSWMNoise | OvershootNoise, step: Tensor, stage: Stage
+    ) -> Loss:
+        """-ELBO and the auxiliary loss (§3.4.2); at last what the prior loses in its rollouts."""
+        if isinstance(noise, OvershootNoise):
+            return self.loss_of(self.observe(batch, noise), noise)
         video, cfg = as_float(batch.video), self.cfg
         std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
         behind = None if batch.background is None else as_float(batch.background)
@@ -231,6 +242,23 @@ class GSWM(WorldModel[GSWMConfig]):
             terms |= more
         metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
+
+    @torch.no_grad()
+    def observe(self, batch: Batch, noise: OvershootNoise) -> Tracks:
+        """The tracks from which the prior learns where it learns alone."""
+        given = self.cfg.schedule.overshoot.given
+        behind = None if batch.background is None else as_float(batch.background)
+        objects, evidence, contexts = self.tracked(as_float(batch.video), "first", behind)
+        known = [each.known for each in evidence if each.known is not None]
+        seen = self.propagation.situation.survey(contexts.mu_bg[:, given - 1 : given])
+        return Tracks.of(objects, known, seen[:, 0], given)
+
+    def loss_of(self, observed: Tracks, noise: OvershootNoise) -> Loss:
+        """How far the prior's rollouts are from the tracks."""
+        cfg = self.cfg.schedule.overshoot
+        terms = overshoot_terms(self.propagation, observed, cfg, noise)
+        there = (observed.o.pres > 0.5).float().sum(dim=(2, 3)).mean()
+        return Loss.of(terms, {"objects": there})
 
     def track(
         self, video: Video, contexts: Contexts, noise: GSWMNoise
@@ -317,14 +345,20 @@ class GSWM(WorldModel[GSWMConfig]):
         background: Frame | None,
     ) -> Track:
         """The objects of each video, by the means of the posterior."""
+        objects, _, contexts = self.tracked(video, discover, background)
+        return self.as_track(objects, contexts, render=render)
+
+    def tracked(
+        self, video: Video, discover: Discover, background: Frame | None
+    ) -> tuple[list[Objects], list[Evidence], Contexts]:
+        """The objects of every frame by means, what is known of them, and the background."""
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
         noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
         start = self.context.start(batch, background)
         contexts = self.context.infer(start, noise.context, video)
-        objects, _ = self.track(video, contexts, noise)
-        return self.as_track(objects, contexts, render=render)
+        return *self.track(video, contexts, noise), contexts
 
     def rollout(
         self,

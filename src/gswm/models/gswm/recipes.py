@@ -3,37 +3,41 @@
 docs/departures.md lists where paper and authors' release differ, and what is used here.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from gswm.core.schedule import Anneal
 from gswm.models.gswm.discovery import DiscoveryConfig
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
 from gswm.models.gswm.propagation import PropagationConfig, UpdateScales
-from gswm.models.gswm.schedule import Schedule
+from gswm.models.gswm.schedule import Overshooting, Schedule
 from gswm.models.objects import Sizes
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 from gswm.models.registry import ModelEntry
 
 PIXELS = 32.0
 """Pixels in one unit of xy, in frames of 64 × 64."""
+ROLLOUT_STEPS = 8_000
+"""Steps in which the prior learns from its rollouts."""
 
 
 def interaction() -> Recipe:
     """3 balls that bounce off each other."""
-    train = TrainConfig(steps=28_000)
-    return Recipe("interaction", DataConfig("interaction"), balls(), train)
+    made = Recipe("interaction", DataConfig("interaction"), balls(), TrainConfig(steps=28_000))
+    return overshooting(made)
 
 
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
     # None ever enters: what is found beside a track is a ball that comes out from behind another.
     model = replace(balls(), discovery=DiscoveryConfig(rejection=0.2))
-    return Recipe("occlusion", DataConfig("occlusion"), model, TrainConfig(steps=20_000))
+    train = TrainConfig(steps=20_000)
+    return overshooting(Recipe("occlusion", DataConfig("occlusion"), model, train))
 
 
 def two_layer() -> Recipe:
     """3 red balls over 3 blue ones: interaction and occlusion at once."""
-    return Recipe("two-layer", DataConfig("two-layer"), balls())
+    return overshooting(Recipe("two-layer", DataConfig("two-layer"), balls()))
 
 
 def two_layer_dense() -> Recipe:
@@ -45,7 +49,7 @@ def two_layer_dense() -> Recipe:
         schedule=Schedule(hw_prior_mean=Anneal(-1.75, -1.75)),
     )
     train = TrainConfig(steps=24_000)
-    return Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train)
+    return overshooting(Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train))
 
 
 def single_ball() -> Recipe:
@@ -126,6 +130,34 @@ def balls() -> GSWMConfig:
     return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
 
 
+def overshooting(recipe: Recipe) -> Recipe:
+    """A recipe, and steps after its last in which the prior learns from its rollouts."""
+    start = recipe.train.steps
+    made = with_overshooting(recipe, Overshooting(start, given=recipe.data.given))
+    return replace(made, train=replace(recipe.train, steps=start + ROLLOUT_STEPS))
+
+
+def elbo(make: Callable[[], Recipe]) -> Callable[[], Recipe]:
+    """A recipe up to where the prior learns from its rollouts: the paper's objective alone."""
+
+    def made() -> Recipe:
+        recipe = make()
+        start = recipe.model.schedule.anew
+        assert start is not None
+        made = with_overshooting(recipe, Overshooting())
+        return replace(made, name=f"{recipe.name}-elbo", train=replace(recipe.train, steps=start))
+
+    return made
+
+
+def with_overshooting(recipe: Recipe, overshoot: Overshooting) -> Recipe:
+    """A recipe with other settings of overshooting."""
+    model = recipe.model
+    assert isinstance(model, GSWMConfig)
+    schedule = replace(model.schedule, overshoot=overshoot)
+    return replace(recipe, model=replace(model, schedule=schedule))
+
+
 def ablation(recipe: Recipe, name: str, **settings: object) -> Recipe:
     """A recipe with other settings of V-Prop."""
     model = recipe.model
@@ -140,5 +172,6 @@ MODEL = ModelEntry(
     (
         *(interaction, occlusion, two_layer, two_layer_dense, single_ball, single_ball_d),
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d),
+        *map(elbo, (interaction, occlusion, two_layer, two_layer_dense)),
     ),
 )

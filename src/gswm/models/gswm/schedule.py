@@ -1,8 +1,59 @@
-"""What changes while G-SWM trains (§3.4.2, B.1)."""
+"""What changes while G-SWM trains (§3.4.2, B.1), and when its prior learns from its rollouts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from gswm.core.schedule import Anneal, Curriculum
+from gswm.core.errors import UserError
+from gswm.core.schedule import Anneal, Curriculum, Stage
+
+
+@dataclass(frozen=True)
+class Overshooting:
+    """Settings of the stage in which the prior learns from its own rollouts (`overshoot`)."""
+
+    start: int | None = None
+    """The step from which only the prior learns, and the learning rate begins anew; None for
+    never."""
+    windows: int = 24_576
+    """Windows whose tracks are kept on the device, and come again and again: about 0.5 KB for each
+    slot of a frame."""
+    batch: int = 256
+    """Windows a step, rounded up to a multiple of `--train.batch`."""
+    given: int = 10
+    """Frames of a window that the prior is told."""
+    horizon: int = 15
+    """Frames of it that the prior imagines."""
+    samples: int = 2
+    """Rollouts of each window; 0 for one by means, which is right only where the future is
+    certain."""
+    kl: float = 1e-3
+    """Weight of KL(z̃) in the given frames, which keeps long rollouts like what is inferred."""
+    looks: float = 0.02
+    """Weight of depth and what, relative to positions."""
+
+    def check(self) -> None:
+        """Refuse settings that make no sense."""
+        least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
+        for name, value in (least | {"samples": 0, "kl": 0, "looks": 0}).items():
+            ours = getattr(self, name)
+            if ours is not None and not ours >= value:
+                flag = f"--model.schedule.overshoot.{name}"
+                raise UserError(f"{flag} is {ours}: it must be at least {value}")
+
+    @property
+    def stage(self) -> "OvershootStage":
+        """The stage of training."""
+        length, repeats = self.given + self.horizon, self.windows // self.batch
+        return OvershootStage(length, repeats=repeats, batch=self.batch)
+
+
+@dataclass(frozen=True)
+class OvershootStage(Stage):
+    """Only the prior learns, from tracks that are inferred already."""
+
+    @property
+    def through_frames(self) -> bool:
+        """See `Stage`."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -21,3 +72,25 @@ class Schedule(Curriculum):
     """How much each pixel of the motion loss counts; 0 for none. It needs a static background."""
     hw_prior_mean: Anneal = field(default=Anneal(-1.5, -1.5))
     """Mean of the prior of z̄_hw, before its sigmoid."""
+    overshoot: Overshooting = field(default_factory=Overshooting)
+
+    def stage(self, step: int) -> Stage:
+        """The stage of `step`."""
+        start = self.overshoot.start
+        return super().stage(step) if start is None or step < start else self.overshoot.stage
+
+    @property
+    def anew(self) -> int | None:
+        """See `Curriculum`."""
+        return self.overshoot.start
+
+    @property
+    def needed(self) -> int:
+        """See `Curriculum`."""
+        if self.overshoot.start is None:
+            return self.longest
+        return max(self.longest, self.overshoot.stage.length)
+
+    def steady(self, length: int) -> "Schedule":
+        """See `Curriculum`; the ELBO alone."""
+        return replace(super().steady(length), overshoot=Overshooting())

@@ -130,7 +130,7 @@ class Scalor(WorldModel[ScalorConfig]):
     def loss(self, batch: Batch, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
         """-ELBO, a mean over time; of it only what the prior decides, where that learns alone."""
         if stage.prior_only:
-            return self.loss_of(self.observe(batch, noise))
+            return self.loss_of(self.observe(batch, noise), noise)
         video, schedule = as_float(batch.video), self.cfg.schedule
         annealed = (schedule.likelihood_std.at(step), schedule.pres_prior.at(step))
         std, rho, tau = (x.to(video.device, torch.float32) for x in (*annealed, schedule.tau(step)))
@@ -160,7 +160,7 @@ class Scalor(WorldModel[ScalorConfig]):
         known = stack([each.known for each in tracked], dim=1)
         return Observed.of([each.objects for each in tracked], known, number(tracked))
 
-    def loss_of(self, observed: Observed) -> Loss:
+    def loss_of(self, observed: Observed, noise: ScalorNoise) -> Loss:
         """What the prior decides of -ELBO."""
         terms = observed.terms(self.propagation).items()
         per_frame = {name: term / observed.told.shape[1] for name, term in terms}

@@ -1,0 +1,187 @@
+"""Overshooting: the prior learns from its own rollouts.
+
+The ELBO trains the prior one step ahead, from states that the posterior inferred. A rollout starts
+from one such state and then meets only states that the prior made itself, whose errors add up. So
+at last the posterior stays as it is, and the prior is told `given` frames of a track o, imagines
+the next `horizon` frames m times, x¹ … xᵐ, and is judged in each of them by how far it is from
+what the posterior inferred there:
+
+    score = mean_i |xⁱ - o| - ½ mean_{i≠j} |xⁱ - xʲ|           the energy score, of each object
+
+This is a proper score (Gneiting & Raftery 2007): on average it is lowest for samples of the true
+distribution. Where the future is certain that is the distance; where there are several futures,
+the second term rewards samples that spread over them. With a single rollout by means it is the
+distance alone.
+
+A track comes from the posterior's means, on which the prior's networks have no influence: it is
+inferred once, and learned from again and again.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gswm.core.distributions import Gaussian
+from gswm.core.records import map_tensors, stack
+from gswm.core.shapes import NOBODY
+from gswm.models.base import Noise
+from gswm.models.elbo import PerVideo, per_video
+from gswm.models.gswm.noise import NoiseShape
+from gswm.models.gswm.propagation import Propagation, PropagationEvidence, PropagationNoise, Seen
+from gswm.models.gswm.schedule import Overshooting
+from gswm.models.objects import Attributes, LSTMState, Objects
+
+SHORTEST = 1e-3
+"""Distances around this and below are rounded off, so that they have a slope at 0."""
+
+
+@dataclass(frozen=True)
+class OvershootNoise(Noise):
+    """What is random in the rollouts of some windows: one after the other, frame by frame."""
+
+    rollouts: PropagationNoise
+
+    @staticmethod
+    def draw(
+        shape: NoiseShape, batch: int, cfg: Overshooting, generator: torch.Generator
+    ) -> "OvershootNoise":
+        """For `samples` rollouts of each window, or for one by means."""
+        frames = max(1, cfg.samples) * cfg.horizon
+        drawn = PropagationNoise(*shape.of(batch, frames, shape.num_objects, generator))
+        return OvershootNoise(drawn if cfg.samples else map_tensors(torch.zeros_like, drawn))
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Objects of some windows, as the posterior inferred them; in half precision but for places."""
+
+    o: Attributes
+    z_state: Float[Tensor, "batch given object state"]
+    """Of the given frames."""
+    q: Gaussian
+    """The posterior of each given frame but the first."""
+    seen: Seen
+    """The background, which is taken to stay as it is."""
+
+    @staticmethod
+    def of(
+        objects: list[Objects], known: list[PropagationEvidence], seen: Seen, given: int
+    ) -> "Tracks":
+        """From each frame's objects, what is known of each but the first, and the background."""
+        o = stack([each.o for each in objects], dim=1)
+        z_state = torch.stack([each.z_state for each in objects[:given]], dim=1)
+        parts = [each.q for each in known[: given - 1]]
+        q = stack(parts, dim=1) if parts else Gaussian(z_state[:, :0], z_state[:, :0])
+        half = map_tensors(Tensor.half, (z_state, q, seen))
+        return Tracks(replace(o, what=o.what.half()), *half)
+
+    def full(self) -> "Tracks":
+        """In full precision."""
+        return map_tensors(Tensor.float, self)
+
+    def at(self, t: int, h: LSTMState) -> Objects:
+        """The objects of a frame, as the prior takes them; `h` is what it remembers."""
+        o = map_tensors(lambda values: values[:, t], self.o)
+        ids = torch.full(o.pres.shape[:2], NOBODY, device=o.pres.device)
+        return Objects(o, self.z_state[:, t], h, h, ids, ids[:, 0])
+
+
+def overshoot_terms(
+    propagation: Propagation, tracks: Tracks, cfg: Overshooting, noise: OvershootNoise
+) -> dict[str, PerVideo]:
+    """The score of the rollouts and KL(z̃), per object; gradients reach the prior's networks alone.
+
+    The score is summed over frames, in fractions of the image: it compares with center errors.
+    """
+    tracks = tracks.full()
+    with only_prior_learns(propagation):
+        start, told = recall(propagation, tracks, cfg.given)
+        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg)
+    y = map_tensors(lambda values: values[:, cfg.given :], tracks.o)
+    number = tracks.o.pres[:, cfg.given - 1].sum(dim=(1, 2)).clamp_min(1)
+    terms = {"overshoot": per_video(y.pres[..., 0] * score(x, y, cfg.looks)) / number}
+    if told is not None and cfg.kl:
+        weight = tracks.o.pres[:, : cfg.given - 1]
+        terms["kl_overshoot"] = cfg.kl * per_video(weight * tracks.q.kl(told)) / number
+    return terms
+
+
+def recall(propagation: Propagation, tracks: Tracks, given: int) -> tuple[Objects, Gaussian | None]:
+    """The last given frame, and the prior of all given frames but the first, if there are any."""
+    batch, _, slots, _ = tracks.z_state.shape
+    h = propagation.rnn_prior.start(batch, slots)
+    remembered = []
+    for t in range(given - 1):
+        prev = tracks.at(t, h)
+        h = propagation.rnn_prior(prev, propagation.situation(tracks.seen, prev.o), h)
+        remembered.append(h.h)
+    told = propagation.latent.prior(torch.stack(remembered, dim=1)) if remembered else None
+    return tracks.at(given - 1, h), told
+
+
+def rollouts(
+    propagation: Propagation,
+    start: Objects,
+    seen: Seen,
+    noise: PropagationNoise,
+    cfg: Overshooting,
+) -> Attributes:
+    """What the prior imagines: the attributes of (batch, rollout, frame, object)."""
+    number = max(1, cfg.samples)
+
+    def each(values: Tensor) -> Tensor:
+        return values[:, None].expand(-1, number, *values.shape[1:]).flatten(0, 1)
+
+    now, seen = map_tensors(each, start), each(seen)
+    at = map_tensors(lambda n: n.unflatten(1, (number, cfg.horizon)).flatten(0, 1), noise)
+    imagined = []
+    for t in range(cfg.horizon):
+        now = propagation.imagine(now, seen, map_tensors(lambda n, t=t: n[:, t], at))
+        imagined.append(now.o)
+    return map_tensors(lambda x: x.unflatten(0, (-1, number)), stack(imagined, dim=1))
+
+
+def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "batch time object"]:
+    """How far rollouts are from a track; xy goes from -1 to 1, so half of it is a fraction."""
+    place = energy_score(x.xy, y.xy) / 2 + energy_score(x.hw, y.hw)
+    width = math.sqrt(y.what.shape[-1])
+    look = energy_score(x.depth, y.depth) + energy_score(x.what, y.what) / width
+    return place + looks * look
+
+
+def energy_score(
+    x: Float[Tensor, "batch sample *rest n"], y: Float[Tensor, "batch *rest n"]
+) -> Float[Tensor, " batch *rest"]:
+    """mean_i |xⁱ - y| - ½ mean_{i≠j} |xⁱ - xʲ|."""
+    away = distance(x, y[:, None]).mean(dim=1)
+    if (number := x.shape[1]) == 1:
+        return away
+    pairs = [(i, j) for i in range(number) for j in range(i)]
+    apart = [distance(x[:, i], x[:, j]) for i, j in pairs]
+    return away - torch.stack(apart).mean(dim=0) / 2
+
+
+def distance(
+    a: Float[Tensor, "*#shape n"], b: Float[Tensor, "*#shape n"]
+) -> Float[Tensor, "*both"]:
+    """|a - b|, with a slope also where they are equal."""
+    return ((a - b).square().sum(dim=-1) + SHORTEST**2).sqrt() - SHORTEST
+
+
+@contextmanager
+def only_prior_learns(propagation: Propagation) -> Iterator[None]:
+    """What is computed here passes gradients through all networks, and to the prior's alone."""
+    ours = {p for module in propagation.networks_of_prior() for p in module.parameters()}
+    others = [p for p in propagation.parameters() if p.requires_grad and p not in ours]
+    for param in others:
+        param.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for param in others:
+            param.requires_grad_()

@@ -99,7 +99,8 @@ def draw_motion(
     some = 1 + (dice.unit() ** 1.3 * most).floor()
     count = torch.where(dice.chance(EMPTY), 0, some).clamp(low, most)
     exists = torch.arange(number) < count[:, None]
-    size, pace = draw_sizes(dice, settings, theme, number), draw_pace(dice, settings, number)
+    size = draw_sizes(dice, settings, theme, number)
+    pace = draw_pace(dice, settings, camera, number)
 
     of_theme = {name: of_themes(name)[theme] for name in ("lanes", "bounce", "thrown", "spin")}
     in_lanes = dice.chance(of_theme["lanes"])
@@ -209,11 +210,14 @@ def draw_sizes(
     return (usual[:, None] * (spread * dice.normal(number)).exp()).clamp(*settings.sizes)
 
 
-def draw_pace(dice: Dice, settings: Settings, number: int) -> Float64[Tensor, "episode object"]:
+def draw_pace(
+    dice: Dice, settings: Settings, camera: Camera, number: int
+) -> Float64[Tensor, "episode object"]:
     """Speeds around one that is typical of the clip; 0 for objects that rest."""
-    pace = dice.log_uniform(*settings.speeds)[:, None] * dice.uniform(0.4, 1.6, number)
-    moves = ~dice.chance(settings.resting, number)
-    return pace.clamp(*settings.speeds) * moves
+    low, high = settings.speeds
+    usual = low * (high / low) ** dice.uniform(0.2, 1.0) * (1 + camera.kappa)
+    pace = usual[:, None] * dice.uniform(0.4, 1.4, number)
+    return pace.clamp(low, high) * ~dice.chance(settings.resting, number)
 
 
 def bounced(

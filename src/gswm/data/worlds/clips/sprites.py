@@ -108,15 +108,17 @@ def covered(
     turn = column(part.angle[:, i])
     along, across = x - column(part.x[:, i]), y - column(part.y[:, i])
     along = along - column(part.swing[:, i] * phase)
+    from_middle = torch.hypot(along, across)
     cos, sin = turn.cos(), turn.sin()
     a, b, p = (column(values[:, i]) for values in (part.a, part.b, part.p))
     along, across = (cos * along + sin * across) / a, (cos * across - sin * along) / b
     if i == 0:
         radius = outline_radius(part, along, across)
         along, across = along / radius, across / radius
-    far = (along.abs() ** p + across.abs() ** p).clamp_min(1e-12) ** (1 / p)
+    far = (along.abs() ** p + across.abs() ** p).clamp_min(1e-6) ** (1 / p)
     width = torch.minimum(column(soft), 0.8 * torch.minimum(a, b)).clamp_min(0.03)
-    return (0.5 - (far - 1) * torch.minimum(a, b) / width).clamp(0, 1)
+    outside = from_middle * (1 - 1 / far)
+    return (0.5 - outside / width).clamp(0, 1)
 
 
 def outline_radius(part: Parts, x: Tensor, y: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
     single-ball  positions, directions (0 left, 1 right)
     maze         grids (1 where agents can be), trajs (cells: row, column), pres
     obj3d        all of balls, and what is true of space (see `obj3d.layout`)
-    clips        all of balls, hw (heights and widths of boxes), order, and visibility (the share of an object
-                 that is seen); positions and ids are of objects out of the frame, too
+    clips        all of balls, hw (heights and widths of boxes), order, and visibility (the share of
+                 an object that is seen); objects out of the frame have positions and ids, too
     video        nothing else; `splits` and `sources` where the videos were imported
 
 A file of any layout may also have `actions`, `rewards` and `backgrounds` (see `EXTRAS`).

@@ -16,7 +16,7 @@ from torch import Tensor
 
 LEAST = 0.05
 """The scale beyond which there is no ground."""
-LARGEST = 1.6
+LARGEST = 1.25
 """The scale nearer than the lower edge of the picture, where perspective ends."""
 
 
@@ -28,13 +28,13 @@ class Camera:
     lean: Float[Tensor, " episode"]
     """How far the vanishing point lies to the right of the middle."""
 
-    def scale(self, y: Float[Tensor, "episode *rest"]) -> Float[Tensor, "episode *rest"]:
+    def scale(self, y: Float[Tensor, "episode ..."]) -> Float[Tensor, "episode ..."]:
         """The scale at a height in the picture."""
         return 1 - like(self.kappa, y) * (1 - y)
 
     def seen(
-        self, ground: Float[Tensor, "episode *rest 2"]
-    ) -> tuple[Float[Tensor, "episode *rest 2"], Float[Tensor, "episode *rest"]]:
+        self, ground: Float[Tensor, "episode ... 2"]
+    ) -> tuple[Float[Tensor, "episode ... 2"], Float[Tensor, "episode ..."]]:
         """Where a place on the ground is seen, and the scale there."""
         across, along = ground.unbind(-1)
         depth = 1 - along
@@ -44,8 +44,8 @@ class Camera:
         return torch.stack([x, 1 - depth * scale], dim=-1), scale
 
     def ground(
-        self, seen: Float[Tensor, "episode *rest 2"]
-    ) -> tuple[Float[Tensor, "episode *rest 2"], Float[Tensor, "episode *rest"]]:
+        self, seen: Float[Tensor, "episode ... 2"]
+    ) -> tuple[Float[Tensor, "episode ... 2"], Float[Tensor, "episode ..."]]:
         """The place on the ground that is seen at a place, and the scale there."""
         x, y = seen.unbind(-1)
         scale = self.scale(y).clamp_min(LEAST)
@@ -54,6 +54,6 @@ class Camera:
         return torch.stack([across, 1 - (1 - y) / scale], dim=-1), scale
 
 
-def like(values: Float[Tensor, " episode"], other: Tensor) -> Float[Tensor, "episode *ones"]:
+def like(values: Float[Tensor, " episode"], other: Tensor) -> Float[Tensor, "episode ..."]:
     """Values of episodes, to be combined with what an episode has many of."""
     return values.reshape(-1, *[1] * (other.ndim - 1))

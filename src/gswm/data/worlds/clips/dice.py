@@ -66,7 +66,7 @@ class Dice:
     def colors(self, vivid: float | Tensor, *shape: int) -> Float64[Tensor, "episode ... 3"]:
         """Colors of any brightness; `vivid` is how far from grey the most colorful are."""
         value, strength = self.uniform(0.04, 0.96, *shape, 1), self.unit(*shape, 1) ** 1.5
-        hue = self.uniform(-1, 1, *shape, 3)
+        hue = self.uniform(-1.0, 1.0, *shape, 3)
         return (value + vivid * strength * (hue - hue.mean(-1, keepdim=True))).clamp(0.02, 0.98)
 
 

@@ -45,13 +45,17 @@ def draw_film(dice: Dice, settings: Settings) -> Film:
     frames = settings.num_frames
     time = torch.arange(frames, dtype=torch.float64)
     drift = dice.chance(settings.drift)
-    slow = 2 * pi * (dice.uniform(0.2, 2, 1, 1) * time[:, None] / 24 + dice.uniform(0, 1, 1, 1))
-    light = (drift * dice.uniform(0, 0.12))[:, None, None] * slow.sin()
-    hue = (drift * dice.uniform(0, 0.03))[:, None, None] * (slow + dice.uniform(0, 6, 1, 3)).sin()
+    slow = (
+        2 * pi * (dice.uniform(0.2, 2.0, 1, 1) * time[:, None] / 24 + dice.uniform(0.0, 1.0, 1, 1))
+    )
+    light = (drift * dice.uniform(0.0, 0.12))[:, None, None] * slow.sin()
+    hue = (drift * dice.uniform(0.0, 0.03))[:, None, None] * (
+        slow + dice.uniform(0.0, 6.0, 1, 3)
+    ).sin()
     jitter = (drift * dice.chance(0.3) * 0.012)[:, None, None] * dice.normal(frames, 1)
 
-    when = dice.uniform(1, frames)[:, None]
-    lasts = torch.where(dice.chance(0.4)[:, None], 1e6, dice.uniform(2, 15, 1))
+    when = dice.uniform(1.0, float(frames))[:, None]
+    lasts = torch.where(dice.chance(0.4)[:, None], 1e6, dice.uniform(2.0, 15.0, 1))
     since = (time - when).clamp_min(0)
     jump = dice.normal().clamp(-2, 2)[:, None] * 0.22 * (time >= when) * (-since / lasts).exp()
     jump = dice.chance(settings.exposure)[:, None] * jump
@@ -61,16 +65,16 @@ def draw_film(dice: Dice, settings: Settings) -> Film:
     other = (0.08 * dice.normal(1) + 0.025 * dice.normal(3)).exp()
     usual = gain.median(dim=1).values
     focused = dice.chance(settings.focus)
-    softness = torch.where(dice.chance(0.75), dice.uniform(0, 0.22), dice.uniform(-0.15, 0))
+    softness = torch.where(dice.chance(0.75), dice.uniform(0.0, 0.22), dice.uniform(-0.15, 0.0))
     sigma = dice.chance(settings.noise) * dice.log_uniform(0.002, 0.04)
     step = dice.chance(settings.compression) * dice.log_uniform(0.01, 0.12)
     sways = dice.chance(settings.sway)
     reach = dice.uniform(0.2, 1.2, 1, 1)
     rate = dice.uniform(0.15, 1.2, 1, 2)
-    swing = (rate * time[:, None] + dice.uniform(0, 2 * pi, 1, 2)).sin() * reach
+    swing = (rate * time[:, None] + dice.uniform(0.0, 2 * pi, 1, 2)).sin() * reach
     swing = swing + 0.4 * reach * dice.normal(frames, 2)
     flicker = dice.chance(0.3)[:, None, None] * 0.08 * dice.normal(frames, 1)
-    start = dice.uniform(0, 0.8)
+    start = dice.uniform(0.0, 0.8)
     width = torch.where(dice.chance(0.15), 2.0, dice.uniform(0.1, 0.5))
     return Film(
         gain=gain,
@@ -184,5 +188,3 @@ def expose(
 ) -> Float32[Tensor, "frame 3 height width"]:
     """Pictures in a light, as far as a sensor can tell them apart."""
     return torch.addcmul(offset[:, None, None, None], pictures, gain[:, :, None, None]).clamp_(0, 1)
-
-

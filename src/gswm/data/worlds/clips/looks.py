@@ -48,6 +48,7 @@ class Looks:
     """Standard deviation of fine noise."""
     soft: Float[Tensor, "*object"]
     """The width of its edges."""
+    opacity: Float[Tensor, "*object"]
 
 
 def draw_looks(
@@ -73,7 +74,7 @@ def draw_looks(
     colors[:, :, DARK] = torch.where(as_drawn, colors[:, :, DARK], dark)
     colors[:, :, LIGHT] = torch.where(as_drawn, colors[:, :, LIGHT], light)
     flies = dice.chance(0.6, number)[..., None]
-    dim = dice.uniform(0.02, 0.25, number, 1) + dice.uniform(0, 0.08, number, 3)
+    dim = dice.uniform(0.02, 0.25, number, 1) + dice.uniform(0.0, 0.08, number, 3)
     kind = shared(dice.choice(kind_weights, number))
     insect = (kind == KINDS.index("insect"))[..., None]
     colors[:, :, BODY] = torch.where(insect & flies, dim, colors[:, :, BODY])
@@ -81,6 +82,7 @@ def draw_looks(
     hidden = dice.chance(settings.camouflaged, number) * dice.uniform(0.3, 0.75, number)
     colors = torch.lerp(colors, ground[:, None, None].expand_as(colors), hidden[..., None, None])
     strength = dice.uniform(0.15, 1.0, number)
+    clear = shared(dice.chance(settings.transparent, number))
     return Looks(
         kind=kind,
         numbers=shared(dice.unit(number, 16), 0.15),
@@ -89,10 +91,11 @@ def draw_looks(
         key=dice.keys(number),
         strength=shared(strength),
         frequency=shared(dice.log_uniform(0.8, 5.0, number)),
-        angle=shared(dice.uniform(0, pi, number)),
+        angle=shared(dice.uniform(0.0, pi, number)),
         shade=shared(dice.uniform(-0.3, 0.3, number, 2)),
-        grain=shared(dice.uniform(0, 0.12, number)),
+        grain=shared(dice.uniform(0.0, 0.12, number)),
         soft=shared(dice.uniform(0.03, 0.14, number)),
+        opacity=torch.where(clear, dice.uniform(0.55, 0.95, number), 1.0),
     )
 
 
@@ -159,7 +162,9 @@ class Sketch:
         where: Tensor | None = None,
     ) -> None:
         """Put a part over those before it, for all objects or only `where`."""
-        given = [torch.as_tensor(v, dtype=torch.float64) for v in (x, y, angle, a, b, p, tone, swing)]
+        given = [
+            torch.as_tensor(v, dtype=torch.float64) for v in (x, y, angle, a, b, p, tone, swing)
+        ]
         row = torch.stack([value.expand(self.number) for value in given], dim=-1)
         if where is not None:
             row = row.clone()
@@ -357,7 +362,15 @@ def bottle(to: Sketch, u: Tensor) -> None:
     to.add(0.0, -0.35, 0.85 * b, 0.4, where=neck)
     to.add(0.0, -0.75, between(u[2], 0.25, 0.45) * b, 0.25, p=6.0, where=neck)
     to.add(0.0, -0.93, between(u[2], 0.3, 0.5) * b, 0.07, p=6.0, tone=SECOND, where=neck)
-    to.add(0.0, between(u[3], 0.1, 0.5), b, between(u[4], 0.1, 0.3), p=9.0, tone=LIGHT, where=u[5] < 0.5)
+    to.add(
+        0.0,
+        between(u[3], 0.1, 0.5),
+        b,
+        between(u[4], 0.1, 0.3),
+        p=9.0,
+        tone=LIGHT,
+        where=u[5] < 0.5,
+    )
     to.add(0.45 * b, 0.2, 0.1 * b, 0.6, tone=LIGHT, where=u[6] < 0.4)
 
 

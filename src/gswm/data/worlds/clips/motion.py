@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import pi
 
 import torch
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from gswm.data.worlds.clips.camera import Camera
@@ -35,9 +35,9 @@ OUTSIDE = 2.5
 class Tracks:
     """The roads of some episodes, drawn or not: a line on the ground, and how wide it is."""
 
-    middle: Float64[Tensor, "episode 2"]
-    angle: Float64[Tensor, " episode"]
-    half: Float64[Tensor, " episode"]
+    middle: Float[Tensor, "episode 2"]
+    angle: Float[Tensor, " episode"]
+    half: Float[Tensor, " episode"]
     lanes: Int64[Tensor, " episode"]
 
 
@@ -45,8 +45,8 @@ class Tracks:
 class Dish:
     """The round area of some episodes that objects do not leave."""
 
-    middle: Float64[Tensor, "episode 2"]
-    radius: Float64[Tensor, " episode"]
+    middle: Float[Tensor, "episode 2"]
+    radius: Float[Tensor, " episode"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def draw_tracks(dice: Dice, camera: Camera) -> Tracks:
     """Roads that cross the picture; in perspective most lead away from the camera."""
     deep = camera.kappa > 0
     away = pi / 2 + dice.uniform(-0.25, 0.25)
-    angle = torch.where(deep & dice.chance(0.8), away, dice.uniform(0, pi))
+    angle = torch.where(deep & dice.chance(0.8), away, dice.uniform(0.0, pi))
     middle = 0.5 + dice.uniform(-0.2, 0.2, 2)
     return Tracks(middle, angle, dice.uniform(0.12, 0.42), dice.choice(torch.ones(4)) + 1)
 
@@ -81,6 +81,29 @@ def draw_tracks(dice: Dice, camera: Camera) -> Tracks:
 def draw_dish(dice: Dice) -> Dish:
     """Dishes that fill most of the picture."""
     return Dish(0.5 + dice.uniform(-0.06, 0.06, 2), dice.uniform(0.36, 0.52))
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How the objects of some episodes move."""
+
+    pace: Float64[Tensor, "episode object"]
+    """The usual speed; 0 for objects that rest."""
+    in_lanes: Bool[Tensor, " episode"]
+    in_box: Bool[Tensor, " episode"]
+    """Whether objects turn back at the borders of the picture,"""
+    in_dish: Bool[Tensor, " episode"]
+    """or at those of the dish."""
+    pull: Float64[Tensor, "episode 2"]
+    """By which the velocity changes in each frame."""
+    turn: Float64[Tensor, "episode object"]
+    """How strongly directions drift."""
+    saccade: Float64[Tensor, " episode"]
+    """The probability of a sudden turn,"""
+    stops: Float64[Tensor, " episode"]
+    """and of a stop or a start."""
+    eager: Float64[Tensor, "episode object"]
+    """The share of the speed that is wished that is reached in a frame."""
 
 
 def draw_motion(
@@ -95,90 +118,140 @@ def draw_motion(
 ) -> Motion:
     """Paths, sizes and turns of all objects."""
     low, most = settings.objects
-    frames, number = settings.num_frames + 1, kind.shape[1]
+    number = kind.shape[1]
     some = 1 + (dice.unit() ** 1.3 * most).floor()
     count = torch.where(dice.chance(EMPTY), 0, some).clamp(low, most)
-    exists = torch.arange(number) < count[:, None]
     size = draw_sizes(dice, settings, theme, number)
-    pace = draw_pace(dice, settings, camera, number)
+    habits = draw_habits(dice, settings, theme, camera, in_dish, number)
+    ground, heading, speed = walk(dice, settings, camera, tracks, dish, habits)
+    xy, scale = camera.seen(ground)
+    grows = dice.chance(0.1, number) * dice.uniform(0.1, 0.4, number)
+    wave = dice.uniform(0.0, 2 * pi, number)[:, None]
+    time = torch.arange(xy.shape[1])[None, :, None]
+    scale = scale * (grows[:, None] * (2 * pi * time / 40 + wave).sin()).exp()
+    scale = (size[:, None] * scale).clamp(*SEEN_SIZES) / size[:, None]
 
-    of_theme = {name: of_themes(name)[theme] for name in ("lanes", "bounce", "thrown", "spin")}
-    in_lanes = dice.chance(of_theme["lanes"])
-    bounces = in_dish | (dice.chance(of_theme["bounce"]) & (camera.kappa == 0))
-    heading = dice.uniform(-pi, pi, number)
-    backward = dice.chance(dice.choice(torch.ones(2))[:, None] * 0.5, number)
-    along = tracks.angle[:, None] + backward * pi + 0.03 * dice.normal(number)
-    heading = torch.where(in_lanes[:, None], along, heading)
+    upright = torch.tensor([name in UPRIGHT for name in KINDS])[kind][:, None]
+    spins = dice.chance(of_themes("spin")[theme][:, None], number)[:, None]
+    spun = dice.uniform(-pi, pi, number)[:, None] + time * (0.08 * dice.normal(number))[:, None]
+    sway = 0.05 * (0.7 * time + wave).sin() * (speed > 1e-4)
+    angle = torch.where(spins, spun, torch.where(upright, sway, heading))
+    mirrored = upright & dice.chance(0.5, number)[:, None] & (heading.cos() < 0)
+    travelled = (speed * scale).cumsum(1) / (0.5 * size[:, None] * scale)
+    rank = torch.where((camera.kappa > 0)[:, None, None], xy[..., 1], wave.expand_as(scale))
+    return Motion(
+        exists=torch.arange(number) < count[:, None],
+        size=size,
+        xy=xy,
+        scale=scale,
+        angle=angle,
+        flip=1 - 2 * mirrored.double(),
+        phase=(travelled + wave).floor().long() % 2,
+        order=rank.argsort(dim=-1, stable=True).argsort(dim=-1),
+    )
 
-    # At time `when`, the object is at `there`, were it to go straight.
-    seen = dice.unit(number, 2)
-    high = (1 - (1 - FARTHEST) / camera.kappa.clamp_min(1e-3)).clamp_min(0)[:, None]
-    # Some cross the border just then, on their way in or out.
-    sign = torch.where(dice.chance(0.5, number), 1.0, -1.0)[..., None]
-    direction = torch.stack([heading.cos(), heading.sin()], dim=-1)
-    crossing = dice.chance(CROSSING, number)[..., None]
-    main = direction.abs() == direction.abs().amax(-1, keepdim=True)
-    seen = torch.where(crossing & main, (sign * direction < 0).double(), seen)
-    seen = torch.stack([seen[..., 0], high + (1 - high) * seen[..., 1]], dim=-1)
-    there, _ = camera.ground(seen)
-    there = torch.where(in_lanes[:, None, None], on_lanes(dice, there, tracks), there)
-    when = dice.uniform(0, settings.num_frames, number)
-    place = there - direction * (pace * when)[..., None]
-    inside = 0.5 + (there - 0.5) * 0.8
-    in_round = dish.middle[:, None] + (there - 0.5) * dish.radius[:, None, None] * 1.2
-    place = torch.where(bounces[:, None, None], inside, place)
-    place = torch.where(in_dish[:, None, None], in_round, place)
 
-    turns, stops = (of_themes(name)[theme][:, None] for name in ("turn", "stops"))
-    saccades = of_themes("saccade")[theme][:, None]
-    lively = dice.uniform(0, 2, number)
-    thrown = dice.chance(of_theme["thrown"]) & ~in_lanes & ~in_dish
-    pull = thrown[:, None] * dice.uniform(-0.004, 0.004, 2)
-    turning, wished, speed = torch.zeros_like(pace), pace.clone(), pace.clone()
-    fall = torch.zeros(len(theme), number, 2, dtype=torch.float64)
-    random = {name: dice.normal(frames, number) for name in ("turn", "jump")}
-    chance = {name: dice.unit(frames, number) for name in ("stop", "jump")}
-    eager = dice.uniform(0.15, 0.8, number)
+def draw_habits(
+    dice: Dice,
+    settings: Settings,
+    theme: Int64[Tensor, " episode"],
+    camera: Camera,
+    in_dish: Bool[Tensor, " episode"],
+    number: int,
+) -> Habits:
+    """How objects move in the themes of some episodes."""
+    named = {name: of_themes(name)[theme] for name in ("lanes", "bounce", "thrown", "turn")}
+    in_lanes = dice.chance(named["lanes"])
+    in_box = dice.chance(named["bounce"]) & (camera.kappa == 0) & ~in_dish
+    thrown = dice.chance(named["thrown"]) & ~in_lanes & ~in_dish
+    return Habits(
+        pace=draw_pace(dice, settings, camera, number),
+        in_lanes=in_lanes,
+        in_box=in_box,
+        in_dish=in_dish,
+        pull=thrown[:, None] * dice.uniform(-0.004, 0.004, 2),
+        turn=0.6 * named["turn"][:, None] * dice.uniform(0.0, 2.0, number),
+        saccade=of_themes("saccade")[theme],
+        stops=of_themes("stops")[theme],
+        eager=dice.uniform(0.15, 0.8, number),
+    )
+
+
+def walk(
+    dice: Dice, settings: Settings, camera: Camera, tracks: Tracks, dish: Dish, habits: Habits
+) -> tuple[
+    Float64[Tensor, "episode time object 2"],
+    Float64[Tensor, "episode time object"],
+    Float64[Tensor, "episode time object"],
+]:
+    """Places on the ground, directions and speeds."""
+    pace, frames = habits.pace, settings.num_frames + 1
+    number, moves = pace.shape[1], pace > 0
+    place, heading = starts(dice, settings, camera, tracks, dish, habits)
+    turning, wished, speed = torch.zeros_like(pace), pace, pace
+    fall = torch.zeros_like(place)
+    turn, jump = dice.normal(frames, number), 1.2 * dice.normal(frames, number)
+    jumps = dice.chance(habits.saccade[:, None, None], frames, number)
+    toggles = dice.chance(habits.stops[:, None, None], frames, number)
+    bounces = (habits.in_box | habits.in_dish)[:, None]
     places, headings, speeds = [], [], []
     for t in range(frames):
         places.append(place)
         headings.append(heading)
         speeds.append(speed)
-        turning = 0.8 * turning + 0.6 * turns * lively * random["turn"][:, t]
-        jumps = chance["jump"][:, t] < saccades
-        heading = heading + turning * (pace > 0) + jumps * random["jump"][:, t] * 1.2
-        toggled = chance["stop"][:, t] < stops
-        other = torch.where(wished > 0, 0.0, pace * (0.6 + lively / 2).clamp_max(1))
-        wished = torch.where(toggled, other, wished)
-        speed = speed + eager * (wished - speed)
-        direction = torch.stack([heading.cos(), heading.sin()], dim=-1)
-        fall = fall + pull[:, None] * (pace > 0)[..., None]
-        step = speed[..., None] * direction + fall
-        fast = torch.hypot(step[..., 0], step[..., 1])[..., None].clamp_min(1e-9)
+        turning = 0.8 * turning + habits.turn * turn[:, t]
+        heading = heading + turning * moves + jumps[:, t] * jump[:, t]
+        wished = torch.where(toggles[:, t], pace - wished, wished)
+        speed = speed + habits.eager * (wished - speed)
+        fall = fall + habits.pull[:, None] * moves[..., None]
+        step = speed[..., None] * towards(heading) + fall
+        fast = step.norm(dim=-1, keepdim=True).clamp_min(1e-9)
         step = step * (settings.speeds[1] / fast).clamp_max(1)
-        step, fall = bounced(place, step, fall, bounces & ~in_dish, dish, in_dish)
-        turned = torch.atan2(step[..., 1] - fall[..., 1], step[..., 0] - fall[..., 0])
-        heading = torch.where(bounces[:, None] & (speed > 1e-6), turned, heading)
+        step, fall = bounced(place, step, fall, dish, habits)
+        own = step - fall
+        heading = torch.where(
+            bounces & (speed > 1e-6), torch.atan2(own[..., 1], own[..., 0]), heading
+        )
         place = (place + step).clamp(0.5 - OUTSIDE, 0.5 + OUTSIDE)
     ground, heading, speed = (torch.stack(each, dim=1) for each in (places, headings, speeds))
-    xy, scale = camera.seen(ground)
-    grows = dice.chance(0.1, number) * dice.uniform(0.1, 0.4, number)
-    wave = dice.uniform(0, 2 * pi, number)[:, None]
-    time = torch.arange(frames)[None, :, None]
-    scale = scale * (grows[:, None] * (2 * pi * time / 40 + wave).sin()).exp()
-    scale = (size[:, None] * scale).clamp(*SEEN_SIZES) / size[:, None]
+    return ground, heading, speed
 
-    upright = torch.tensor([name in UPRIGHT for name in KINDS])[kind]
-    spins = dice.chance(of_theme["spin"][:, None], number)
-    spun = dice.uniform(-pi, pi, number)[:, None] + time * (dice.normal(number) * 0.08)[:, None]
-    sway = 0.05 * (0.7 * time + wave).sin() * (speed > 1e-4)
-    angle = torch.where(spins[:, None], spun, torch.where(upright[:, None], sway, heading))
-    faces = torch.where(dice.chance(0.5, number)[:, None] | ~upright[:, None], 1.0, -1.0)
-    travelled = (speed * scale).cumsum(1) / (0.5 * size[:, None] * scale)
-    phase = (travelled + wave).floor().long() % 2
-    rank = torch.where((camera.kappa > 0)[:, None, None], xy[..., 1], wave.expand_as(scale))
-    order = rank.argsort(dim=-1, stable=True).argsort(dim=-1)
-    return Motion(exists, size, xy, scale, angle, faces.expand_as(scale), phase, order)
+
+def starts(
+    dice: Dice, settings: Settings, camera: Camera, tracks: Tracks, dish: Dish, habits: Habits
+) -> tuple[Float64[Tensor, "episode object 2"], Float64[Tensor, "episode object"]]:
+    """Places and directions in the first frame.
+
+    Were it to go straight, an object would be at some place in the picture at some time.
+    """
+    number = habits.pace.shape[1]
+    in_lanes = habits.in_lanes[:, None]
+    both_ways = dice.choice(torch.ones(2))[:, None] * 0.5
+    along = tracks.angle[:, None] + dice.chance(both_ways, number) * pi
+    along = along + 0.03 * dice.normal(number)
+    heading = torch.where(in_lanes, along, dice.uniform(-pi, pi, number))
+    direction = towards(heading)
+
+    seen = dice.unit(number, 2)
+    # Some cross the border just then, on their way in or out.
+    sign = torch.where(dice.chance(0.5, number), 1.0, -1.0)[..., None]
+    crossing = dice.chance(CROSSING, number)[..., None]
+    main = direction.abs() == direction.abs().amax(-1, keepdim=True)
+    seen = torch.where(crossing & main, (sign * direction < 0).double(), seen)
+    high = (1 - (1 - FARTHEST) / camera.kappa.clamp_min(1e-3)).clamp_min(0)[:, None]
+    seen = torch.stack([seen[..., 0], high + (1 - high) * seen[..., 1]], dim=-1)
+    there, _ = camera.ground(seen)
+    there = torch.where(in_lanes[..., None], on_lanes(dice, there, tracks), there)
+    when = dice.uniform(0.0, float(settings.num_frames), number)
+    place = there - direction * (habits.pace * when)[..., None]
+    in_round = dish.middle[:, None] + (there - 0.5) * dish.radius[:, None, None] * 1.2
+    place = torch.where(habits.in_box[:, None, None], 0.5 + (there - 0.5) * 0.8, place)
+    return torch.where(habits.in_dish[:, None, None], in_round, place), heading
+
+
+def towards(heading: Float64[Tensor, "*object"]) -> Float64[Tensor, "*object 2"]:
+    """The unit vector of a direction."""
+    return torch.stack([heading.cos(), heading.sin()], dim=-1)
 
 
 def on_lanes(
@@ -189,8 +262,7 @@ def on_lanes(
     angle, lanes = tracks.angle[:, None], tracks.lanes[:, None]
     lane = (dice.unit(number) * lanes).floor()
     sideways = ((lane + 0.5) / lanes * 2 - 1) * tracks.half[:, None]
-    ahead = torch.stack([angle.cos(), angle.sin()], dim=-1)
-    aside = torch.stack([-angle.sin(), angle.cos()], dim=-1)
+    ahead, aside = towards(angle), towards(angle + pi / 2)
     start = tracks.middle[:, None] + sideways[..., None] * aside
     offset = there - start
     deep = angle.sin().abs() > 0.5
@@ -224,18 +296,18 @@ def bounced(
     place: Float64[Tensor, "episode object 2"],
     step: Float64[Tensor, "episode object 2"],
     fall: Float64[Tensor, "episode object 2"],
-    in_box: Bool[Tensor, " episode"],
     dish: Dish,
-    in_dish: Bool[Tensor, " episode"],
+    habits: Habits,
 ) -> tuple[Float64[Tensor, "episode object 2"], Float64[Tensor, "episode object 2"]]:
-    """Steps, and the speed gained by falling, turned back at the borders."""
+    """Steps, and the velocity gained by falling, turned back at the borders."""
     after = place + step
     low, high = (after < MARGIN) & (step < 0), (after > 1 - MARGIN) & (step > 0)
-    back = (low | high) & in_box[:, None, None]
+    back = (low | high) & habits.in_box[:, None, None]
     step, fall = torch.where(back, -step, step), torch.where(back, -0.8 * fall, fall)
     out = after - dish.middle[:, None]
-    far = torch.hypot(out[..., 0], out[..., 1])[..., None].clamp_min(1e-9)
+    far = out.norm(dim=-1, keepdim=True).clamp_min(1e-9)
     outward = out / far
     speed_out = (step * outward).sum(-1, keepdim=True)
-    leaves = in_dish[:, None, None] & (far > 0.92 * dish.radius[:, None, None]) & (speed_out > 0)
+    beyond = (far > 0.92 * dish.radius[:, None, None]) & (speed_out > 0)
+    leaves = habits.in_dish[:, None, None] & beyond
     return torch.where(leaves, step - 2 * speed_out * outward, step), fall

@@ -20,6 +20,10 @@ SHARPEST = 8
 """Pixels on a side of the smallest window."""
 SOFTER = 4
 """How many times coarser the sprites of shadows are."""
+TAPS = 3
+"""Moments that a blurred object is the average of."""
+STILL = 0.7
+"""Pixels by which an object may move while the shutter is open and not be blurred."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +68,26 @@ def boxes(
 
 
 def groups(placed: Placed, sprites: Sprites, side: int, coarser: int = 1) -> Iterator[Group]:
-    """Sample the windows of all items that the frame shows, those of one size at a time."""
+    """Sample the windows of all items that the frame shows, those of one size at a time.
+
+    Sprites are taken at the level whose pixels are half to one of the frame's, or a coarser one.
+    """
     half = placed.turn.abs().sum(-1) * REACH + placed.smear.abs() / 2 + 1
     first, last = placed.xy - half, placed.xy + half
     inside = ((last > 0) & (first < side)).all(-1)
-    need = (last - first).amax(-1) + 1
-    window = SHARPEST
-    low = torch.zeros(())
-    while True:
-        whole = window >= side
-        fits = inside & (need > low) & ((need <= window) | whole)
-        if len(items := fits.nonzero()[:, 0]):
-            size = min(window, side)
-            corner = first[items].floor().long().clamp(0, side - size)
-            level = max(min(window, SIDE) // coarser, SMALLEST)
-            blurred = placed.smear[items].abs().amax(-1) > 0.7
-            for part in (blurred, ~blurred):
-                if bool(part.any()):
-                    some, taps = items[part], 3 if part is blurred else 1
-                    patch = sample(placed[some], corner[part], sprites.levels[level], size, taps)
-                    yield Group(size, some, corner[part], patch)
-        if whole:
-            return
-        low, window = torch.tensor(float(window)), 2 * window
+    need = ((last - first).amax(-1) + 1).clamp(SHARPEST, side)
+    window = 2 ** need.log2().ceil().long()
+    extent = 2 * REACH * torch.linalg.det(placed.turn).abs().sqrt()
+    level = (2 ** extent.clamp(SMALLEST, SIDE).log2().ceil().long()) // coarser
+    level = level.clamp_min(SMALLEST)
+    taps = torch.where(placed.smear.abs().amax(-1) > STILL, TAPS, 1)
+    forms = torch.stack([window.clamp_max(side), level, taps], dim=-1)
+    for form in forms[inside].unique(dim=0):
+        items = (inside & (forms == form).all(-1)).nonzero()[:, 0]
+        size, texels, moments = form.tolist()
+        corner = first[items].floor().long().clamp(0, side - size)
+        patch = sample(placed[items], corner, sprites.levels[texels], size, moments)
+        yield Group(size, items, corner, patch)
 
 
 def sample(
@@ -219,5 +220,3 @@ def place(
     scale = size / (high - low).amax(-1)[sprite]
     cos, sin = angle.cos() * scale, angle.sin() * scale
     return torch.stack([cos * flip, -sin, sin * flip, cos], dim=-1).unflatten(-1, (2, 2))
-
-

@@ -106,7 +106,7 @@ def draw_things(
     cluttered = dice.chance(0.65)
     exists = torch.arange(number) < (cluttered * dice.unit() ** 1.5 * (number + 1)).long()[:, None]
     looks = draw_looks(dice, settings, kinds, number, ground)
-    xy = dice.uniform(0, 1, number, 2)
+    xy = dice.uniform(0.0, 1.0, number, 2)
     size = draw_sizes(dice, settings, theme, number) * camera.scale(xy[..., 1]).clamp(0.15, 1)
     upright = torch.tensor([name in UPRIGHT for name in KINDS])[looks.kind]
     angle = dice.uniform(-pi, pi, number) * ~upright

@@ -73,16 +73,18 @@ def draw_scenery(dice: Dice, ground_weights: Float[Tensor, "episode ground"]) ->
         slope=dice.uniform(0.35, 1.05),
         rough=dice.unit(2) ** 2 * torch.tensor([0.35, 0.8]),
         zoom=dice.log_uniform(0.4, 1.5),
-        frequency=dice.log_uniform(1.5, 14),
-        angle=torch.where(dice.chance(0.5), 0.0, dice.uniform(0, pi)),
+        frequency=dice.log_uniform(1.5, 14.0),
+        angle=torch.where(dice.chance(0.5), 0.0, dice.uniform(0.0, pi)),
         line=dice.log_uniform(0.004, 0.03),
         edge=torch.stack([dice.uniform(0.1, 0.8), 0.15 * dice.normal()], dim=-1),
         sites=dice.uniform(-0.1, 1.1, REGIONS, 2),
         levels=dice.unit(REGIONS),
         shine=dice.normal(4).abs().clamp_max(2) * torch.tensor([0.15, 0.15, 0.15, 0.2]),
         spot=dice.uniform(-0.2, 1.2, 2),
-        speckle=torch.stack([dice.chance(0.35) * dice.unit() ** 3 * 0.04, dice.uniform(-0.4, 0.5)], dim=-1),
-        shade=torch.stack([dice.chance(0.3) * dice.uniform(0.15, 0.6), dice.uniform(0, 0.6)], -1),
+        speckle=torch.stack(
+            [dice.chance(0.35) * dice.unit() ** 3 * 0.04, dice.uniform(-0.4, 0.5)], dim=-1
+        ),
+        shade=torch.stack([dice.chance(0.3) * dice.uniform(0.15, 0.6), dice.uniform(0.0, 0.6)], -1),
     )
 
 
@@ -112,9 +114,9 @@ def draw_background(
     seen = torch.stack([x, y], dim=-1).expand(number, side, side, 2)
     place, scale = camera.ground(seen)
     on = Grounds(place[..., 0], place[..., 1], scale, side)
-    noise = octaves(scenery.key, 3, FIELD, FIELD, scenery.slope)
+    noise = octaves(scenery.key, 2, FIELD, FIELD, scenery.slope)
     place = (place - 0.5) * block(scenery.zoom, 4) * 2
-    mixed, bright, large = F.grid_sample(
+    mixed, bright = F.grid_sample(
         noise, place, padding_mode="reflection", align_corners=False
     ).unbind(1)
     first, second, third, above = (c[:, :, None, None] for c in scenery.colors.unbind(1))

@@ -24,6 +24,8 @@ class Settings:
     """Share of clips whose objects all look the same but for details."""
     camouflaged: float = 0.2
     """Share of objects whose colors are close to the ground's."""
+    transparent: float = 0.12
+    """Share of objects through which the ground is seen."""
     shadows: float = 0.35
     clutter: int = 8
     """The most static things in a background."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float32, Float64, Int64, UInt8
 from torch import Tensor
 
-from gswm.core.records import concatenate, map_tensors
+from gswm.core.records import Record, concatenate, map_tensors
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.clips import film
 from gswm.data.worlds.clips.film import Film
@@ -74,7 +74,7 @@ def show(plan: Plan, side: int, device: torch.device) -> Episodes:
     )
 
 
-def on(record: Film, device: torch.device) -> Film:
+def on(record: Record, device: torch.device) -> Record:
     """Parameters where pictures are, in single precision."""
     return map_tensors(lambda v: (v.float() if v.is_floating_point() else v).to(device), record)
 

@@ -19,9 +19,12 @@ from gswm.data.worlds.clips.looks import BODY, TEXTURES, WAVES, Looks, Parts, pa
 SIDE = 64
 REACH = 1.15
 """A sprite shows coordinates from -REACH to REACH."""
-SMALLEST = 4
+SMALLEST = 2
+"""Pixels on a side of the coarsest pictures."""
 DIRECTIONS = 48
 """In which the outline of an object is known."""
+SOME = 16
+"""Sprites whose outlines are found at once, which bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Sprites:
     hull: Float64[Tensor, "sprite direction 2"]
     """The point that is furthest in each direction, on the CPU."""
     area: Float64[Tensor, " sprite"]
-    """In coordinates of the sprite, on the CPU."""
+    """Of the sprite, in its coordinates, less what is transparent, on the CPU."""
     first: Int[Tensor, " object"]
     """Each object's first sprite, on the CPU."""
     phases: Int[Tensor, " object"]
@@ -53,26 +56,27 @@ def make_sprites(looks: Looks, device: torch.device) -> Sprites:
         values = values[owner]
         return (values.float() if values.is_floating_point() else values).to(device)
 
-    on_device = map_tensors(placed, parts)
-    drawn = draw(map_tensors(placed, looks), on_device, sign.to(device))
-    levels = {SIDE: drawn}
+    used = [column.nonzero()[:, 0].to(device) for column in (parts.a[owner] > 0).unbind(1)]
+    looks = map_tensors(placed, looks)
+    drawn = draw(looks, map_tensors(placed, parts), used, sign.to(device))
+    hull = outline(drawn[:, 3]).cpu()
+    levels = {SIDE: drawn * looks.opacity[:, None, None, None]}
     while (side := min(levels)) > SMALLEST:
         levels[side // 2] = F.avg_pool2d(levels[side], 2)
-    opacity = drawn[:, 3]
-    area = opacity.sum((1, 2)).double().cpu() * (2 * REACH / SIDE) ** 2
-    return Sprites(levels, outline(opacity).cpu(), area, first, phases)
+    area = levels[SIDE][:, 3].sum((1, 2)).double().cpu() * (2 * REACH / SIDE) ** 2
+    return Sprites(levels, hull, area, first, phases)
 
 
 def coordinates(side: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """x and y of a sprite's pixels."""
+    """The x and y of a sprite's pixels."""
     axis = (torch.arange(side, device=device) + 0.5) * (2 * REACH / side) - REACH
     return axis[None, :].expand(side, side), axis[:, None].expand(side, side)
 
 
 def draw(
-    looks: Looks, parts: Parts, phase: Float32[Tensor, " sprite"]
+    looks: Looks, parts: Parts, uses: list[Tensor], phase: Float32[Tensor, " sprite"]
 ) -> Float32[Tensor, "sprite 4 side side"]:
-    """Paint the parts of every sprite one over the other."""
+    """Paint the parts of every sprite one over the other; `uses` says which sprites have each."""
     device, number = phase.device, len(phase)
     x, y = coordinates(SIDE, device)
     surface = textured(looks, x, y)
@@ -80,8 +84,7 @@ def draw(
     light = light + column(looks.grain) * (2 * white(looks.key + 1, SIDE, SIDE) - 1)
     color = torch.zeros(number, 3, SIDE, SIDE, device=device)
     opacity = torch.zeros(number, 1, SIDE, SIDE, device=device)
-    for i in range(parts.a.shape[1]):
-        used = (parts.a[:, i] > 0).nonzero()[:, 0]
+    for i, used in enumerate(uses):
         if not len(used):
             continue
         part = map_tensors(lambda values: values[used], parts)  # noqa: B023
@@ -165,12 +168,11 @@ def outline(opacity: Float32[Tensor, "sprite side side"]) -> Float64[Tensor, "sp
     towards = torch.stack([angles.cos(), angles.sin()], dim=-1)
     points = torch.stack([x.flatten(), y.flatten()])
     far = towards @ points
-    found = []
-    for sprite in opacity.flatten(1):  # one at a time, which bounds the memory
-        inside = torch.where(sprite >= 0.5, far, -torch.inf)
-        found.append(inside.argmax(dim=1))
-    at = torch.stack(found) if found else torch.zeros(0, DIRECTIONS, dtype=torch.int64)
-    return points.T[at.to(device)].double() + towards.double() * (REACH / SIDE)
+    found = [
+        torch.where(some[:, None] >= 0.5, far, -torch.inf).argmax(dim=2)
+        for some in opacity.flatten(1).split(SOME)
+    ]
+    return points.T[torch.cat(found)].double() + towards.double() * (REACH / SIDE)
 
 
 def column(values: Float[Tensor, " row"]) -> Float[Tensor, "row 1 1"]:

@@ -14,6 +14,7 @@ from gswm.bench.windows import bench_windows
 from gswm.data.episode import Episodes
 from gswm.data.worlds.balls import Balls, episode_seeds
 from gswm.data.worlds.base import World
+from gswm.data.worlds.clips.world import Clips
 from gswm.data.worlds.obj3d.scenes import join
 from gswm.data.worlds.obj3d.world import Obj3D
 from gswm.data.worlds.registry import WORLDS, world
@@ -114,6 +115,8 @@ def usual_number(made: World, cuda: bool) -> int:
     """Episodes that take some seconds."""
     if isinstance(made, Obj3D):
         return made.splits["train"].episodes if cuda else 40
+    if isinstance(made, Clips):
+        return 1_000 if cuda else 64
     return 10_000 if cuda else 2_000
 
 

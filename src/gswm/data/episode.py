@@ -36,6 +36,8 @@ class Truth:
     """Whether the slot holds an object that the frame shows, be it behind another."""
     hw: Float64[Tensor, "episode time object 2"] | None = None
     """Heights and widths of boxes, in pixels, where they are not squares of twice the size."""
+    visibility: Float64[Tensor, "episode time object"] | None = None
+    """The share of an object that lies in the frame and that nothing hides, where it is known."""
 
     def boxes_hw(self) -> Float64[Tensor, "episode time object 2"]:
         """Heights and widths of all boxes, in pixels."""

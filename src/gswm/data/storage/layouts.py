@@ -8,6 +8,8 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
     single-ball  positions, directions (0 left, 1 right)
     maze         grids (1 where agents can be), trajs (cells: row, column), pres
     obj3d        all of balls, and what is true of space (see `obj3d.layout`)
+    clips        all of balls, hw (heights and widths of boxes), order, and visibility (the share of
+                 an object that is seen); objects out of the frame have positions and ids, too
     video        nothing else; where the videos were imported, `splits`, `sources`, `placements`
                  (a `Placement` as JSON), `source_frames` and `source_times` (in seconds)
 
@@ -52,6 +54,12 @@ KEYS: dict[Layout, dict[str, tuple[str, str]]] = {
         "trajs": ("N S O 2", "int64"),
         "pres": ("N S O", "float64"),
     },
+    "clips": {
+        **BALLS,
+        "hw": ("N T O 2", "float64"),
+        "order": ("N T O", "int64"),
+        "visibility": ("N T O", "float64"),
+    },
     "video": {},
 }
 """Axes: N episodes, T frames, O slots, S steps, R rows, C columns of a grid."""
@@ -66,6 +74,7 @@ HOLDS: dict[Layout, tuple[str, ...]] = {
     "balls": ("truth",),
     "single-ball": ("truth",),
     "maze": ("truth", "corridors"),
+    "clips": ("truth",),
     "video": (),
 }
 """The parts of `Episodes` that a file of each layout has beside the video, no more and no fewer."""
@@ -155,7 +164,9 @@ def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
         was = {name: tensor[present] for name, tensor in was.items()}
         now = {name: tensor[:, :, :slots][present] for name, tensor in now.items()}
         names = [name for name in was if name != "colors" or "colors" in KEYS[layout]]
-        lost = [name for name in names if not torch.allclose(was[name], now[name], atol=CLOSE)]
+        kept = [name for name in names if name in now]
+        lost = [name for name in names if name not in now]
+        lost += [name for name in kept if not torch.allclose(was[name], now[name], atol=CLOSE)]
     if lost:
         choose = "choose another, or see what this one holds in gswm.data.storage.layouts"
         raise UserError(
@@ -165,7 +176,8 @@ def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
 
 def _comparable(truth: Truth) -> dict[str, Tensor]:
     """All of a truth but the presence, as numbers that are equal where their meaning is."""
-    found = {f.name: getattr(truth, f.name) for f in fields(truth) if f.name != "present"}
+    values = {f.name: getattr(truth, f.name) for f in fields(truth) if f.name != "present"}
+    found = {name: value for name, value in values.items() if value is not None}
     behind = truth.order.masked_fill(~truth.present, torch.iinfo(truth.order.dtype).max)
     ranks = behind.argsort(dim=-1, stable=True).argsort(dim=-1)
     found |= {"hw": truth.boxes_hw(), "order": ranks}
@@ -195,6 +207,8 @@ def _read(layout: Layout, tensors: dict[str, Tensor]) -> Episodes:
         order, ids = obj3d.nearness(tensors["poses"]), obj3d.ids_of(tensors)
         truth = replace(_balls_truth(tensors), hw=obj3d.hw_of(tensors), order=order, ids=ids)
         return Episodes(video, truth, space=obj3d.space_of(tensors))
+    if layout == "clips":
+        return Episodes(video, _clips_truth(tensors))
     if layout == "single-ball":
         return Episodes(video, _single_ball_truth(video, tensors["positions"].double()))
     if layout == "maze":
@@ -250,11 +264,25 @@ def _from_maze(episodes: Episodes) -> dict[str, Tensor]:
     }
 
 
+def _from_clips(episodes: Episodes) -> dict[str, Tensor]:
+    truth = _truth_of(episodes)
+    return {
+        **_from_balls(episodes),
+        "positions": truth.positions,
+        "sizes": truth.sizes,
+        "ids": truth.ids,
+        "hw": truth.boxes_hw(),
+        "order": truth.order,
+        "visibility": truth.present.double() if truth.visibility is None else truth.visibility,
+    }
+
+
 _TO_TENSORS = {
     "obj3d": lambda episodes: obj3d.to_tensors(episodes, _from_balls(episodes)),
     "balls": _from_balls,
     "single-ball": _from_single_ball,
     "maze": _from_maze,
+    "clips": _from_clips,
     "video": lambda episodes: {},
 }
 
@@ -272,6 +300,11 @@ def _balls_truth(stored: dict[str, Tensor]) -> Truth:
         ids=ids,
         present=stored["in_camera"] > 0.5,
     )
+
+
+def _clips_truth(stored: dict[str, Tensor]) -> Truth:
+    own = {"hw": stored["hw"].double(), "visibility": stored["visibility"].double()}
+    return replace(_balls_truth(stored), order=stored["order"].long(), **own)
 
 
 def _single_ball_truth(

@@ -17,7 +17,7 @@ REUSED = 32 << 20
 """Blocks of more bytes an allocator gives back to the system, and takes anew. To touch new memory
 on a CPU can take as long as to draw in it."""
 
-Layout = Literal["obj3d", "balls", "single-ball", "maze", "video"]
+Layout = Literal["obj3d", "clips", "balls", "single-ball", "maze", "video"]
 """The file layouts: `storage.layouts` says what each of them holds."""
 Style = Literal["paths", "maze", "stills"]
 """How figures draw a scene: the paths of objects on a dark square; the same between the walls of a

@@ -1,0 +1,59 @@
+"""The camera: from places on the ground to places in the picture, and back.
+
+The ground is seen from above, or in perspective. A place (X, Y) has the depth d = 1 - Y, and with
+
+    s = 1 / (1 + κ d)
+
+is seen at x = 1/2 + (X - 1/2) s + lean (1 - s), y = 1 - d s, where lengths appear s times as large:
+s = 1 at the lower edge, and s = 1 - κ (1 - y) everywhere. κ = 0 looks straight down.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+LEAST = 0.05
+"""The scale beyond which there is no ground."""
+LARGEST = 1.25
+"""The scale nearer than the lower edge of the picture, where perspective ends."""
+
+
+@dataclass(frozen=True)
+class Camera:
+    """The cameras of some episodes."""
+
+    kappa: Float[Tensor, " episode"]
+    lean: Float[Tensor, " episode"]
+    """How far the vanishing point lies to the right of the middle."""
+
+    def scale(self, y: Float[Tensor, "episode ..."]) -> Float[Tensor, "episode ..."]:
+        """The scale at a height in the picture."""
+        return 1 - like(self.kappa, y) * (1 - y)
+
+    def seen(
+        self, ground: Float[Tensor, "episode ... 2"]
+    ) -> tuple[Float[Tensor, "episode ... 2"], Float[Tensor, "episode ..."]]:
+        """Where a place on the ground is seen, and the scale there."""
+        across, along = ground.unbind(-1)
+        depth = 1 - along
+        kappa, lean = like(self.kappa, depth), like(self.lean, depth)
+        scale = 1 / (1 + kappa * depth).clamp_min(1 / LARGEST)
+        x = 0.5 + (across - 0.5) * scale + lean * (1 - scale)
+        return torch.stack([x, 1 - depth * scale], dim=-1), scale
+
+    def ground(
+        self, seen: Float[Tensor, "episode ... 2"]
+    ) -> tuple[Float[Tensor, "episode ... 2"], Float[Tensor, "episode ..."]]:
+        """The place on the ground that is seen at a place, and the scale there."""
+        x, y = seen.unbind(-1)
+        scale = self.scale(y).clamp_min(LEAST)
+        lean = like(self.lean, x)
+        across = 0.5 + (x - 0.5 - lean * (1 - scale)) / scale
+        return torch.stack([across, 1 - (1 - y) / scale], dim=-1), scale
+
+
+def like(values: Float[Tensor, " episode"], other: Tensor) -> Float[Tensor, "episode ..."]:
+    """Values of episodes, to be combined with what an episode has many of."""
+    return values.reshape(-1, *[1] * (other.ndim - 1))

@@ -1,0 +1,115 @@
+"""Plans: all that is random in episodes, before anything is drawn."""
+
+from dataclasses import dataclass
+from math import pi
+
+import torch
+from jaxtyping import Bool, Float64, Int64
+from torch import Tensor
+
+from gswm.core.records import map_tensors
+from gswm.data.worlds.clips.camera import Camera
+from gswm.data.worlds.clips.dice import Dice
+from gswm.data.worlds.clips.film import Film, draw_film
+from gswm.data.worlds.clips.looks import Looks, draw_looks
+from gswm.data.worlds.clips.motion import (
+    Dish,
+    Motion,
+    Tracks,
+    draw_dish,
+    draw_motion,
+    draw_sizes,
+    draw_tracks,
+)
+from gswm.data.worlds.clips.scenery import Scenery, draw_scenery
+from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.themes import GROUNDS, KINDS, UPRIGHT, of_themes, weights
+
+
+@dataclass(frozen=True)
+class Things:
+    """Static things that some backgrounds show."""
+
+    exists: Bool[Tensor, "episode thing"]
+    in_front: Bool[Tensor, "episode thing"]
+    """Whether objects pass behind it."""
+    looks: Looks
+    xy: Float64[Tensor, "episode thing 2"]
+    size: Float64[Tensor, "episode thing"]
+    """In the picture."""
+    angle: Float64[Tensor, "episode thing"]
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """The light of some episodes that objects keep from the ground."""
+
+    offset: Float64[Tensor, "episode 2"]
+    """From an object to its shadow, in sizes of the object."""
+    strength: Float64[Tensor, " episode"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is drawn at random for some episodes, on the CPU."""
+
+    camera: Camera
+    tracks: Tracks
+    dish: Dish
+    scenery: Scenery
+    looks: Looks
+    motion: Motion
+    things: Things
+    shadows: Shadows
+    film: Film
+
+    def __getitem__(self, which: slice) -> "Plan":
+        return map_tensors(lambda values: values[which], self)
+
+    def __len__(self) -> int:
+        return len(self.motion.exists)
+
+
+def make_plan(settings: Settings, seed: int, first: int, n: int) -> Plan:
+    """Draw all that is random in `n` episodes of a seed."""
+    dice = Dice(seed, first, n, settings.num_frames)
+    theme = dice.choice(of_themes("share"))
+    deep = dice.chance(of_themes("perspective")[theme])
+    camera = Camera(deep * dice.uniform(0.3, 1.4), (0.2 * dice.normal()).clamp(-0.4, 0.4))
+    tracks, dish = draw_tracks(dice, camera), draw_dish(dice)
+    scenery = draw_scenery(dice, weights("grounds", GROUNDS)[theme])
+    ground = scenery.colors[:, 0]
+    number = settings.objects[1]
+    looks = draw_looks(dice, settings, weights("kinds", KINDS)[theme], number, ground)
+    in_dish = (scenery.ground == GROUNDS.index("dish")) & ~deep
+    motion = draw_motion(dice, settings, theme, looks.kind, camera, tracks, dish, in_dish)
+    angle, far = dice.uniform(-pi, pi), dice.uniform(0.03, 0.35)
+    offset = torch.stack([angle.cos(), angle.sin()], dim=-1) * far[:, None]
+    dark = dice.chance(settings.shadows) * dice.uniform(0.2, 0.65)
+    things = draw_things(dice, settings, theme, camera, ground)
+    shadows = Shadows(offset, dark)
+    filmed = draw_film(dice, settings)
+    return Plan(camera, tracks, dish, scenery, looks, motion, things, shadows, filmed)
+
+
+def draw_things(
+    dice: Dice,
+    settings: Settings,
+    theme: Int64[Tensor, " episode"],
+    camera: Camera,
+    ground: Float64[Tensor, "episode 3"],
+) -> Things:
+    """Static things: half of the clips have some of the kinds that move there."""
+    number = settings.clutter
+    same = weights("kinds", KINDS)[theme]
+    kinds = torch.where(dice.chance(0.5)[:, None], same, weights("kinds", KINDS)[:1])
+    cluttered = dice.chance(0.65)
+    exists = torch.arange(number) < (cluttered * dice.unit() ** 1.5 * (number + 1)).long()[:, None]
+    looks = draw_looks(dice, settings, kinds, number, ground)
+    xy = dice.uniform(0.0, 1.0, number, 2)
+    size = draw_sizes(dice, settings, theme, number) * camera.scale(xy[..., 1]).clamp(0.15, 1)
+    upright = torch.tensor([name in UPRIGHT for name in KINDS])[looks.kind]
+    angle = dice.uniform(-pi, pi, number) * ~upright
+    in_front = dice.chance(settings.occluders)[:, None] & dice.chance(0.5, number)
+    size = torch.where(in_front, size * 1.3, size).clamp(0.02, 0.5)
+    return Things(exists, in_front & exists, looks, xy, size, angle)

@@ -1,0 +1,54 @@
+"""All ranges of the world of clips. Lengths are shares of the picture's side, times are frames."""
+
+from dataclasses import dataclass, replace
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What clips are drawn from. A share is the probability that a clip, or an object, has it."""
+
+    num_frames: int = 24
+    objects: tuple[int, int] = (0, 10)
+    """The fewest and the most of a clip; those that are out of the frame count."""
+    sizes: Range = (0.03, 0.4)
+    """The longer side of an object at the lower edge of the picture, before it turns."""
+    usual_sizes: Range = (0.04, 0.25)
+    """Where a clip's typical size lies; the sizes of its objects scatter around it."""
+    speeds: Range = (0.003, 0.06)
+    """Of objects that move, at the lower edge of the picture."""
+    resting: float = 0.1
+    """Share of objects that never move, though the background picture does not show them."""
+    alike: float = 0.45
+    """Share of clips whose objects all look the same but for details."""
+    camouflaged: float = 0.2
+    """Share of objects whose colors are close to the ground's."""
+    transparent: float = 0.12
+    """Share of objects through which the ground is seen."""
+    shadows: float = 0.35
+    clutter: int = 8
+    """The most static things in a background."""
+    occluders: float = 0.15
+    """Share of clips with static things in front of the objects."""
+    sway: float = 0.25
+    """Share of clips in which parts of the background move slightly, as leaves do."""
+    blur: float = 0.6
+    """Share of clips with motion blur."""
+    drift: float = 0.6
+    """Share of clips whose light changes slowly."""
+    exposure: float = 0.2
+    """Share of clips whose exposure changes suddenly."""
+    own_light: float = 0.6
+    """Share of clips whose background picture was taken in other light than the frames."""
+    focus: float = 0.6
+    """Share of clips that are slightly out of focus, or sharpened."""
+    noise: float = 0.85
+    """Share of clips with sensor noise."""
+    compression: float = 0.5
+    """Share of clips that lost detail to compression."""
+
+    def without_camera(self) -> "Settings":
+        """The same, but frames show exactly the background and the objects before it."""
+        names = ("sway", "blur", "drift", "exposure", "own_light", "focus", "noise", "compression")
+        return replace(self, **dict.fromkeys(names, 0.0))

@@ -1,0 +1,74 @@
+"""The world `clips`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import torch
+
+from gswm.core.errors import UserError
+from gswm.data.episode import Episodes
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, splits
+from gswm.data.worlds.clips.plan import make_plan
+from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.showing import show
+
+AT_ONCE = 64
+"""Episodes planned at once."""
+FRAME = 160
+"""Bytes that drawing takes for each pixel of an episode."""
+ON_CPU = 8
+"""Episodes that a CPU draws at once."""
+SIZES = range(16, 513, 8)
+"""Pixels on a side that a frame can have: compression cuts it into blocks of 8."""
+
+
+@dataclass(frozen=True)
+class Clips(World):
+    """Random objects before random backgrounds, filmed by a fixed camera."""
+
+    name: str = "clips"
+    image_size: int = 128
+    settings: Settings = field(default_factory=Settings)
+    num_frames: int = field(init=False, repr=False, compare=False)
+    num_objects: int = field(init=False, repr=False, compare=False)
+    splits: dict[SplitName, Split] = field(init=False, repr=False, compare=False)
+    layout = "clips"
+    protocol = "gswm-clips-8-16"
+    style = "stills"
+
+    def __post_init__(self) -> None:
+        if self.image_size not in SIZES:
+            sizes = f"a multiple of 8 from {SIZES[0]} to {SIZES[-1]}"
+            raise UserError(f"{self.name} has no frames of {self.image_size} pixels; give {sizes}")
+        object.__setattr__(self, "num_frames", self.settings.num_frames)
+        object.__setattr__(self, "num_objects", self.settings.objects[1])
+        object.__setattr__(self, "splits", splits(211, train=4_000, others=200))
+
+    def resized(self, size: int) -> "Clips":
+        """See `World`."""
+        return replace(self, image_size=size)
+
+    def episodes(
+        self,
+        seed: int,
+        n: int | None = None,
+        device: str | torch.device = "cpu",
+        memory: int = MEMORY,
+        first: int = 0,
+    ) -> Iterator[Episodes]:
+        """See `World`. On a GPU, pixels may differ from a CPU's by rounding."""
+        device = torch.device(device)
+        step = max(1, memory // (self.num_frames * self.image_size**2 * FRAME))
+        step = min(step, ON_CPU) if device.type == "cpu" else step
+        at_once = max(AT_ONCE, step)
+        for start in count(0, at_once):
+            size = at_once if n is None else min(at_once, n - start)
+            if size <= 0:
+                return
+            plan = make_plan(self.settings, seed, first + start, size)
+            for i in range(0, size, step):
+                yield show(plan[i : i + step], self.image_size, device)
+
+
+CLIPS, CLIPS_64 = Clips(), Clips(name="clips-64", image_size=64)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
-Picture = Float[Tensor, "*batch 3 height width"]
+Picture = Float[Tensor, "*any 3 height width"]
 
 SCALES = (0.3, 0.1, 0.05, 0.03, 0.03)
 """How far a pixel may be off before it counts as an object's, in each round of the fit."""
@@ -34,11 +34,11 @@ class Light:
     gain: Float[Tensor, "*batch 3 1 1"]
     offset: Float[Tensor, "*batch 3 1 1"]
 
-    def on(self, background: Picture) -> Picture:
+    def on(self, background: Float[Tensor, "*#batch 3 height width"]) -> Picture:
         """The background as it looks in this light."""
         return self.gain * background + self.offset
 
-    def off(self, frame: Picture) -> Picture:
+    def off(self, frame: Float[Tensor, "*#batch 3 height width"]) -> Picture:
         """The frame as it would look in the light of the background."""
         return (frame - self.offset) / self.gain
 

@@ -8,12 +8,10 @@ Shares of the training, by step:
     auxiliary  0 ─────────────────────────── rises ─ 1
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gswm.core.schedule import Anneal
-from gswm.models.gswm.discovery import DiscoveryConfig
 from gswm.models.gswm.gswm import GSWMConfig
-from gswm.models.gswm.propagation import PropagationConfig, UpdateScales
 from gswm.models.gswm.schedule import Schedule
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 
@@ -21,26 +19,7 @@ LENGTHS = ((0.0, 2), (0.3, 4), (0.5, 8), (0.7, 12))
 """The curriculum: (from which share of the steps, T)."""
 GIVEN = 6
 """Frames given when validating."""
-
-
-@dataclass(frozen=True)
-class VideoSettings:
-    """What a model must know about a video. Sizes and distances are shares of the frame."""
-
-    image_size: int = 128
-    num_objects: int = 8
-    grid: int = 8
-    size_logit: float = -2.0
-    """Mean of the prior of z̄_hw."""
-    size_std: float = 0.5
-    step_xy: float = 0.3
-    """Largest motion in a frame, in units of xy: the frame is 2 wide."""
-    step_hw: float = 0.1
-    proposal: tuple[float, float] = (0.05, 0.3)
-    sigma: float = 0.1
-    """Standard deviation of the pixels."""
-    threshold: float = 0.12
-    """Difference from the background that counts as motion."""
+VALIDATIONS = 3
 
 
 @dataclass(frozen=True)
@@ -86,33 +65,18 @@ STANDARD = Teaching()
 def recipe_for(
     name: str,
     file: str,
-    video: VideoSettings,
+    settings: GSWMConfig,
     length: Length,
     teaching: Teaching = STANDARD,
     *,
     start: str | None = None,
     seed: int = 0,
 ) -> Recipe:
-    """The recipe that fits a video, whose frames and background are in `file`."""
-    model = GSWMConfig(
-        image_size=video.image_size,
-        num_objects=video.num_objects,
-        background="static",
-        motion_threshold=video.threshold,
-        discovery=DiscoveryConfig(
-            grid=video.grid,
-            hw_std=video.size_std,
-            start_at_prior=True,
-            rejection=0.2,
-            rival_rejection=0.3,
-        ),
-        propagation=PropagationConfig(
-            proposal_range=video.proposal,
-            update=UpdateScales(xy=video.step_xy, hw=video.step_hw),
-            position_scale=video.image_size / 2,
-        ),
-        schedule=schedule_for(video, length, teaching),
-    )
+    """The recipe that fits a video, whose frames and background are in `file`.
+
+    `settings` are the model's, as they follow from the video: see `decisions`.
+    """
+    model = replace(settings, schedule=schedule_for(settings.schedule, length, teaching))
     train = TrainConfig(
         steps=length.steps,
         batch=length.batch,
@@ -121,13 +85,14 @@ def recipe_for(
         last_lr=0.02,
         clip_by="part",
         start=start,
-        validate_every=max(1, length.steps // 4),
+        validate_every=max(1, length.steps // VALIDATIONS),
         validation_episodes=16,
     )
-    return Recipe(name, DataConfig(file, given=GIVEN), model, train, seed)
+    data = DataConfig(file, given=min(GIVEN, length.longest - 2))
+    return Recipe(name, data, model, train, seed)
 
 
-def schedule_for(video: VideoSettings, length: Length, teaching: Teaching) -> Schedule:
+def schedule_for(schedule: Schedule, length: Length, teaching: Teaching) -> Schedule:
     """All that changes, stretched over the steps there are."""
 
     def at(share: float) -> int:
@@ -135,13 +100,11 @@ def schedule_for(video: VideoSettings, length: Length, teaching: Teaching) -> Sc
 
     lengths = {at(share): min(frames, length.longest) for share, frames in LENGTHS}
     fall, taught, aux = teaching.fall, teaching.taught, teaching.auxiliary
-    return Schedule(
+    start = max(teaching.pres_start, schedule.pres_prior.start)
+    return replace(
+        schedule,
         lengths=tuple(sorted(lengths.items())),
-        likelihood_std=Anneal(video.sigma, video.sigma),
-        hw_prior_mean=Anneal(video.size_logit, video.size_logit),
-        pres_prior=Anneal(
-            teaching.pres_start, teaching.pres_end, at(fall[0]), at(fall[1]), geometric=True
-        ),
+        pres_prior=Anneal(start, teaching.pres_end, at(fall[0]), at(fall[1]), geometric=True),
         motion_weight=Anneal(teaching.motion, 0.0, at(taught[0]), at(taught[1])),
         aux_weight=Anneal(0.0, 1.0, at(aux[0]), at(aux[1])),
     )

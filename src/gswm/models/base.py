@@ -43,7 +43,7 @@ Actions = Float[Tensor, "batch moment action"]
 Plans = Actions | Float[Tensor, "batch future moment action"]
 Owners = Int[Tensor, "batch height width"]
 """The id of the object that is visible at each pixel; -1 for the background."""
-AnyFrame = Frame | UInt8[Tensor, "batch 3 height width"] | Float[Tensor, "3 height width"]
+AnyFrame = Float[Tensor, "*picture 3 rows columns"] | UInt8[Tensor, "*picture 3 rows columns"]
 Discover = Literal["always", "first"]
 Method = tuple[nn.Module, str]
 """A method, by its module and its name. Its arguments, which have no names, and its results are

@@ -32,6 +32,9 @@ from gswm.core.files import flush, room, write_whole
 from gswm.core.settings import differences, from_dict, to_dict
 from gswm.models.recipe import Recipe
 
+Listener = Callable[[Mapping[str, int | float]], None]
+"""Is told a line of metrics."""
+
 
 class RunFolder:
     """The files of a run."""
@@ -40,7 +43,7 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
-        self.listeners: list[Callable[[Mapping[str, int | float]], None]] = []
+        self.listeners: list[Listener] = []
         """Who else is told each line of metrics."""
         self.held: TextIO | None = None
 

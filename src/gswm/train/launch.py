@@ -26,7 +26,7 @@ from gswm.models.recipe import Recipe
 from gswm.train import distributed, snapshots
 from gswm.train.checkpoint import numbered
 from gswm.train.distributed import Processes
-from gswm.train.folder import RunFolder, environment
+from gswm.train.folder import Listener, RunFolder, environment
 from gswm.train.loop import LoopConfig, Run, Validate
 from gswm.train.signals import Signals
 from gswm.train.step import MakeTrainee, Trainee
@@ -47,12 +47,15 @@ def train(
     cfg: LoopConfig,
     signals: Signals | None = None,
     trainee: MakeTrainee = Trainee,
+    watch: Listener | None = None,
 ) -> Run:
     """Train a recipe in the folder `out`, from where it is; the run, when it has ended.
 
-    The time of `cfg` counts from when `signals` were made.
+    The time of `cfg` counts from when `signals` were made. `watch` is told every line of metrics,
+    and may raise to end the training.
     """
     signals, folder = signals or Signals(), RunFolder(out)
+    folder.listeners += [] if watch is None else [watch]
     device = find_device(device_name)
     processes = distributed.start(device)
     if device.type == "cuda":

@@ -125,6 +125,44 @@ def obj3d() -> Recipe:
     return Recipe("obj3d", data, model, TrainConfig(steps=100_000, lr=1e-4))
 
 
+def clips() -> Recipe:
+    """Procedural clips of a fixed camera, as a start for any video."""
+    model = replace(
+        any_video(128),
+        num_objects=12,
+        motion_threshold=0.1,
+        schedule=Schedule(
+            lengths=((0, 2), (4_000, 4), (8_000, 8), (14_000, 12)),
+            likelihood_std=Anneal(0.1, 0.1),
+            hw_prior_mean=Anneal(-2.0, -2.0),
+            pres_prior=Anneal(0.1, 1e-3, 6_000, 16_000, geometric=True),
+            motion_weight=Anneal(2.0, 0.0, 3_000, 8_000),
+            aux_weight=Anneal(0.0, 1.0, 10_000, 16_000),
+        ),
+    )
+    data = DataConfig("clips", episodes=4_096, fresh=True, given=8)
+    return Recipe("clips", data, model, TrainConfig(steps=30_000, lr=4e-4, clip_by="part"))
+
+
+def any_video(image_size: int) -> GSWMConfig:
+    """What all models of a fixed camera's videos have in common.
+
+    Objects of any size are welcome, and discovery starts at its prior: see `DiscoveryConfig`.
+    """
+    return GSWMConfig(
+        image_size=image_size,
+        background="static",
+        discovery=DiscoveryConfig(
+            grid=8, hw_std=0.8, start_at_prior=True, rejection=0.2, rival_rejection=0.3
+        ),
+        propagation=PropagationConfig(
+            proposal_range=(0.05, 0.3),
+            update=UpdateScales(xy=0.3, hw=0.1),
+            position_scale=image_size / 2,
+        ),
+    )
+
+
 def balls() -> GSWMConfig:
     """What the worlds of several balls have in common."""
     return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
@@ -171,7 +209,7 @@ MODEL = ModelEntry(
     GSWM,
     (
         *(interaction, occlusion, two_layer, two_layer_dense, single_ball, single_ball_d),
-        *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d),
+        *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d, clips),
         *map(elbo, (interaction, occlusion, two_layer, two_layer_dense)),
     ),
 )

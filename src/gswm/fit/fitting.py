@@ -1,0 +1,177 @@
+"""Fit a model to a video: measure it, prepare it, train for some minutes, and keep the weights."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from gswm.core.devices import find_device
+from gswm.core.errors import UserError
+from gswm.fit.episodes import Prepared
+from gswm.fit.pace import LEAST_STEPS, Pace, measure_pace
+from gswm.fit.recipe import STANDARD, Length, Teaching, recipe_for
+from gswm.fit.watching import ObjectsLostError, Watch
+from gswm.models.base import WorldModel
+from gswm.models.gswm.gswm import GSWMConfig
+from gswm.models.recipe import Recipe
+from gswm.train.checkpoint import numbered
+from gswm.train.launch import train
+from gswm.train.loop import LoopConfig
+from gswm.train.signals import Signals
+from gswm.train.step import MakeTrainee, Trainee
+from gswm.weights import files as weights
+
+ATTEMPTS = 3
+RESERVED = 0.12
+"""Share of the time for validation, and for what comes before and after the steps."""
+CHECKPOINTS = 10
+"""Checkpoints of a training, to return to one."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The time of a fit, from its beginning."""
+
+    minutes: float
+    began: float
+
+    @staticmethod
+    def of(minutes: float) -> "Budget":
+        """So many minutes from now on."""
+        if not minutes > 0:
+            raise UserError(f"--minutes is {minutes:g}: it must be above 0")
+        return Budget(minutes, time.monotonic())
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return 60 * self.minutes - (time.monotonic() - self.began)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of the training."""
+
+    model: WorldModel[Any]
+    recipe: Recipe
+    run: Path
+    attempts: int
+    pace: Pace
+    finished: bool
+    """Whether all steps were taken."""
+
+
+def train_within(
+    budget: Budget,
+    name: str,
+    settings: GSWMConfig,
+    prepared: Prepared,
+    out: Path,
+    *,
+    expected: float,
+    device_name: str = "auto",
+    make: MakeTrainee = Trainee,
+    batch: int = 16,
+    steps: int | None = None,
+    seed: int = 0,
+    tell: Tell = print,
+) -> Trained:
+    """Train as long as there is time; where objects are lost, again and with more help.
+
+    Args:
+        budget: Of which measuring and importing have taken their share already.
+        name: Of the recipe.
+        settings: Of the model, as they follow from the video.
+        prepared: The video.
+        out: The folder for one run per attempt.
+        expected: Objects per frame, as measured.
+        device_name: cpu, cuda or auto.
+        make: How to make the trainee.
+        batch: Windows per step.
+        steps: Take so many steps, whatever the time they need.
+        seed: Of weights, windows and noise.
+        tell: Is told what happens.
+    """
+    device = find_device(device_name)
+
+    def planned(number: int, how: Teaching, start: str | None) -> Recipe:
+        length = Length(number, batch=batch, longest=prepared.frames)
+        return recipe_for(name, str(prepared.file), settings, length, how, start=start, seed=seed)
+
+    pace = measure_pace(planned(10_000, STANDARD, None), device, make)
+    teaching, start, signals = STANDARD, None, Signals()
+    for attempt in range(1, ATTEMPTS + 1):
+        number = steps or steps_within(budget.left, pace, lambda n, t=teaching: planned(n, t, None))
+        recipe = planned(number, teaching, start)
+        seconds = pace.total(recipe)
+        tell(
+            f"training {number:,} steps on {device.type}: about {seconds / 60:.1f} minutes, at "
+            f"{1000 * seconds / number:.0f} ms per step"
+        )
+        run = out / f"run-{attempt}"
+        watch = Watch(expected, begin=round(teaching.taught[0] * number))
+        most = None if steps else max(1.0, budget.left / 60)
+        cfg = LoopConfig(
+            max_minutes=most,
+            save_every=max(1, number // CHECKPOINTS),
+            report_every=max(1, min(100, number // 50)),
+            compiled=False,
+        )
+        try:
+            ended = train(recipe, run, device_name, cfg, Signals(), make, watch)
+        except ObjectsLostError as error:
+            if attempt == ATTEMPTS:
+                raise UserError(
+                    f"{error}, in {ATTEMPTS} attempts; look at the measured boxes with `gswm data "
+                    "look`, and give --threshold, --sigma or --region"
+                ) from error
+            start = healthy_weights(run, watch.healthy, recipe)
+            since = f"from step {watch.healthy}" if start else "from the beginning"
+            tell(f"{error}; another attempt, {since}, with more help by motion")
+            teaching = teaching.stronger()
+            continue
+        finished = ended.trainee.step >= number
+        return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished)
+    raise AssertionError(signals)
+
+
+def steps_within(seconds: float, pace: Pace, planned: Callable[[int], Recipe]) -> int:
+    """How many steps there is time for."""
+    thousand = pace.total(planned(1_000)) / 1_000
+    number = int((1 - RESERVED) * seconds / thousand)
+    if number < LEAST_STEPS:
+        need = LEAST_STEPS * thousand / (1 - RESERVED) / 60
+        raise UserError(
+            f"there is time for {max(0, number)} steps, and a fit needs {LEAST_STEPS} or more: "
+            f"give {need:.1f} minutes more than now, or use a GPU"
+        )
+    return number
+
+
+def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
+    """The weights of the last checkpoint at which objects were there, as a file beside it."""
+    there = [path for path in numbered(run / "checkpoints") if int(path.name) <= step]
+    if not there:
+        return None
+    found = {}
+    for part in sorted(there[-1].glob("*.safetensors")):
+        found |= safetensors.torch.load_file(part)
+    model = weights.build(recipe)
+    model.load_state_dict(
+        {k.removeprefix("model."): v for k, v in found.items() if k.startswith("model.")}
+    )
+    path = run / "healthy.safetensors"
+    weights.save(path, model, replace(recipe, train=replace(recipe.train, start=None)))
+    return str(path)
+
+
+def with_background(model: WorldModel[Any], picture: torch.Tensor) -> WorldModel[Any]:
+    """Let the model keep the background of its video."""
+    model.get_submodule("context").picture = picture.float().to(model.device) / 255
+    return model

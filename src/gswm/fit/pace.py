@@ -1,0 +1,54 @@
+"""How many steps fit into the time there is: a few steps of each length are taken and timed."""
+
+import time
+from dataclasses import dataclass, replace
+
+import torch
+
+from gswm.fast.rehearsal import rehearsal
+from gswm.models.recipe import Recipe
+from gswm.models.registry import build
+from gswm.train.step import MakeTrainee
+
+WARM, TIMED = 5, 5
+"""Steps taken before time is measured, and while it is; on a CPU one of each."""
+LEAST_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds of a step, at each length T of the curriculum."""
+
+    seconds: dict[int, float]
+
+    def total(self, recipe: Recipe) -> float:
+        """Seconds of all steps of a recipe."""
+        lengths = recipe.model.schedule.lengths
+        ends = [start for start, _ in lengths[1:]] + [recipe.train.steps]
+        stages = zip(lengths, ends, strict=True)
+        return sum((end - start) * self.seconds[length] for (start, length), end in stages)
+
+
+def measure_pace(recipe: Recipe, device: torch.device, make: MakeTrainee) -> Pace:
+    """Take some steps at each length of the curriculum, on random videos."""
+    warm, timed = (WARM, TIMED) if device.type == "cuda" else (1, 1)
+    found = {}
+    for length in dict.fromkeys(length for _, length in recipe.model.schedule.lengths):
+        steady = replace(recipe.model, schedule=recipe.model.schedule.steady(length))
+        alike = replace(recipe, model=steady)
+        trainee = rehearsal(build(alike).to(device), alike, device, make)
+        for _ in range(warm):
+            trainee.advance()
+        wait(device)
+        began = time.perf_counter()
+        for _ in range(timed):
+            trainee.advance()
+        wait(device)
+        found[length] = (time.perf_counter() - began) / timed
+    return Pace(found)
+
+
+def wait(device: torch.device) -> None:
+    """Until all that was asked of a GPU is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,184 @@
+"""What a fit leaves behind: tracks of the video in its own units, imagined futures, and a page."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from gswm.core.files import write_whole
+from gswm.data.episode import Episodes
+from gswm.data.importing.film import CHUNK, Film, as_batch
+from gswm.data.placement import Footage
+from gswm.data.storage.hdf5 import open_file
+from gswm.eval.metrics.pixels import decibels, squared_error
+from gswm.models.base import WorldModel, as_float
+from gswm.report.cells import Table
+from gswm.report.drawing import Drawing, Label, Line, Part
+from gswm.report.page import Section, figure, page, table_html
+from gswm.viz import formats
+from gswm.viz.located import Located
+from gswm.viz.overlay import save_located
+from gswm.viz.pictures import color
+
+FUTURES, SCALE, FPS = 4, 2, 10
+TRAIL = 12
+"""Frames for which a trail stays."""
+WIDTH, HEIGHT, EDGE = 900, 320, 40
+"""Of the drawing of all tracks."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How well a model does on the end of its video, on which it was not trained."""
+
+    inferred: float
+    """PSNR of the frames that it sees, in dB."""
+    imagined: float
+    """PSNR of the frames that it imagines, by means."""
+    still: float
+    """PSNR of the last given frame, repeated."""
+    objects: float
+    """Found per frame."""
+    given: int
+    steps: int
+    episodes: int
+
+    def table(self) -> Table:
+        """All of it."""
+        rows = [
+            ("frames that the model sees, PSNR", f"{self.inferred:.1f} dB"),
+            (f"{self.steps} imagined frames after {self.given}, PSNR", f"{self.imagined:.1f} dB"),
+            ("the last given frame, repeated, PSNR", f"{self.still:.1f} dB"),
+            ("objects per frame", f"{self.objects:.2f}"),
+        ]
+        return Table("", "", ("on the held-out end", "score"), tuple(rows))
+
+
+def held_out(file: Path) -> Episodes:
+    """The episodes at the end of the video."""
+    with open_file(file) as stored:
+        return stored.read(stored.of_split("test").tolist())
+
+
+def score(model: WorldModel[Any], episodes: Episodes, given: int) -> Scores:
+    """Measure a model on the end of its video."""
+    video = episodes.video.to(model.device)
+    behind = None if episodes.background is None else episodes.background.to(model.device)
+    steps = min(10, video.shape[1] - given)
+    seen = model.infer(video, background=behind)
+    future = model.imagine(video, given, steps, sample=False, discover="always", background=behind)
+    assert seen.reconstruction is not None
+    assert future.reconstruction is not None
+    after = as_float(video[:, given : given + steps])
+    last = as_float(video[:, given - 1 : given]).expand_as(after)
+    imagined = future.reconstruction[:, 0]
+    return Scores(
+        mean_psnr(seen.reconstruction, as_float(video)),
+        mean_psnr(imagined, after),
+        mean_psnr(last, after),
+        seen.present.float().sum(dim=-1).mean().item(),
+        *(given, steps, len(video)),
+    )
+
+
+def mean_psnr(ours: Tensor, true: Tensor) -> float:
+    """The mean over videos, in dB."""
+    return decibels(squared_error(ours.float().clamp(0, 1), true).double()).mean().item()
+
+
+def track_film(model: WorldModel[Any], film: Film, background: Tensor | None) -> Located:
+    """The objects of a whole film, in its own units."""
+    footages: list[Footage] = []
+
+    def videos() -> Iterator[Tensor]:
+        for take in film.chunks(CHUNK):
+            footages.append(take.footage)
+            yield as_batch(take.video).to(model.device)
+
+    tracks = model.infer_chunks(videos(), background=background)
+    return Located.join([track.located(footages[-1]) for track in tracks])
+
+
+def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") -> list[Path]:
+    """The tracks of a film as a table, as MOTChallenge text, and drawn on its frames."""
+    files = [folder / f"{name}.{kind}" for kind in ("csv", "txt", "mp4")]
+    for file in files:
+        save_located(file, film, rows, TRAIL)
+    return files
+
+
+def imagine(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int) -> Path:
+    """Futures of a held-out episode beside what happened."""
+    video = episodes.video[:1].to(model.device)
+    behind = None if episodes.background is None else episodes.background[:1].to(model.device)
+    steps = video.shape[1] - given
+    track = model.imagine(
+        video, given, steps, futures=FUTURES, discover="always", background=behind
+    )
+    file = folder / "imagined.gif"
+    formats.save_video(file, track.imagination(0, episodes.video).moving(SCALE, TRAIL), FPS)
+    return file
+
+
+def write_page(
+    folder: Path,
+    title: str,
+    lead: str,
+    scores: Scores,
+    rows: Sequence[Located],
+    decisions: Sequence[tuple[str, str, str]],
+) -> Path:
+    """One page with everything; its pictures lie beside it."""
+    movies = [
+        f'<video src="{escape(name)}" controls loop muted playsinline style="max-width:100%">'
+        "</video>"
+        for name in (f"{stem}.mp4" for stem in track_names(len(rows)))
+    ]
+    drawn = [drawing(each).svg("tracks over time") for each in rows if len(each)]
+    chosen = Table("", "", ("setting", "value", "why"), tuple(decisions))
+    sections = [
+        Section("Objects", "Boxes, ids and trails on the video itself.", tuple(movies)),
+        Section(
+            "Tracks over time",
+            "The horizontal position of each object: a line is an identity, and a crossing of "
+            "lines is where identities could be mixed up.",
+            tuple(figure(each, "Time goes from left to right.") for each in drawn),
+        ),
+        Section(
+            "Imagined futures",
+            "The end of the video, on which the model was not trained: what happened, and "
+            f"{FUTURES} futures that the model imagines. Imagined frames have a border.",
+            (figure('<img alt="imagined futures" src="imagined.gif">', ""),),
+        ),
+        Section("Scores", "Measured on the same end of the video.", (table_html(scores.table()),)),
+        Section("Decisions", "Each can be set by an option.", (table_html(chosen),)),
+    ]
+    file = folder / "index.html"
+    write_whole(file, page(title, lead, sections, "Made by `gswm fit`.").encode())
+    return file
+
+
+def track_names(films: int) -> list[str]:
+    """The names of the tracks of so many films."""
+    return ["tracks"] if films == 1 else [f"tracks-{i}" for i in range(1, films + 1)]
+
+
+def drawing(rows: Located) -> Drawing:
+    """Where each object is from left to right, over time."""
+    first, last = rows.frame.min(), max(rows.frame.max(), rows.frame.min() + 1)
+    wide = max(1.0, rows.x.max())
+    parts: list[Part] = []
+    for number in sorted(set(rows.id.tolist())):
+        one = rows[rows.id == number]
+        x = EDGE + (one.frame - first) / (last - first) * (WIDTH - 2 * EDGE)
+        y = EDGE / 2 + one.x / wide * (HEIGHT - EDGE)
+        points = tuple(zip(x.tolist(), y.tolist(), strict=True))
+        red, green, blue = color(number)
+        shade = f"#{red:02x}{green:02x}{blue:02x}"
+        parts.append(Line(points if len(points) > 1 else points * 2, shade, 2.0))
+    parts.append(Label((EDGE, HEIGHT - 4), f"frame {first}"))
+    parts.append(Label((WIDTH - EDGE, HEIGHT - 4), f"frame {last}", anchor="end"))
+    return Drawing(WIDTH, HEIGHT, tuple(parts))

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import torch
 from tyro.conf import Positional, arg
 
 import gswm
 from gswm.commands.importing import import_once
+from gswm.commands.labelled import score_labelled, source_of
 from gswm.commands.parsing import PRINTED, check_json
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
@@ -26,6 +27,7 @@ from gswm.data.worlds.balls import Balls
 from gswm.data.worlds.base import SplitName
 from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
+from gswm.eval.median_sort import Tracker
 from gswm.eval.metrics import lpips
 from gswm.eval.protocols import Protocol, protocol, usual
 from gswm.fast.loading import load
@@ -49,6 +51,9 @@ class EvaluateCommand:
     model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
+    video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
+    """With --labels: the video that they are of, a file or a folder of images. With --tracks or
+    --baseline it is the only name before the options."""
     world: str | None = None
     """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
     OBJ3D's, which is imported once; the one that the model was trained on if not given."""
@@ -57,8 +62,20 @@ class EvaluateCommand:
     protocol: str | None = None
     """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the one
     that the world declares if not given, and slotformer-6-44 for videos without truth."""
-    baseline: Rule | None = None
-    """Measure a rule instead of a model."""
+    baseline: Rule | Tracker | None = None
+    """Measure a rule instead of a model; median-sort, a tracker without learning, needs VIDEO and
+    --labels."""
+    labels: Path | None = None
+    """Score tracks against these boxes, MOTChallenge text: see labels/README.md."""
+    tracks: Path | None = None
+    """With --labels: the tracks to score, MOTChallenge text of any tracker."""
+    frames: int | None = None
+    """With --tracks: how many frames the video has, where VIDEO is not given."""
+    min_height: float = 0.0
+    """With --labels: labels that are not higher become ignore regions; a share of the video's
+    height if below 1, else pixels."""
+    last: float = 0.2
+    """With --labels: score this last share of the video's frames separately too."""
     episodes: int | None = None
     """The first so many of the split; all if not given."""
     device: str = "auto"
@@ -72,6 +89,9 @@ class EvaluateCommand:
 
     def run(self) -> None:
         """Measure, and say what was measured."""
+        if self.labels is not None:
+            return self.run_labelled(self.labels)
+        self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
             raise UserError("name a model, or --baseline, to measure: one of the two")
         if self.episodes is not None and self.episodes < 1:
@@ -108,13 +128,54 @@ class EvaluateCommand:
             write_whole(self.json, (laid_out(report | result.to_json()) + "\n").encode())
         print(table(result, world, split))
 
+    def run_labelled(self, labels: Path) -> None:
+        """Score tracks against labels, and say how good they are."""
+        check_json(self.json)
+        names = [name for name in (self.model, self.video) if name is not None]
+        source = source_of(names, self.tracks, self.baseline)
+        scored = score_labelled(
+            *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
+        )
+        stamp = {"gswm": gswm.__version__, "commit": commit()}
+        report = {"command": self.command(), **scored.to_json(), **stamp}
+        if self.json == PRINTED:
+            print(laid_out(report))
+            return
+        if self.json is not None:
+            write_whole(self.json, (laid_out(report) + "\n").encode())
+        print(f"{source.name} on {labels}")
+        print(scored.table())
+
+    def check_no_labels(self) -> None:
+        """Refuse settings that mean nothing without --labels."""
+        default = EvaluateCommand()
+        for name in ("video", "tracks", "frames", "min_height", "last"):
+            if getattr(self, name) != getattr(default, name):
+                shown = "a video after the model" if name == "video" else flag(name)
+                raise UserError(f"{shown} needs --labels; see labels/README.md")
+        if self.baseline in get_args(Tracker):
+            raise UserError(f"--baseline {self.baseline} needs a video and --labels")
+
     def command(self) -> str:
         """How to measure this again."""
-        words = ["gswm", "eval", *([self.model] if self.model else [])]
-        for setting in ("baseline", "world", "split", "protocol", "episodes", "half", "lpips"):
-            if value := getattr(self, setting):
-                words += [f"--{setting}"] if value is True else [f"--{setting}", str(value)]
+        words = ["gswm", "eval", *(name for name in (self.model, self.video) if name)]
+        default = EvaluateCommand()
+        for setting in MEASURED:
+            if (value := getattr(self, setting)) != getattr(default, setting):
+                words += [flag(setting)] if value is True else [flag(setting), str(value)]
         return shlex.join(words)
+
+
+MEASURED = (
+    *("baseline", "world", "split", "protocol", "episodes", "half", "lpips"),
+    *("labels", "tracks", "frames", "min_height", "last"),
+)
+"""Settings on which the scores depend."""
+
+
+def flag(setting: str) -> str:
+    """A setting as it is given on the command line."""
+    return f"--{setting.replace('_', '-')}"
 
 
 def resolve(
@@ -132,9 +193,9 @@ def resolve(
     return model, {**about, "about": header["about"]}
 
 
-def rule(name: Rule | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
+def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
     """A rule as it is in a world."""
-    if name is None or world is None:
+    if name is None or name == "median-sort" or world is None:
         raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
     there = worlds.WORLDS.get(hdf5.world_of(world))
     if name in ("walls", "simulator") and not isinstance(there, Balls | None):

@@ -78,13 +78,29 @@ def distances(
 
 def overlaps(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
     """Intersection over union of each with each; 0 where either is not there."""
-    low = torch.maximum(*(corner(one, other, -1)))
-    high = torch.minimum(*(corner(one, other, 1)))
-    both = (high - low).clamp_min(0).prod(dim=-1)
-    area, other_area = (b.hw.clamp_min(0).prod(dim=-1) for b in (one, other))
-    union = area[..., :, None] + other_area[..., None, :] - both
+    both = intersections(one, other)
+    union = areas(one)[..., :, None] + areas(other)[..., None, :] - both
     there = one.there[..., :, None] & other.there[..., None, :]
     return torch.where(there & (union > 0), both / union.clamp_min(1e-300), 0)
+
+
+def coverage(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
+    """Share of each box of `one` that each of `other` covers; 0 where either is not there."""
+    area = areas(one)[..., :, None]
+    there = one.there[..., :, None] & other.there[..., None, :]
+    return torch.where(there & (area > 0), intersections(one, other) / area.clamp_min(1e-300), 0)
+
+
+def intersections(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
+    """Areas that each shares with each, whether they are there or not."""
+    low = torch.maximum(*(corner(one, other, -1)))
+    high = torch.minimum(*(corner(one, other, 1)))
+    return (high - low).clamp_min(0).prod(dim=-1)
+
+
+def areas(boxes: Boxes) -> Float64[Tensor, "*row time object"]:
+    """Height times width."""
+    return boxes.hw.clamp_min(0).prod(dim=-1)
 
 
 def corner(one: Boxes, other: Boxes, sign: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,102 @@
+"""`gswm eval --labels`: tracks of a video against labelled frames of it."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from gswm.core.errors import UserError
+from gswm.core.waiting import explained
+from gswm.data.mot import MotBoxes, read_mot
+from gswm.eval.median_sort import Picture, median_sort
+from gswm.eval.metrics.labelled import TrackScores, score_tracks
+
+
+@dataclass(frozen=True)
+class TrackSource:
+    """Where tracks come from."""
+
+    name: str
+    tracks: Callable[[], tuple[MotBoxes, Picture | None]]
+    """Track the video, or read tracks; and size and length of the video, where it is known."""
+
+
+@dataclass(frozen=True)
+class LabelledScores:
+    """Scores of tracks, of all labelled frames and of the last ones."""
+
+    labels: str
+    tracks: str
+    min_height: float
+    """In pixels."""
+    parts: dict[str, TrackScores]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """A line for each part of the video."""
+        wide = max(map(len, self.parts))
+        columns = {field.name: max(len(field.name), 6) for field in fields(TrackScores)}
+        lines = ["  ".join([" " * wide, *(f"{name:>{w}}" for name, w in columns.items())])]
+        for part, scores in self.parts.items():
+            values = ((getattr(scores, name), w) for name, w in columns.items())
+            cells = (f"{v:{w}d}" if isinstance(v, int) else f"{v:{w}.3f}" for v, w in values)
+            lines.append("  ".join([f"{part:{wide}}", *cells]))
+        return "\n".join(lines)
+
+
+def source_of(names: list[str], tracks: Path | None, baseline: str | None) -> TrackSource:
+    """What is to be scored, by the names before the options: MODEL and VIDEO, or VIDEO alone."""
+    if tracks is not None and baseline is not None:
+        raise UserError("give --tracks or --baseline: one of the two")
+    if tracks is None and baseline is None:
+        if len(names) == 2:
+            first = "`gswm track VIDEO --model MODEL --out tracks.txt`"
+            raise UserError(
+                f"write the model's tracks first, {first}, and give --tracks tracks.txt"
+            )
+        raise UserError("--labels needs what it is to score: --tracks FILE or --baseline")
+    if len(names) > 1:
+        raise UserError(f"with --tracks or --baseline, name the video alone, not '{names[0]}'")
+    video = Path(names[0]) if names else None
+    if tracks is not None:
+        return TrackSource(
+            str(tracks), lambda: (read_mot(tracks), None if video is None else Picture.of(video))
+        )
+    if baseline != "median-sort":
+        raise UserError(
+            f"'{baseline}' tracks no videos; with --labels, give --baseline median-sort"
+        )
+    if video is None:
+        raise UserError(f"--baseline {baseline} needs the video: gswm eval VIDEO --baseline ...")
+    return TrackSource(baseline, lambda: median_sort(video))
+
+
+def score_labelled(
+    labels: Path, source: TrackSource, *, frames: int | None, min_height: float, last: float
+) -> LabelledScores:
+    """Score tracks on all labelled frames, and on those in the last share of the video."""
+    if not 0 < last < 1:
+        raise UserError(f"--last is {last:g}; it must be a share between 0 and 1")
+    if min_height < 0:
+        raise UserError(f"--min-height is {min_height:g}; it must be at least 0")
+    if frames is not None and frames < 1:
+        raise UserError(f"--frames must be at least 1, not {frames}")
+    true = read_mot(labels)
+    with explained(f"scoring {source.name} on {labels}"):
+        tracks, picture = source.tracks()
+    if 0 < min_height < 1:
+        if picture is None:
+            raise UserError("--min-height is a share of the video's height: name the video too")
+        min_height *= picture.height
+    length = picture.frames if picture is not None else frames
+    if length is not None and (beyond := int(true.frame.max(initial=0))) > length:
+        raise UserError(
+            f"{labels} has a frame {beyond}, and the video {length}: not the same video"
+        )
+    parts = {"all": score_tracks(true, tracks, min_height=min_height)}
+    if length is not None and len(late := true.after((1 - last) * length)):
+        parts[f"last {last:.0%}"] = score_tracks(late, tracks, min_height=min_height)
+    return LabelledScores(str(labels), source.name, min_height, parts)

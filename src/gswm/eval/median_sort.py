@@ -1,0 +1,247 @@
+"""A tracker without learning, to compare models with on videos: median background and SORT.
+
+The background is each pixel's median over the video. A pixel belongs to an object where it differs
+from that by several times its own noise, measured by the median absolute deviation. Masks are
+opened and closed, and each connected component is a detection. Detections are linked as SORT does
+(Bewley et al., 2016): a Kalman filter of constant velocity predicts every box, and boxes are
+assigned so that their total intersection over union is largest.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, UInt8
+from scipy import ndimage
+
+from gswm.core.errors import UserError
+from gswm.core.shapes import NOBODY
+from gswm.data.importing.sources import Source
+from gswm.data.importing.videos import Cut, TimedFrame, UnusableError, frames_of
+from gswm.data.mot import MotBoxes
+from gswm.eval.metrics.boxes import Boxes, overlaps
+from gswm.eval.metrics.matching import best_pairs
+
+Tracker = Literal["median-sort"]
+Image = UInt8[np.ndarray, "height width 3"]
+Detections = Float64[np.ndarray, "_ 4"]
+"""Left, top, width and height of each, in pixels."""
+
+Place = Float64[np.ndarray, "4"]
+"""Center, width and height of a box."""
+
+TO_STD = 1.4826
+"""Standard deviation of a normal distribution by its median absolute deviation."""
+LIGHT = 4
+"""The light of a frame is measured on every fourth row and column."""
+STEP = np.array([[1.0, 1.0], [0.0, 1.0]])
+"""From place and velocity to those of the next frame."""
+DRIFT = np.diag([0.05, 0.05])
+"""Variance that they gain by a frame, in units of the variance of a detection."""
+
+
+@dataclass(frozen=True)
+class MedianSort:
+    """Settings of the detector and the tracker."""
+
+    side: int = 360
+    """Larger pictures are averaged down, as long as their shorter side keeps so many pixels."""
+    samples: int = 32
+    """Frames, spread over the video, that the background is the median of; up to twice as many."""
+    deviations: float = 5.0
+    """How many standard deviations of the noise a pixel of an object differs."""
+    least_noise: float = 6.0
+    """Standard deviation below which no pixel's noise is taken to be, of 255."""
+    closing: float = 0.01
+    """Gaps up to twice this share of the shorter side are closed."""
+    least_area: float = 0.001
+    """Share of the picture that a detection covers at least."""
+    min_iou: float = 0.3
+    max_age: int = 3
+    """Frames without a detection after which a track ends."""
+    min_hits: int = 3
+    """Detections from which on a track is reported, then with all of them."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Size, in pixels, and number of a video's frames."""
+
+    width: int = 0
+    height: int = 0
+    frames: int = 0
+
+    @staticmethod
+    def of(path: Path) -> "Picture":
+        """Decode a video to count its frames."""
+        shape = Picture()
+        for frame in read(path):
+            shape = shape.with_frame(frame)
+        return shape
+
+    def with_frame(self, frame: TimedFrame) -> "Picture":
+        """One frame more."""
+        return Picture(frame.width, frame.height, self.frames + 1)
+
+
+@dataclass(frozen=True)
+class MedianBackground:
+    """The still part of a video."""
+
+    median: Float32[np.ndarray, "height width 3"]
+    threshold: Float32[np.ndarray, "height width"]
+    """Difference above which a pixel belongs to an object."""
+
+    @staticmethod
+    def of(images: list[Image], settings: MedianSort) -> "MedianBackground":
+        """The median of some frames, and how far pixels are from it."""
+        median = np.median(images, axis=0).astype(np.float32)
+        off = np.median([difference(image, median) for image in images], axis=0)
+        noise = np.maximum(TO_STD * off, settings.least_noise)
+        return MedianBackground(median, (settings.deviations * noise).astype(np.float32))
+
+
+def difference(
+    image: Image, median: Float32[np.ndarray, "height width 3"]
+) -> Float32[np.ndarray, "height width"]:
+    """How far each pixel is from the background, after a change of light is taken out."""
+    apart = image - median
+    return np.abs(apart - np.median(apart[::LIGHT, ::LIGHT], axis=(0, 1))).max(axis=-1)
+
+
+def detect(image: Image, background: MedianBackground, settings: MedianSort) -> Detections:
+    """Boxes of the connected components that differ from the background."""
+    mask = difference(image, background.median) > background.threshold
+    mask = ndimage.binary_opening(mask, np.ones((3, 3)))
+    mask = closed(mask, round(settings.closing * min(mask.shape)))
+    labelled = np.zeros(mask.shape, np.int32)
+    ndimage.label(mask, output=labelled)
+    boxes = []
+    for number, (rows, columns) in enumerate(ndimage.find_objects(labelled), 1):
+        area = np.count_nonzero(labelled[rows, columns] == number)
+        if area >= settings.least_area * mask.size:
+            corner = columns.start, rows.start
+            boxes.append((*corner, columns.stop - corner[0], rows.stop - corner[1]))
+    return np.array(boxes, np.float64).reshape(-1, 4)
+
+
+def closed(mask: Bool[np.ndarray, "height width"], steps: int) -> Bool[np.ndarray, "height width"]:
+    """The mask with its gaps closed, at the border of the picture as inside."""
+    if steps == 0:
+        return mask
+    padded = np.pad(mask, 2 * steps)
+    return ndimage.binary_closing(padded, iterations=steps)[
+        2 * steps : -2 * steps, 2 * steps : -2 * steps
+    ]
+
+
+@dataclass(frozen=True)
+class Trail:
+    """One object on its way: a Kalman filter of each number of its box, all with the same gain."""
+
+    id: int
+    place: Place
+    velocity: Place
+    covariance: Float64[np.ndarray, "2 2"]
+    """Of place and velocity, in units of the variance of a detection."""
+    missed: int = 0
+    """Frames since the last detection."""
+
+    @staticmethod
+    def begin(id: int, place: Place) -> "Trail":
+        """A new object, which may move at any speed."""
+        return Trail(id, place, np.zeros(4), np.diag([1.0, 10.0]))
+
+    def predict(self) -> "Trail":
+        """One frame later."""
+        place = self.place + self.velocity
+        place[2:] = place[2:].clip(1.0)
+        covariance = STEP @ self.covariance @ STEP.T + DRIFT
+        return Trail(self.id, place, self.velocity, covariance, self.missed + 1)
+
+    def update(self, seen: Place) -> "Trail":
+        """With a detection taken in."""
+        gain = self.covariance[:, 0] / (self.covariance[0, 0] + 1)
+        off = seen - self.place
+        covariance = self.covariance - np.outer(gain, self.covariance[0])
+        return Trail(self.id, self.place + gain[0] * off, self.velocity + gain[1] * off, covariance)
+
+
+def follow(detections: Iterable[Detections], settings: MedianSort) -> MotBoxes:
+    """Link the detections of each frame, the first of which has number 1."""
+    trails: list[Trail] = []
+    rows: list[tuple[int, int, np.ndarray]] = []
+    number = 0
+    for frame, found in enumerate(detections, 1):
+        seen = [centered(box) for box in found]
+        trails = [trail.predict() for trail in trails]
+        pairs = assign([trail.place for trail in trails], seen, settings)
+        for i, box in pairs.items():
+            trails[i] = trails[i].update(seen[box])
+            rows.append((frame, trails[i].id, found[box]))
+        trails = [trail for trail in trails if trail.missed <= settings.max_age]
+        for box in sorted(set(range(len(found))) - set(pairs.values())):
+            number += 1
+            trails.append(Trail.begin(number, seen[box]))
+            rows.append((frame, number, found[box]))
+    frames, ids = (np.array([row[i] for row in rows], np.int64) for i in (0, 1))
+    boxes = np.array([row[2] for row in rows], np.float64).reshape(-1, 4)
+    hits = np.bincount(ids, minlength=number + 1)
+    return MotBoxes(frames, ids, boxes, np.ones(len(rows)))[hits[ids] >= settings.min_hits]
+
+
+def centered(box: Float64[np.ndarray, "4"]) -> Place:
+    """Of a box given by its left, top, width and height."""
+    return np.concatenate([box[:2] + box[2:] / 2, box[2:]])
+
+
+def assign(trails: list[Place], found: list[Place], settings: MedianSort) -> dict[int, int]:
+    """The detection of each trail that has one."""
+    iou = overlaps(as_boxes(trails), as_boxes(found))[0]
+    pairs = best_pairs(torch.where(iou >= settings.min_iou, iou, 0))
+    return dict(pairs.nonzero().tolist())
+
+
+def as_boxes(places: list[Place]) -> Boxes:
+    """Boxes of one frame, all there."""
+    rows = torch.from_numpy(np.array(places, np.float64).reshape(1, -1, 4))
+    id = torch.full(rows.shape[:2], NOBODY)
+    return Boxes(rows[..., :2], rows[..., 2:].flip(-1), id, torch.ones_like(id, dtype=torch.bool))
+
+
+def median_sort(path: Path, settings: MedianSort | None = None) -> tuple[MotBoxes, Picture]:
+    """Track whatever moves in a video, a file or a folder of images."""
+    settings = settings or MedianSort()
+    kept: list[Image] = []
+    step = 1
+    shape = Picture()
+    for frame in read(path):
+        if shape.frames % step == 0:
+            kept.append(frame.pixels(settings.side))
+            if len(kept) == 2 * settings.samples:
+                kept, step = kept[::2], 2 * step
+        shape = shape.with_frame(frame)
+    background = MedianBackground.of(kept, settings)
+    images = (frame.pixels(settings.side) for frame in read(path))
+    tracks = follow((detect(image, background, settings) for image in images), settings)
+    height, width, _ = kept[0].shape
+    scale = np.tile([shape.width / width, shape.height / height], 2)
+    return replace(tracks, box=tracks.box * scale), shape
+
+
+def read(path: Path) -> Iterator[TimedFrame]:
+    """All frames of a video, at least one."""
+    if not path.exists():
+        raise UserError(f"there is no video {path}; check the name")
+    empty = True
+    try:
+        for frame in frames_of(Source(path, path.name, "test"), Cut()):
+            empty = False
+            yield frame
+    except (UnusableError, OSError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if empty:
+        raise UserError(f"cannot read {path}: there are no frames in it")

@@ -1,0 +1,121 @@
+"""Scores of tracks on a video of which some frames are labelled.
+
+Only labelled frames are scored, and frames without labels are passed over as if the video did not
+have them. A prediction that matches no counted label, and at least half of whose area lies in one
+ignore region, is neither right nor wrong: it is dropped before anything is counted.
+
+    precision, recall, f1   of boxes, one to one, that overlap (intersection over union) by 0.3
+    mota, idf1, hota, ...   as in `tracking`: MOTA and IDF1 of boxes that overlap by 0.5
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.core.shapes import NOBODY
+from gswm.data.mot import MotBoxes
+from gswm.eval.metrics.boxes import Boxes, coverage, overlaps
+from gswm.eval.metrics.matching import least_pairs
+from gswm.eval.metrics.tracking import tracked
+
+FOUND = 0.3
+"""Overlap at which a box is found."""
+IGNORED = 0.5
+"""Share of a prediction in an ignore region from which on it is dropped."""
+
+
+@dataclass(frozen=True)
+class TrackScores:
+    """Scores of tracks on labelled frames."""
+
+    frames: int
+    """Labelled frames."""
+    objects: int
+    """Labelled boxes that count."""
+    predictions: int
+    """Predicted boxes in these frames, without those that were dropped."""
+    precision: float
+    recall: float
+    f1: float
+    mota: float
+    idf1: float
+    hota: float
+    det_a: float
+    ass_a: float
+    switches: int
+
+
+def score_tracks(labels: MotBoxes, tracks: MotBoxes, *, min_height: float = 0.0) -> TrackScores:
+    """Score tracks against labels.
+
+        labels, tracks = read_mot("labels/highway.txt"), read_mot("tracks.txt")
+        score_tracks(labels, tracks, min_height=12.0).hota
+        score_tracks(labels.after(0.8 * 1699), tracks).f1
+
+    Args:
+        labels: Boxes that count, and ignore regions, whose `conf` is 0.
+        tracks: Predicted boxes of any frames; `conf` plays no part.
+        min_height: Labels that are not higher than so many pixels become ignore regions.
+    """
+    if not len(labels):
+        raise UserError("there are no labelled frames to score; check the labels")
+    frames = np.unique(labels.frame)
+    counts = (labels.conf != 0) & (labels.box[:, 3] > min_height)
+    objects, regions = labels[counts], labels[~counts]
+    tracks = tracks[np.isin(tracks.frame, frames) & (tracks.id >= 0)]
+    _, names = np.unique(objects.id, return_inverse=True)
+    true = in_slots(objects, frames, names)
+    predicted = in_slots(tracks, frames, places(tracks))
+    ignored = in_slots(regions, frames, places(regions))
+    predicted = without_ignored(predicted, true, ignored)
+
+    found = int(matches(predicted, true).sum())
+    boxes, guesses = int(true.there.sum()), int(predicted.there.sum())
+    scores = tracked(predicted, true).scores()
+    return TrackScores(
+        *(len(frames), boxes, guesses),
+        precision=found / max(guesses, 1),
+        recall=found / max(boxes, 1),
+        f1=2 * found / max(boxes + guesses, 1),
+        **{name: scores[name] for name in ("mota", "idf1", "hota", "det_a", "ass_a")},
+        switches=int(scores["switches"]),
+    )
+
+
+def without_ignored(predicted: Boxes, true: Boxes, ignored: Boxes) -> Boxes:
+    """`predicted` without boxes that match no label and lie in an ignore region."""
+    matched = matches(predicted, true).any(dim=-1)
+    inside = (coverage(predicted, ignored) >= IGNORED).any(dim=-1)
+    return replace(predicted, there=predicted.there & (matched | ~inside))
+
+
+def matches(predicted: Boxes, true: Boxes) -> Bool[Tensor, "row time slot object"]:
+    """As many pairs that overlap by 0.3 as can be, and of these those that overlap most."""
+    iou = overlaps(predicted, true)
+    return least_pairs(1 - iou, iou >= FOUND)
+
+
+def in_slots(
+    rows: MotBoxes, frames: Int64[np.ndarray, " time"], slot: Int64[np.ndarray, " row"]
+) -> Boxes:
+    """Rows as one video of which there are only `frames`, each row in its slot."""
+    shape = (1, len(frames), int(slot.max(initial=0)) + 1)
+    xy, hw = np.zeros((*shape, 2)), np.zeros((*shape, 2))
+    id, there = np.full(shape, NOBODY), np.zeros(shape, bool)
+    at = 0, np.searchsorted(frames, rows.frame), slot
+    xy[at], hw[at] = rows.box[:, :2] + rows.box[:, 2:] / 2, rows.box[:, :1:-1]
+    id[at], there[at] = rows.id, True
+    return Boxes(*(torch.from_numpy(values) for values in (xy, hw, id, there)))
+
+
+def places(rows: MotBoxes) -> Int64[np.ndarray, " row"]:
+    """How many rows before each are of the same frame."""
+    order = np.argsort(rows.frame, kind="stable")
+    ordered = rows.frame[order]
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows)) - np.searchsorted(ordered, ordered)
+    return place

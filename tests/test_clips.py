@@ -17,6 +17,7 @@ from gswm.core.records import concatenate, map_tensors, tensors
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.episode import Episodes, Truth
 from gswm.data.storage import hdf5
+from gswm.data.worlds.base import MEMORY
 from gswm.data.worlds.clips.painting import paint
 from gswm.data.worlds.clips.plan import Plan, make_plan
 from gswm.data.worlds.clips.settings import Settings
@@ -38,8 +39,8 @@ CLEAR = replace(
 CPU = torch.device("cpu")
 
 
-def made(of: Clips, n: int = 8, seed: int = 5, **how: int) -> Episodes:
-    return concatenate(list(of.episodes(seed, n, **how)))
+def made(of: Clips, n: int = 8, seed: int = 5, memory: int = MEMORY, first: int = 0) -> Episodes:
+    return concatenate(list(of.episodes(seed, n, memory=memory, first=first)))
 
 
 def truth_of(episodes: Episodes) -> Truth:
@@ -177,7 +178,7 @@ def test_clips_are_as_different_as_they_should_be() -> None:
     inside = ((plan.motion.xy >= 0) & (plan.motion.xy <= 1)).all(-1)
     inside = inside[:, 1:] & inside[:, :-1]
     assert (speed[inside] == 0).any()
-    assert 0.05 < speed[inside].amax() < 0.065
+    assert 0.05 < speed[inside].amax() < 0.08
 
 
 def test_objects_enter_leave_hide_each_other_and_turn() -> None:
@@ -221,6 +222,13 @@ def test_the_background_may_be_in_other_light_than_the_frames() -> None:
     levels = episodes.video[:, 0].float().mean((1, 2, 3))
     still = episodes.background.float().mean((1, 2, 3))
     assert ((levels / still - 1).abs() > 0.02).sum() >= 6
+
+
+def test_monochrome_clips_are_grey() -> None:
+    settings = replace(SMALL.settings, monochrome=1.0, compression=0.0)
+    video = made(replace(SMALL, settings=settings), 8).video
+    assert torch.equal(video[:, :, 0], video[:, :, 1])
+    assert torch.equal(video[:, :, 0], video[:, :, 2])
 
 
 def test_files_keep_all_that_is_true(tmp_path: Path) -> None:

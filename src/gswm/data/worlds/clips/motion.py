@@ -27,7 +27,7 @@ FARTHEST = 0.25
 """Objects start where the scale is no less."""
 SEEN_SIZES = (0.02, 0.45)
 """No object looks smaller or larger, however far away or near it is."""
-OUTSIDE = 2.5
+OUTSIDE = 5.0
 """Objects go no further from the middle than this."""
 
 

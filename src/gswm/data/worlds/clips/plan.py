@@ -1,6 +1,6 @@
 """Plans: all that is random in episodes, before anything is drawn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
 
 import torch
@@ -89,7 +89,31 @@ def make_plan(settings: Settings, seed: int, first: int, n: int) -> Plan:
     things = draw_things(dice, settings, theme, camera, ground)
     shadows = Shadows(offset, dark)
     filmed = draw_film(dice, settings)
-    return Plan(camera, tracks, dish, scenery, looks, motion, things, shadows, filmed)
+    plan = Plan(camera, tracks, dish, scenery, looks, motion, things, shadows, filmed)
+    return faded(plan, 1 - dice.chance(settings.monochrome).double())
+
+
+def faded(plan: Plan, vivid: Float64[Tensor, " episode"]) -> Plan:
+    """The same episodes with less color; 0 leaves none."""
+
+    def fade(colors: Float64[Tensor, "episode *rest 3"]) -> Float64[Tensor, "episode *rest 3"]:
+        grey = colors.mean(-1, keepdim=True)
+        return grey + (colors - grey) * vivid.reshape(-1, *[1] * (colors.ndim - 1))
+
+    film = plan.film
+    things = replace(plan.things.looks, colors=fade(plan.things.looks.colors))
+    return replace(
+        plan,
+        scenery=replace(plan.scenery, colors=fade(plan.scenery.colors)),
+        looks=replace(plan.looks, colors=fade(plan.looks.colors)),
+        things=replace(plan.things, looks=things),
+        film=replace(
+            film,
+            gain=fade(film.gain),
+            still_gain=fade(film.still_gain),
+            noise=film.noise * torch.stack([torch.ones_like(vivid), vivid], dim=-1),
+        ),
+    )
 
 
 def draw_things(

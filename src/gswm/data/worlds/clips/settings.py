@@ -26,6 +26,8 @@ class Settings:
     """Share of objects whose colors are close to the ground's."""
     transparent: float = 0.12
     """Share of objects through which the ground is seen."""
+    monochrome: float = 0.12
+    """Share of clips without color."""
     shadows: float = 0.35
     clutter: int = 8
     """The most static things in a background."""

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from gswm.core.records import map_tensors
 from gswm.data.worlds.clips import film
-from gswm.data.worlds.clips.camera import Camera
+from gswm.data.worlds.clips.camera import Perspective
 from gswm.data.worlds.clips.dice import Dice, hashed, octaves, white
 from gswm.data.worlds.clips.looks import MOST_PARTS, SKETCHES, Sketch
 from gswm.data.worlds.clips.painting import Painted, Placed, cast, groups, paint
 from gswm.data.worlds.clips.plan import make_plan
-from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.showing import items_of, placed_objects
 from gswm.data.worlds.clips.sprites import Sprites, make_sprites
 from gswm.data.worlds.clips.themes import GROUNDS, KINDS, THEMES
@@ -70,7 +70,7 @@ def test_dice_give_each_episode_numbers_of_its_own() -> None:
 def test_what_a_camera_sees_on_the_ground_is_where_it_is(
     kappa: float, lean: float, x: float, y: float
 ) -> None:
-    camera = Camera(*(torch.tensor([v], dtype=torch.float64) for v in (kappa, lean)))
+    camera = Perspective(*(torch.tensor([v], dtype=torch.float64) for v in (kappa, lean)))
     place = torch.tensor([[x, y]], dtype=torch.float64)
     if float(camera.scale(place[:, 1])) < 0.1:
         return
@@ -95,7 +95,7 @@ def test_themes_name_kinds_and_grounds_that_exist() -> None:
 
 def stage(**settings: object) -> tuple[Placed, Sprites]:
     """All objects of some frames."""
-    plan = make_plan(Settings(num_frames=FRAMES, **settings), 4, 0, EPISODES)  # pyright: ignore[reportArgumentType]
+    plan = make_plan(ClipSettings(num_frames=FRAMES, **settings), 4, 0, EPISODES)  # pyright: ignore[reportArgumentType]
     looks = map_tensors(lambda values: values[plan.motion.exists], plan.looks)
     sprites = make_sprites(looks, CPU)
     return items_of(plan, placed_objects(plan, sprites, SIDE))[0], sprites
@@ -218,7 +218,7 @@ def test_grain_is_as_strong_as_it_says() -> None:
 
 
 def test_swaying_parts_move_and_the_rest_stays() -> None:
-    plan = make_plan(Settings(sway=1.0), 0, 0, 4).film
+    plan = make_plan(ClipSettings(sway=1.0), 0, 0, 4).film
     plan = map_tensors(lambda v: v.float() if v.is_floating_point() else v, plan)
     background = pictures(4, 16)
     field = torch.zeros(4, 16, 16)

@@ -223,7 +223,7 @@ def test_a_world_must_state_its_layout() -> None:
 @pytest.mark.parametrize(
     ("attribute", "value", "said"),
     [
-        ("layout", "cubes", "has the layout 'cubes': choose one of obj3d, balls"),
+        ("layout", "cubes", "has the layout 'cubes': choose one of obj3d"),
         ("style", "oil", "has the style 'oil': choose one of paths"),
         ("name", "a:b", "a `name` without a colon"),
         ("name", "", "a `name` without a colon"),

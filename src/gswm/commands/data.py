@@ -29,11 +29,12 @@ class MakeCommand:
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
     """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard,
-    obj3d:FOLDER for the scene files in a folder, or a world of an installed package."""
+    obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a world of an installed
+    package."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None
-    """The first so many of the split; the paper's number if not given."""
+    """The first so many of the split; all of it if not given."""
     out: Path | None = None
     """The file; data/WORLD/SPLIT.hdf5 if not given."""
     device: str = "cpu"
@@ -43,7 +44,7 @@ class MakeCommand:
     renderer: Renderer | None = None
     """Of obj3d: torch, or blender, which is slow; torch if not given."""
     size: int | None = None
-    """Of obj3d: frames of so many pixels; 64 if not given."""
+    """Of obj3d and clips: frames of so many pixels; if not given, 64, or 128 for clips."""
     force: bool = False
     """Replace the file if it exists."""
 

@@ -21,7 +21,7 @@ LARGEST = 1.25
 
 
 @dataclass(frozen=True)
-class Camera:
+class Perspective:
     """The cameras of some episodes."""
 
     kappa: Float[Tensor, " episode"]

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float32, Int, UInt8
 from torch import Tensor
 
 from gswm.data.worlds.clips.dice import Dice, random_bits
-from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.settings import ClipSettings
 
 BLOCK = 8
 """Pixels on a side of the blocks that compression cuts pictures into."""
@@ -40,7 +40,7 @@ class Film:
     """The share of a frame's time in which it is exposed."""
 
 
-def draw_film(dice: Dice, settings: Settings) -> Film:
+def draw_film(dice: Dice, settings: ClipSettings) -> Film:
     """The parameters of all films."""
     frames = settings.num_frames
     time = torch.arange(frames, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Looks: what objects are made of.
+"""Appearances: what objects are made of.
 
 An object is drawn from parts, each a superellipse |x/a|^p + |y/b|^p = 1 at some place and angle in
 one of the object's four colors. Coordinates reach from about -1 to 1, x to the right or, seen from
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.data.worlds.clips.dice import Dice
-from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.themes import KINDS
 
 MOST_PARTS = 14
@@ -27,7 +27,7 @@ WAVES = 5
 
 
 @dataclass(frozen=True)
-class Looks:
+class Appearances:
     """How objects of some episodes, or some objects one after the other, look."""
 
     kind: Int[Tensor, "*object"]
@@ -53,12 +53,12 @@ class Looks:
 
 def draw_looks(
     dice: Dice,
-    settings: Settings,
+    settings: ClipSettings,
     kind_weights: Float[Tensor, "episode kind"],
     number: int,
     ground: Float[Tensor, "episode 3"],
-) -> Looks:
-    """Looks of `number` objects in every episode, before a ground of some color."""
+) -> Appearances:
+    """Appearances of `number` objects in every episode, before a ground of some color."""
     alike = dice.chance(settings.alike)[:, None]
 
     def shared(values: Tensor, jitter: float = 0.0) -> Tensor:
@@ -83,7 +83,7 @@ def draw_looks(
     colors = torch.lerp(colors, ground[:, None, None].expand_as(colors), hidden[..., None, None])
     strength = dice.uniform(0.15, 1.0, number)
     clear = shared(dice.chance(settings.transparent, number))
-    return Looks(
+    return Appearances(
         kind=kind,
         numbers=shared(dice.unit(number, 16), 0.15),
         colors=colors.clamp(0, 1),
@@ -173,7 +173,7 @@ class Sketch:
         self.rows.append(row)
 
 
-def parts_of(looks: Looks) -> Parts:
+def parts_of(looks: Appearances) -> Parts:
     """The parts of objects, which are one after the other."""
     number = len(looks.kind)
     table = torch.zeros(number, MOST_PARTS, 8, dtype=torch.float64)

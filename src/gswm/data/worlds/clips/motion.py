@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
-from gswm.data.worlds.clips.camera import Camera
+from gswm.data.worlds.clips.camera import Perspective
 from gswm.data.worlds.clips.dice import Dice
-from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.themes import KINDS, THEMES, UPRIGHT, of_themes
 
 MARGIN = 0.04
@@ -27,7 +27,7 @@ FARTHEST = 0.25
 """Objects start where the scale is no less."""
 SEEN_SIZES = (0.02, 0.45)
 """No object looks smaller or larger, however far away or near it is."""
-OUTSIDE = 2.5
+OUTSIDE = 5.0
 """Objects go no further from the middle than this."""
 
 
@@ -69,7 +69,7 @@ class Motion:
     """The larger is in front."""
 
 
-def draw_tracks(dice: Dice, camera: Camera) -> Tracks:
+def draw_tracks(dice: Dice, camera: Perspective) -> Tracks:
     """Roads that cross the picture; in perspective most lead away from the camera."""
     deep = camera.kappa > 0
     away = pi / 2 + dice.uniform(-0.25, 0.25)
@@ -108,10 +108,10 @@ class Habits:
 
 def draw_motion(
     dice: Dice,
-    settings: Settings,
+    settings: ClipSettings,
     theme: Int64[Tensor, " episode"],
     kind: Int64[Tensor, "episode object"],
-    camera: Camera,
+    camera: Perspective,
     tracks: Tracks,
     dish: Dish,
     in_dish: Bool[Tensor, " episode"],
@@ -153,9 +153,9 @@ def draw_motion(
 
 def draw_habits(
     dice: Dice,
-    settings: Settings,
+    settings: ClipSettings,
     theme: Int64[Tensor, " episode"],
-    camera: Camera,
+    camera: Perspective,
     in_dish: Bool[Tensor, " episode"],
     number: int,
 ) -> Habits:
@@ -178,7 +178,12 @@ def draw_habits(
 
 
 def walk(
-    dice: Dice, settings: Settings, camera: Camera, tracks: Tracks, dish: Dish, habits: Habits
+    dice: Dice,
+    settings: ClipSettings,
+    camera: Perspective,
+    tracks: Tracks,
+    dish: Dish,
+    habits: Habits,
 ) -> tuple[
     Float64[Tensor, "episode time object 2"],
     Float64[Tensor, "episode time object"],
@@ -218,7 +223,12 @@ def walk(
 
 
 def starts(
-    dice: Dice, settings: Settings, camera: Camera, tracks: Tracks, dish: Dish, habits: Habits
+    dice: Dice,
+    settings: ClipSettings,
+    camera: Perspective,
+    tracks: Tracks,
+    dish: Dish,
+    habits: Habits,
 ) -> tuple[Float64[Tensor, "episode object 2"], Float64[Tensor, "episode object"]]:
     """Places and directions in the first frame.
 
@@ -271,7 +281,7 @@ def on_lanes(
 
 
 def draw_sizes(
-    dice: Dice, settings: Settings, theme: Int64[Tensor, " episode"], number: int
+    dice: Dice, settings: ClipSettings, theme: Int64[Tensor, " episode"], number: int
 ) -> Float64[Tensor, "episode object"]:
     """Sizes around one that is typical of the clip."""
     low, high = settings.usual_sizes
@@ -283,7 +293,7 @@ def draw_sizes(
 
 
 def draw_pace(
-    dice: Dice, settings: Settings, camera: Camera, number: int
+    dice: Dice, settings: ClipSettings, camera: Perspective, number: int
 ) -> Float64[Tensor, "episode object"]:
     """Speeds around one that is typical of the clip; 0 for objects that rest."""
     low, high = settings.speeds

@@ -131,7 +131,7 @@ def take(view: Tensor, at: Int64[Tensor, " item"]) -> Tensor:
     """Copies of some windows; numpy is faster on a CPU."""
     if view.device.type == "cpu":
         return torch.from_numpy(view.numpy()[at.numpy()])
-    return view[at.to(view.device)]
+    return view.index_select(0, at.to(view.device))
 
 
 def put(view: Tensor, at: Int64[Tensor, " item"], values: Tensor) -> None:
@@ -139,7 +139,7 @@ def put(view: Tensor, at: Int64[Tensor, " item"], values: Tensor) -> None:
     if view.device.type == "cpu":
         view.numpy()[at.numpy()] = values.numpy()
     else:
-        view[at.to(view.device)] = values
+        view.index_copy_(0, at.to(view.device), values)
 
 
 @dataclass(frozen=True)

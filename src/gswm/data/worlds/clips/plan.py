@@ -1,6 +1,6 @@
 """Plans: all that is random in episodes, before anything is drawn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi
 
 import torch
@@ -8,10 +8,10 @@ from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from gswm.core.records import map_tensors
-from gswm.data.worlds.clips.camera import Camera
+from gswm.data.worlds.clips.camera import Perspective
 from gswm.data.worlds.clips.dice import Dice
 from gswm.data.worlds.clips.film import Film, draw_film
-from gswm.data.worlds.clips.looks import Looks, draw_looks
+from gswm.data.worlds.clips.looks import Appearances, draw_looks
 from gswm.data.worlds.clips.motion import (
     Dish,
     Motion,
@@ -22,7 +22,7 @@ from gswm.data.worlds.clips.motion import (
     draw_tracks,
 )
 from gswm.data.worlds.clips.scenery import Scenery, draw_scenery
-from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.themes import GROUNDS, KINDS, UPRIGHT, of_themes, weights
 
 
@@ -33,7 +33,7 @@ class Things:
     exists: Bool[Tensor, "episode thing"]
     in_front: Bool[Tensor, "episode thing"]
     """Whether objects pass behind it."""
-    looks: Looks
+    looks: Appearances
     xy: Float64[Tensor, "episode thing 2"]
     size: Float64[Tensor, "episode thing"]
     """In the picture."""
@@ -53,11 +53,11 @@ class Shadows:
 class Plan:
     """All that is drawn at random for some episodes, on the CPU."""
 
-    camera: Camera
+    camera: Perspective
     tracks: Tracks
     dish: Dish
     scenery: Scenery
-    looks: Looks
+    looks: Appearances
     motion: Motion
     things: Things
     shadows: Shadows
@@ -70,12 +70,12 @@ class Plan:
         return len(self.motion.exists)
 
 
-def make_plan(settings: Settings, seed: int, first: int, n: int) -> Plan:
+def make_plan(settings: ClipSettings, seed: int, first: int, n: int) -> Plan:
     """Draw all that is random in `n` episodes of a seed."""
     dice = Dice(seed, first, n, settings.num_frames)
     theme = dice.choice(of_themes("share"))
     deep = dice.chance(of_themes("perspective")[theme])
-    camera = Camera(deep * dice.uniform(0.3, 1.4), (0.2 * dice.normal()).clamp(-0.4, 0.4))
+    camera = Perspective(deep * dice.uniform(0.3, 1.4), (0.2 * dice.normal()).clamp(-0.4, 0.4))
     tracks, dish = draw_tracks(dice, camera), draw_dish(dice)
     scenery = draw_scenery(dice, weights("grounds", GROUNDS)[theme])
     ground = scenery.colors[:, 0]
@@ -89,14 +89,38 @@ def make_plan(settings: Settings, seed: int, first: int, n: int) -> Plan:
     things = draw_things(dice, settings, theme, camera, ground)
     shadows = Shadows(offset, dark)
     filmed = draw_film(dice, settings)
-    return Plan(camera, tracks, dish, scenery, looks, motion, things, shadows, filmed)
+    plan = Plan(camera, tracks, dish, scenery, looks, motion, things, shadows, filmed)
+    return faded(plan, 1 - dice.chance(settings.monochrome).double())
+
+
+def faded(plan: Plan, vivid: Float64[Tensor, " episode"]) -> Plan:
+    """The same episodes with less color; 0 leaves none."""
+
+    def fade(colors: Float64[Tensor, "episode *rest 3"]) -> Float64[Tensor, "episode *rest 3"]:
+        grey = colors.mean(-1, keepdim=True)
+        return grey + (colors - grey) * vivid.reshape(-1, *[1] * (colors.ndim - 1))
+
+    film = plan.film
+    things = replace(plan.things.looks, colors=fade(plan.things.looks.colors))
+    return replace(
+        plan,
+        scenery=replace(plan.scenery, colors=fade(plan.scenery.colors)),
+        looks=replace(plan.looks, colors=fade(plan.looks.colors)),
+        things=replace(plan.things, looks=things),
+        film=replace(
+            film,
+            gain=fade(film.gain),
+            still_gain=fade(film.still_gain),
+            noise=film.noise * torch.stack([torch.ones_like(vivid), vivid], dim=-1),
+        ),
+    )
 
 
 def draw_things(
     dice: Dice,
-    settings: Settings,
+    settings: ClipSettings,
     theme: Int64[Tensor, " episode"],
-    camera: Camera,
+    camera: Perspective,
     ground: Float64[Tensor, "episode 3"],
 ) -> Things:
     """Static things: half of the clips have some of the kinds that move there."""

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
-from gswm.data.worlds.clips.camera import LEAST, Camera
+from gswm.data.worlds.clips.camera import LEAST, Perspective
 from gswm.data.worlds.clips.dice import Dice, octaves, white
 from gswm.data.worlds.clips.motion import Dish, Tracks
 from gswm.data.worlds.clips.themes import GROUNDS
@@ -105,7 +105,7 @@ class Grounds:
 
 
 def draw_background(
-    scenery: Scenery, camera: Camera, tracks: Tracks, dish: Dish, side: int
+    scenery: Scenery, camera: Perspective, tracks: Tracks, dish: Dish, side: int
 ) -> tuple[Float32[Tensor, "episode 3 {side} {side}"], Float32[Tensor, "episode {side} {side}"]]:
     """The backgrounds, and a smooth field from 0 to 1 that tells parts of each apart."""
     number, device = len(scenery.key), scenery.key.device

@@ -6,7 +6,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ClipSettings:
     """What clips are drawn from. A share is the probability that a clip, or an object, has it."""
 
     num_frames: int = 24
@@ -26,6 +26,8 @@ class Settings:
     """Share of objects whose colors are close to the ground's."""
     transparent: float = 0.12
     """Share of objects through which the ground is seen."""
+    monochrome: float = 0.12
+    """Share of clips without color."""
     shadows: float = 0.35
     clutter: int = 8
     """The most static things in a background."""
@@ -48,7 +50,7 @@ class Settings:
     compression: float = 0.5
     """Share of clips that lost detail to compression."""
 
-    def without_camera(self) -> "Settings":
+    def without_camera(self) -> "ClipSettings":
         """The same, but frames show exactly the background and the objects before it."""
         names = ("sway", "blur", "drift", "exposure", "own_light", "focus", "noise", "compression")
         return replace(self, **dict.fromkeys(names, 0.0))

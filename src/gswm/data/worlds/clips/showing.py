@@ -81,8 +81,10 @@ def on(record: Record, device: torch.device) -> Record:
 
 def draw_backdrop(plan: Plan, sprites: Sprites, side: int, device: torch.device) -> Backdrop:
     """Backgrounds with the static things in them."""
-    parts = plan.scenery, plan.camera, plan.tracks, plan.dish
-    picture, field = draw_background(*(on(part, device) for part in parts), side)
+    scenery, camera, tracks, dish = (
+        on(part, device) for part in (plan.scenery, plan.camera, plan.tracks, plan.dish)
+    )
+    picture, field = draw_background(scenery, camera, tracks, dish, side)
     things, episodes = plan.things, len(plan)
     which = things.exists
     rank = torch.arange(which.shape[1]).expand(which.shape)[which]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gswm.core.records import map_tensors
 from gswm.data.worlds.clips.dice import octaves, white
-from gswm.data.worlds.clips.looks import BODY, TEXTURES, WAVES, Looks, Parts, parts_of
+from gswm.data.worlds.clips.looks import BODY, TEXTURES, WAVES, Appearances, Parts, parts_of
 
 SIDE = 64
 REACH = 1.15
@@ -43,7 +43,7 @@ class Sprites:
     """How many it has, on the CPU."""
 
 
-def make_sprites(looks: Looks, device: torch.device) -> Sprites:
+def make_sprites(looks: Appearances, device: torch.device) -> Sprites:
     """The sprites of objects, which are one after the other."""
     parts = parts_of(looks)
     phases = 1 + parts.swings().long()
@@ -74,7 +74,7 @@ def coordinates(side: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def draw(
-    looks: Looks, parts: Parts, uses: list[Tensor], phase: Float32[Tensor, " sprite"]
+    looks: Appearances, parts: Parts, uses: list[Tensor], phase: Float32[Tensor, " sprite"]
 ) -> Float32[Tensor, "sprite 4 side side"]:
     """Paint the parts of every sprite one over the other; `uses` says which sprites have each."""
     device, number = phase.device, len(phase)
@@ -137,7 +137,7 @@ def outline_radius(part: Parts, x: Tensor, y: Tensor) -> Tensor:
     return torch.where(sides > 0, flat, radius.clamp_min(0.3))
 
 
-def textured(looks: Looks, x: Tensor, y: Tensor) -> Float32[Tensor, "sprite 3 side side"]:
+def textured(looks: Appearances, x: Tensor, y: Tensor) -> Float32[Tensor, "sprite 3 side side"]:
     """The surface of every body: from its first color to its second, as its texture says."""
     number = len(looks.key)
     slope = torch.full((number,), 0.8, device=x.device)

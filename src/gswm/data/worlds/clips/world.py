@@ -10,7 +10,7 @@ from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
 from gswm.data.worlds.base import MEMORY, Split, SplitName, World, splits
 from gswm.data.worlds.clips.plan import make_plan
-from gswm.data.worlds.clips.settings import Settings
+from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.showing import show
 
 AT_ONCE = 64
@@ -29,7 +29,7 @@ class Clips(World):
 
     name: str = "clips"
     image_size: int = 128
-    settings: Settings = field(default_factory=Settings)
+    settings: ClipSettings = field(default_factory=ClipSettings)
     num_frames: int = field(init=False, repr=False, compare=False)
     num_objects: int = field(init=False, repr=False, compare=False)
     splits: dict[SplitName, Split] = field(init=False, repr=False, compare=False)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, Trunk, per_object
-from gswm.core.records import frames, stack
+from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY, Frame, Video
 from gswm.data.batches.batch import Batch
@@ -37,7 +37,7 @@ from gswm.models.gswm import objective
 from gswm.models.gswm.context import Context
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
-from gswm.models.gswm.overshoot import OvershootNoise, Tracks, overshoot_terms
+from gswm.models.gswm.overshoot import OvershootNoise, Tracks, joint_term, overshoot_terms
 from gswm.models.gswm.propagation import (
     Propagation,
     PropagationConfig,
@@ -152,10 +152,18 @@ class GSWM(WorldModel[GSWMConfig]):
         self, batch: int, stage: Stage, generator: torch.Generator
     ) -> GSWMNoise | OvershootNoise:
         """All that is random in a training step."""
+        cfg, shape = self.cfg.schedule.overshoot, self.noise_shape
         if isinstance(stage, OvershootStage):
-            cfg = self.cfg.schedule.overshoot
-            return OvershootNoise.draw(self.noise_shape, batch, cfg, generator)
-        return self.noise_shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
+            return OvershootNoise.draw(shape, batch, cfg, generator)
+        noise = shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
+        if not (frames := cfg.joint_frames(stage.length)) or stage.background_only:
+            return noise
+        frames *= max(1, cfg.samples)
+        drawn = shape.rollouts(batch, cfg.joint_starts, frames, generator)
+        if not cfg.samples:
+            means = map_tensors(torch.zeros_like, drawn.propagation)
+            drawn = replace(drawn, propagation=means)
+        return replace(noise, rollouts=drawn)
 
     def loss(
         self, batch: Batch, noise: GSWMNoise | OvershootNoise, step: Tensor, stage: Stage
@@ -184,6 +192,10 @@ class GSWM(WorldModel[GSWMConfig]):
             prior = self.propagation.latent.prior(stack(known, dim=1).h_prior)
             aux = cfg.discovery.pres_prior if cfg.aux_pres else None
             terms |= objective.propagation_terms(stack(known, dim=1), prior, aux)
+        if noise.rollouts is not None:
+            seen = self.propagation.situation.survey(contexts.mu_bg)
+            ahead = cfg.schedule.overshoot, noise.rollouts
+            terms["overshoot"] = joint_term(self.propagation, objects, seen, *ahead)
         metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 

@@ -16,16 +16,22 @@ from training import metrics_of, small, state_of, stop_after, train_here
 from gswm.core.distributions import Gaussian
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, stack, tensors
+from gswm.core.schedule import Stage
+from gswm.core.shapes import NOBODY
 from gswm.data.batches.batch import Batch
+from gswm.fast.deferred import Deferred
 from gswm.models.gswm.gswm import GSWM
+from gswm.models.gswm.noise import GSWMNoise
 from gswm.models.gswm.overshoot import (
     SHORTEST,
     OvershootNoise,
     Tracks,
     energy_score,
+    joint_term,
     overshoot_terms,
     recall,
     rollouts,
+    score,
 )
 from gswm.models.gswm.schedule import Overshooting, OvershootStage, Schedule
 from gswm.models.objects import Attributes
@@ -181,7 +187,7 @@ def test_a_prior_that_foresees_the_track_loses_nothing() -> None:
     tracks, noise = observed(of), draw(of)
     assert not any(values.any() for values in tensors(noise))
     start, _ = recall(of.propagation, tracks, GIVEN)
-    ahead = rollouts(of.propagation, start, tracks.seen, noise.rollouts, cfg)
+    ahead = rollouts(of.propagation, start, tracks.seen, noise.rollouts, HORIZON)
     told = map_tensors(lambda values: values[:, :GIVEN], tracks.o)
     o = map_tensors(lambda a, b: torch.cat([a, b[:, 0]], dim=1), told, ahead)
     terms = overshoot_terms(of.propagation, replace(tracks, o=o), cfg, noise)
@@ -223,7 +229,7 @@ def test_it_lowers_the_error_of_rollouts_it_has_not_seen_the_noise_of() -> None:
     def error() -> float:
         start, _ = recall(of.propagation, tracks, GIVEN)
         noise = map_tensors(torch.zeros_like, draw(of).rollouts)
-        x = rollouts(of.propagation, start, tracks.seen, noise, CFG)
+        x = rollouts(of.propagation, start, tracks.seen, noise, HORIZON)
         return (x.xy[:, 0] - tracks.o.xy[:, GIVEN:]).norm(dim=-1).mean().item()
 
     first = error()
@@ -232,6 +238,95 @@ def test_it_lowers_the_error_of_rollouts_it_has_not_seen_the_noise_of() -> None:
         of.loss_of(tracks, draw(of, 100 + step)).total.backward()
         adam.step()
     assert error() < 0.7 * first
+
+
+# -- beside the ELBO
+
+JOINT = Overshooting(joint=50.0, joint_starts=2, joint_horizon=2)
+
+
+def drawn_for(of: GSWM, time: int) -> GSWMNoise:
+    noise = of.noise(2, Stage(time), generator(4))
+    assert isinstance(noise, GSWMNoise)
+    return noise
+
+
+@pytest.mark.parametrize("name", ["interaction", "maze"])
+@torch.no_grad()
+def test_the_term_beside_the_elbo_is_the_naive_one(name: str) -> None:
+    """With objects that come and go within the window."""
+    of, time = model(name, JOINT), 6
+    noise = drawn_for(of, time)
+    drawn, horizon = noise.rollouts, JOINT.joint_horizon
+    assert drawn is not None
+    contexts = of.context.infer(of.context.start(2), noise.context, video(time=time))
+    objects, _ = of.track(video(time=time), contexts, noise)
+    objects[3].id[0, 1] = 77
+    objects[2].id[1] = NOBODY
+    survey = of.propagation.situation.survey(contexts.mu_bg)
+    got = joint_term(of.propagation, objects, survey, JOINT, drawn)
+    for b in range(2):
+        row, total = slice(b, b + 1), 0.0
+        for s in range(2):
+            t0 = 1 + math.floor(drawn.start[b, s].item() * (time - 1 - horizon))
+            begin = map_tensors(lambda v, r=row: v[r], objects[t0])
+            x = []
+            for i in range(SAMPLES):
+                now, imagined = begin, []
+                for t in range(horizon):
+                    j = (s * SAMPLES + i) * horizon + t
+                    eps = map_tensors(lambda v, r=row, j=j: v[r, j], drawn.propagation)
+                    now = of.propagation.imagine(now, survey[row, t0], eps)
+                    imagined.append(now.o)
+                x.append(imagined)
+            real = [k for k in range(3) if begin.id[0, k] != NOBODY]
+            number = max(1.0, sum(begin.o.pres[0, k].item() for k in real))
+            for k in real:
+                for t in range(horizon):
+                    y = map_tensors(lambda v, r=row: v[r], objects[t0 + 1 + t])
+                    if y.id[0, k] == begin.id[0, k]:
+                        ahead = map_tensors(lambda *v: torch.stack(v, dim=1), *(r[t] for r in x))
+                        worth = score(ahead, y.o, JOINT.looks)[0, k].item()
+                        total += y.o.pres[0, k].item() * worth / number
+        assert got[b].item() == pytest.approx(50 * total / 2, rel=1e-4, abs=1e-6)
+
+
+def test_rollouts_beside_the_elbo_teach_the_prior_alone() -> None:
+    with_them, without = model("maze", JOINT), model("maze", Overshooting())
+    frames, losses = video(time=5), []
+    for of in (with_them, without):
+        loss = of.loss(Batch(frames), drawn_for(of, 5), torch.tensor(0), Stage(5))
+        loss.total.backward()
+        losses.append(loss)
+    extra = losses[0].terms["overshoot"]
+    torch.testing.assert_close(losses[0].total, losses[1].total + extra)
+    prior = {id(p) for net in with_them.propagation.networks_of_prior() for p in net.parameters()}
+    for (name, a), b in zip(with_them.named_parameters(), without.parameters(), strict=True):
+        same = torch.allclose(a.grad, b.grad, rtol=1e-4, atol=1e-6 * b.grad.abs().max().item())
+        assert same or id(a) in prior, name
+    ours = with_them.propagation.rnn_prior.rnn_os.weight_hh.grad
+    assert not torch.allclose(ours, without.propagation.rnn_prior.rnn_os.weight_hh.grad)
+
+
+@pytest.mark.parametrize(("length", "frames"), [(1, 0), (2, 0), (3, 1), (4, 2), (9, 2)])
+def test_short_windows_have_short_rollouts_or_none(length: int, frames: int) -> None:
+    of = model(cfg=JOINT)
+    noise = drawn_for(of, length)
+    assert (noise.rollouts is not None) == (frames > 0)
+    loss = of.loss(Batch(video(time=length)), noise, torch.tensor(0), Stage(length))
+    assert ("overshoot" in loss.terms) == (frames > 0)
+    if noise.rollouts is not None:
+        assert noise.rollouts.propagation.pres.shape[1] == 2 * SAMPLES * frames
+
+
+def test_the_fast_path_gives_the_same_gradients_beside_the_elbo() -> None:
+    one, other = model("maze", JOINT), model("maze", JOINT)
+    noise, frames = drawn_for(one, 5), video(time=5)
+    Deferred(one)(lambda: one.loss(Batch(frames), noise, torch.tensor(0), Stage(5)))
+    other.loss(Batch(frames), noise, torch.tensor(0), Stage(5)).total.backward()
+    for (name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+        atol = 1e-4 * b.grad.abs().max().item() + 1e-4
+        assert torch.allclose(a.grad, b.grad, rtol=1e-3, atol=atol), name
 
 
 # -- training
@@ -337,7 +432,9 @@ def test_rollouts_begin_at_their_step(start: int) -> None:
         if step >= start:
             assert (stage.length, stage.repeats, stage.batch) == (GIVEN + HORIZON, 2, 2)
             assert not stage.through_frames
-    assert (schedule.needed, schedule.anew) == (40, start)
+    assert (schedule.needed(10**9), schedule.anew) == (40, start)
+    short = replace(schedule, lengths=((0, 2),))
+    assert [short.needed(steps) for steps in (start, start + 1)] == [2, GIVEN + HORIZON]
     steady = schedule.steady(7)
     assert steady.stage(10**9) == Schedule(lengths=((0, 7),)).stage(0)
 
@@ -350,6 +447,7 @@ def test_rollouts_begin_at_their_step(start: int) -> None:
         ({"horizon": 0}, "overshoot.horizon is 0"),
         ({"windows": 1}, "overshoot.windows is 1: it must be at least 2"),
         ({"samples": -1}, "overshoot.samples is -1"),
+        ({"joint_starts": 0}, "overshoot.joint-starts is 0"),
         ({"kl": float("nan")}, "overshoot.kl is nan"),
     ],
 )

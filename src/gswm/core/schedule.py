@@ -95,9 +95,8 @@ class Curriculum:
         """The largest T."""
         return max(length for _, length in self.lengths)
 
-    @property
-    def needed(self) -> int:
-        """Frames that a video must have."""
+    def needed(self, steps: int) -> int:
+        """Frames that a video must have for a training of so many steps."""
         return self.longest
 
     @property

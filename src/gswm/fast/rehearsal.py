@@ -33,7 +33,7 @@ def rehearsal(
     model: WorldModel[Any], recipe: Recipe, device: torch.device, make: MakeTrainee = Trainee
 ) -> Trainee:
     """A trainee of the recipe, with a few random videos and every other part of a batch."""
-    length, size = recipe.model.schedule.needed, recipe.model.image_size
+    length, size = recipe.model.schedule.needed(recipe.train.steps), recipe.model.image_size
     shape = (VIDEOS, length, size, size, 3)
     video = torch.randint(256, shape, dtype=torch.uint8, device=device)
     windows = Windows(VIDEOS, length, recipe.train.batch, device=device)

@@ -134,7 +134,7 @@ def check_schedule(schedule: Curriculum) -> None:
 
 def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:
     """The recipe's windows."""
-    data, longest = recipe.data, recipe.model.schedule.needed
+    data, longest = recipe.data, recipe.model.schedule.needed(recipe.train.steps)
     source, episodes = data.world, data.episodes
     if is_name_of_file(data.world):
         with open_file(data.world) as file:
@@ -193,7 +193,7 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
             f"{data.world} has {frames} frames a video, and training goes up to {longest}: "
             "shorten --model.schedule.lengths, pairs of a step and the frames from there on"
         )
-    if (needed := model.schedule.needed) > frames:
+    if (needed := model.schedule.needed(recipe.train.steps)) > frames:
         raise UserError(
             f"{data.world} has {frames} frames a video, and the prior's rollouts take {needed}: "
             "lower --model.schedule.overshoot.horizon, or leave them out by "

@@ -16,7 +16,7 @@ from gswm.core.distributions import Bernoulli
 from gswm.core.errors import UserError
 from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, Trunk, per_object
-from gswm.core.records import frames, stack
+from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY, Frame, Video
 from gswm.data.batches.batch import Batch
@@ -38,7 +38,7 @@ from gswm.models.gswm import objective
 from gswm.models.gswm.context import Context
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
-from gswm.models.gswm.overshoot import OvershootNoise, Tracks, overshoot_terms
+from gswm.models.gswm.overshoot import OvershootNoise, Tracks, joint_term, overshoot_terms
 from gswm.models.gswm.propagation import (
     Propagation,
     PropagationConfig,
@@ -197,10 +197,18 @@ class GSWM(WorldModel[GSWMConfig]):
         self, batch: int, stage: Stage, generator: torch.Generator
     ) -> GSWMNoise | OvershootNoise:
         """All that is random in a training step."""
+        cfg, shape = self.cfg.schedule.overshoot, self.noise_shape
         if isinstance(stage, OvershootStage):
-            cfg = self.cfg.schedule.overshoot
-            return OvershootNoise.draw(self.noise_shape, batch, cfg, generator)
-        return self.noise_shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
+            return OvershootNoise.draw(shape, batch, cfg, generator)
+        noise = shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
+        if not (frames := cfg.joint_frames(stage.length)) or stage.background_only:
+            return noise
+        frames *= max(1, cfg.samples)
+        drawn = shape.rollouts(batch, cfg.joint_starts, frames, generator)
+        if not cfg.samples:
+            means = map_tensors(torch.zeros_like, drawn.propagation)
+            drawn = replace(drawn, propagation=means)
+        return replace(noise, rollouts=drawn)
 
     def loss(
         self, batch: Batch, noise: GSWMNoise | OvershootNoise, step: Tensor, stage: Stage
@@ -240,6 +248,10 @@ class GSWM(WorldModel[GSWMConfig]):
             if aux is not None:
                 more["aux_pres"] = more["aux_pres"] * cfg.schedule.aux_weight.at(step).to(mu.device)
             terms |= more
+        if noise.rollouts is not None:
+            seen = self.propagation.situation.survey(contexts.mu_bg)
+            ahead = cfg.schedule.overshoot, noise.rollouts
+            terms["overshoot"] = joint_term(self.propagation, objects, seen, *ahead)
         metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 

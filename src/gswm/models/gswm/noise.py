@@ -15,6 +15,16 @@ from gswm.models.objects import Sizes
 
 
 @dataclass(frozen=True)
+class RolloutNoise:
+    """What is random in rollouts from some frames of each video."""
+
+    start: Float[Tensor, "*batch start"]
+    """From which frames, as fractions of those that may be."""
+    propagation: PropagationNoise
+    """One start after the other, one rollout after the other, frame by frame."""
+
+
+@dataclass(frozen=True)
 class GSWMNoise(Noise):
     """For some frames of some videos."""
 
@@ -25,6 +35,8 @@ class GSWMNoise(Noise):
     """In which frames there is discovery."""
     kept: tuple[int, ...]
     """In how many of them, for each video."""
+    rollouts: RolloutNoise | None = None
+    """Of the prior's rollouts beside the ELBO, if there are any."""
 
     def rows(self, which: slice) -> "GSWMNoise":
         """Of some of the videos."""
@@ -33,7 +45,7 @@ class GSWMNoise(Noise):
 
     def frames(self) -> "list[GSWMNoise]":
         """Frame by frame."""
-        return frames(replace(self, kept=()))
+        return frames(replace(self, kept=(), rollouts=None))
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,14 @@ class NoiseShape:
             frames_to_discover_in(time, kept, generator),
             kept,
         )
+
+    def rollouts(
+        self, batch: int, starts: int, time: int, generator: torch.Generator
+    ) -> RolloutNoise:
+        """Noise of rollouts from `starts` frames of each video, `time` frames from each."""
+        start = torch.rand((batch, starts), generator=generator, device=generator.device)
+        drawn = self.of(batch, starts * time, self.num_objects, generator)
+        return RolloutNoise(start, PropagationNoise(*drawn))
 
     def of(self, batch: int, time: int, num: int, generator: torch.Generator) -> list[Tensor]:
         """For `num` objects or cells: of state, attributes and presence."""

@@ -13,6 +13,8 @@ distribution. Where the future is certain that is the distance; where there are 
 the second term rewards samples that spread over them. With a single rollout by means it is the
 distance alone.
 
+It can also be a term beside the ELBO, from random frames of what is tracked in each step.
+
 A track comes from the posterior's means, on which the prior's networks have no influence: it is
 inferred once, and learned from again and again.
 """
@@ -31,9 +33,10 @@ from gswm.core.records import map_tensors, stack
 from gswm.core.shapes import NOBODY
 from gswm.models.base import Noise
 from gswm.models.elbo import PerVideo, per_video
-from gswm.models.gswm.noise import NoiseShape
+from gswm.models.gswm.noise import NoiseShape, RolloutNoise
 from gswm.models.gswm.propagation import Propagation, PropagationEvidence, PropagationNoise, Seen
 from gswm.models.gswm.schedule import Overshooting
+from gswm.models.gswm.situation import Survey
 from gswm.models.objects import Attributes, LSTMState, Objects
 
 SHORTEST = 1e-3
@@ -101,7 +104,7 @@ def overshoot_terms(
     tracks = tracks.full()
     with only_prior_learns(propagation):
         start, told = recall(propagation, tracks, cfg.given)
-        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg)
+        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg.horizon)
     y = map_tensors(lambda values: values[:, cfg.given :], tracks.o)
     number = tracks.o.pres[:, cfg.given - 1].sum(dim=(1, 2)).clamp_min(1)
     terms = {"overshoot": per_video(y.pres[..., 0] * score(x, y, cfg.looks)) / number}
@@ -124,29 +127,65 @@ def recall(propagation: Propagation, tracks: Tracks, given: int) -> tuple[Object
     return tracks.at(given - 1, h), told
 
 
-def rollouts(
+def joint_term(
     propagation: Propagation,
-    start: Objects,
-    seen: Seen,
-    noise: PropagationNoise,
+    objects: list[Objects],
+    survey: Survey,
     cfg: Overshooting,
+    noise: RolloutNoise,
+) -> PerVideo:
+    """The score of rollouts from random frames of what is tracked, which passes no gradient on.
+
+    An object counts as long as it is the one that was there at the start.
+    """
+    horizon, row = cfg.joint_frames(len(objects)), torch.arange(len(survey), device=survey.device)
+    # Not from the first frame: there the prior remembers nothing.
+    first = 1 + (noise.start * (len(objects) - 1 - horizon)).long()
+    ahead = first[..., None] + 1 + torch.arange(horizon, device=first.device)
+
+    def at_start(*values: Tensor) -> Tensor:
+        return torch.stack(values, dim=1).detach()[row[:, None], first].flatten(0, 1)
+
+    def later(*values: Tensor) -> Tensor:
+        return torch.stack(values, dim=1).detach()[row[:, None, None], ahead].flatten(0, 1)
+
+    start = map_tensors(at_start, *objects)
+    y = map_tensors(later, *(each.o for each in objects))
+    ids, seen = later(*(each.id for each in objects)), at_start(*survey.unbind(dim=1))
+    drawn = map_tensors(
+        lambda n: n.unflatten(1, (first.shape[1], -1)).flatten(0, 1), noise.propagation
+    )
+    with only_prior_learns(propagation):
+        x = rollouts(propagation, start, seen, drawn, horizon)
+    there = start.id != NOBODY
+    weight = y.pres[..., 0] * (there[:, None] & (ids == start.id[:, None]))
+    number = (start.o.pres[..., 0] * there).sum(dim=1).clamp_min(1)
+    lost = per_video(weight * score(x, y, cfg.looks)) / number
+    return cfg.joint * lost.unflatten(0, first.shape).mean(dim=1)
+
+
+def rollouts(
+    propagation: Propagation, start: Objects, seen: Seen, noise: PropagationNoise, horizon: int
 ) -> Attributes:
-    """What the prior imagines: the attributes of (batch, rollout, frame, object)."""
-    number = max(1, cfg.samples)
+    """What the prior imagines: the attributes of (batch, rollout, frame, object).
+
+    There are as many rollouts of each start as there is noise for.
+    """
+    number = noise.pres.shape[1] // horizon
 
     def each(values: Tensor) -> Tensor:
         return values[:, None].expand(-1, number, *values.shape[1:]).flatten(0, 1)
 
     now, seen = map_tensors(each, start), each(seen)
-    at = map_tensors(lambda n: n.unflatten(1, (number, cfg.horizon)).flatten(0, 1), noise)
+    at = map_tensors(lambda n: n.unflatten(1, (number, horizon)).flatten(0, 1), noise)
     imagined = []
-    for t in range(cfg.horizon):
+    for t in range(horizon):
         now = propagation.imagine(now, seen, map_tensors(lambda n, t=t: n[:, t], at))
         imagined.append(now.o)
     return map_tensors(lambda x: x.unflatten(0, (-1, number)), stack(imagined, dim=1))
 
 
-def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "batch time object"]:
+def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "*batch object"]:
     """How far rollouts are from a track; xy goes from -1 to 1, so half of it is a fraction."""
     place = energy_score(x.xy, y.xy) / 2 + energy_score(x.hw, y.hw)
     width = math.sqrt(y.what.shape[-1])

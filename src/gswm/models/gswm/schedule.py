@@ -5,6 +5,9 @@ from dataclasses import dataclass, field, replace
 from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal, Curriculum, Stage
 
+JOINT = {"joint": 0, "joint_starts": 1, "joint_horizon": 1}
+"""The least that these settings can be."""
+
 
 @dataclass(frozen=True)
 class Overshooting:
@@ -29,15 +32,25 @@ class Overshooting:
     """Weight of KL(z̃) in the given frames, which keeps long rollouts like what is inferred."""
     looks: float = 0.02
     """Weight of depth and what, relative to positions."""
+    joint: float = 0.0
+    """Weight of rollouts in the loss before `start`, beside the ELBO; 0 for none."""
+    joint_starts: int = 2
+    """Frames of each video, drawn at random, from which these begin."""
+    joint_horizon: int = 8
+    """Frames that they imagine, or as many as there are after the second."""
 
     def check(self) -> None:
         """Refuse settings that make no sense."""
         least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
-        for name, value in (least | {"samples": 0, "kl": 0, "looks": 0}).items():
+        for name, value in (least | {"samples": 0, "kl": 0, "looks": 0} | JOINT).items():
             ours = getattr(self, name)
             if ours is not None and not ours >= value:
-                flag = f"--model.schedule.overshoot.{name}"
+                flag = f"--model.schedule.overshoot.{name.replace('_', '-')}"
                 raise UserError(f"{flag} is {ours}: it must be at least {value}")
+
+    def joint_frames(self, length: int) -> int:
+        """How many frames rollouts beside the ELBO imagine, in windows of `length`."""
+        return min(self.joint_horizon, max(0, length - 2)) if self.joint else 0
 
     @property
     def stage(self) -> "OvershootStage":
@@ -84,10 +97,9 @@ class Schedule(Curriculum):
         """See `Curriculum`."""
         return self.overshoot.start
 
-    @property
-    def needed(self) -> int:
+    def needed(self, steps: int) -> int:
         """See `Curriculum`."""
-        if self.overshoot.start is None:
+        if self.overshoot.start is None or self.overshoot.start >= steps:
             return self.longest
         return max(self.longest, self.overshoot.stage.length)
 

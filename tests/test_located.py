@@ -24,7 +24,7 @@ from gswm.commands import track as track_command
 from gswm.core.errors import UserError
 from gswm.data.importing import film as films
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Cut, TimedFrame
+from gswm.data.importing.videos import Cut, Take, TimedFrame
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.viz.located import Located
@@ -193,6 +193,15 @@ def test_boxes_between_two_frames_are_interpolated_in_time(
     np.testing.assert_allclose(found, np.interp(times, times[frames], x), atol=0.5 + 1e-6)
 
 
+def test_a_video_that_breaks_off_is_blamed_and_not_the_file_to_write(tmp_path: Path) -> None:
+    film = Film(encode(tmp_path / "a.mp4", moving(4)), Cut(64))
+    track = seen_by_a_perfect_model(film)
+    film.path.write_bytes(b"gone")
+    with pytest.raises(UserError, match=f"cannot read {film.path}"):
+        track.save(tmp_path / "out.mp4", film)
+    assert not list(tmp_path.glob("*out*"))
+
+
 def test_an_object_that_leaves_stays_until_the_next_frame_that_the_model_saw() -> None:
     one = np.ones(1)
     located = Located(0 * one, np.array([0]), np.array([7]), 9 * one, 9 * one, one, one, one, one)
@@ -240,14 +249,14 @@ def test_a_long_video_is_tracked_in_chunks(
     whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
     args = ["track", str(path), "--model", model, "--out"]
     assert main([*args, str(whole)]) == 0
-    seen, as_batch = [], films.as_batch
+    seen, batch = [], Take.batch
 
-    def counted(pixels: np.ndarray) -> Tensor:
-        seen.append(len(pixels))
-        return as_batch(pixels)
+    def counted(self: Take) -> Tensor:
+        seen.append(len(self))
+        return batch(self)
 
     monkeypatch.setattr(track_command, "CHUNK", 4)
-    monkeypatch.setattr(track_command, "as_batch", counted)
+    monkeypatch.setattr(Take, "batch", counted)
     assert main([*args, str(parts)]) == 0
     assert seen == [4, 4, 3]
     assert parts.read_text() == whole.read_text()

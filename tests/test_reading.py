@@ -10,6 +10,7 @@ from PIL import Image
 from test_videos import encode, shades
 
 from gswm.core.errors import UserError
+from gswm.data.importing.film import Film
 from gswm.data.importing.reading import open_video, read_video
 from gswm.data.importing.sources import Source
 from gswm.data.importing.videos import Cut, clips, frames_of
@@ -73,9 +74,22 @@ def test_a_film_is_read_as_often_as_needed_in_parts_or_whole(kind: str, tmp_path
 @pytest.mark.parametrize(("frames", "wanted"), [(2, [0, 4]), (3, [0, 2, 4, 6]), (9, range(8))])
 def test_a_sample_is_spread_over_the_film(frames: int, wanted: list[int], tmp_path: Path) -> None:
     film = open_video(made("mp4", tmp_path), 16)
-    some = film.sample(frames)
-    assert some.footage.frames.tolist() == list(wanted)
-    np.testing.assert_array_equal(some.video, film.read()[0, list(wanted)].movedim(1, -1))
+    assert torch.equal(film.sample(frames), film.read()[:, list(wanted)])
+
+
+def test_a_sample_is_of_keyframes_where_there_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def often(stream) -> None:
+        stream.codec_context.gop_size = 3
+
+    film = open_video(encode(tmp_path / "a.mp4", shades(12), setup=often), 16)
+    every = film.read()
+    monkeypatch.setattr(Film, "timed", lambda _: pytest.fail("all frames were decoded"))
+    some = film.sample(4)
+    of = [[torch.equal(one, frame) for frame in every[0]].index(True) for one in some[0]]
+    assert 4 <= len(of) < 8
+    assert of == sorted(set(of))
 
 
 @pytest.mark.parametrize("kind", ["mp4", "folder"])

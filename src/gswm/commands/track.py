@@ -15,7 +15,7 @@ from gswm.commands.imagine import check, check_bytes, check_scale
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
-from gswm.data.importing.film import CHUNK, Film, as_batch
+from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -119,7 +119,7 @@ class TrackCommand:
             save_located(out, film, rows, self.trail, self.fps)
             say(out, rows, film.footage)
         if kept:
-            videos = torch.cat([as_batch(take.video) for take, _ in kept], dim=1)
+            videos = torch.cat([take.batch() for take, _ in kept], dim=1)
             self.draw(Track.join([track for _, track in kept]), videos)
 
     def track_episode(self, model: WorldModel[Any], outs: Iterable[Path], device: Any) -> None:
@@ -183,7 +183,7 @@ def followed(
                     "takes all at once: give --frames, or fewer by --video-fps"
                 )
             taken[:] = [take]
-            yield as_batch(take.video).to(device)
+            yield take.batch().to(device)
 
     for track in model.infer_chunks(videos(), discover=discover):
         yield taken[0], track

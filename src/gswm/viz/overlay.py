@@ -7,7 +7,6 @@ of the video.
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -67,13 +66,12 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int) -> No
     """Decode, draw and encode."""
     import av
 
-    every = Film(film.path, replace(film.cut, fps=None))
     seen = film.footage
     boxes = SourceBoxes(located, seen.frames, seen.times)
-    with every.reading(), av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file:
+    with av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file:
         stream = None
         before = -1
-        for frame, corners, past in boxes.beside(every.timed(), trail):
+        for frame, corners, past in boxes.beside(film.source_frames(), trail):
             image = np.ascontiguousarray(frame.pixels(1))
             if stream is None:
                 stream = file.add_stream("libx264", options={"crf": "20", "preset": "veryfast"})

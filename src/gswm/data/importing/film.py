@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
@@ -15,13 +14,13 @@ from gswm.core.errors import UserError
 from gswm.data.importing.sources import Source
 from gswm.data.importing.videos import (
     Cut,
-    Seen,
+    FrameArray,
     Take,
     TimedFrame,
     UnusableError,
+    batch_of,
     frames_of,
-    seen,
-    take,
+    place,
     takes,
     time_of,
     video_frames,
@@ -79,36 +78,43 @@ class Film:
                 parts.append(some.footage)
                 yield some
         numbers, times = [p.frames for p in parts], [p.times for p in parts]
-        whole = np.concatenate(numbers), np.concatenate(times)
-        self._footage = Footage(parts[0].placement, *whole)
+        self._placement = parts[0].placement
+        self._footage = Footage(self._placement, np.concatenate(numbers), np.concatenate(times))
 
     def read(self) -> UInt8[Tensor, "1 time 3 size size"]:
         """All frames as a batch of one video."""
-        return as_batch(np.concatenate([part.video for part in self.chunks()]))
+        return batch_of(np.concatenate([part.video for part in self.chunks()]))
 
-    def sample(self, frames: int) -> Take:
-        """At least `frames` and fewer than twice as many, evenly spaced; all of a shorter video.
+    def sample(self, frames: int) -> UInt8[Tensor, "1 time 3 size size"]:
+        """At least `frames` frames and fewer than twice as many, spread over the video.
 
         Keyframes are taken where the file has enough of them: they are decoded without the others.
+        All frames of a shorter video are returned.
         """
-        kept: list[Seen] = []
+        kept: list[FrameArray] = []
         with self.reading():
             if not self.path.is_dir() and self.frames is None:
                 kept = self.thinned(video_frames(self.path, keyframes=True), frames)
             if len(kept) < frames:
                 kept = self.thinned(self.timed(), frames)
-        return take(kept, self.placement)
+        return batch_of(np.stack(kept))
 
-    def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[Seen]:
+    def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[FrameArray]:
         """Every 2^n-th of `frames`: at least so many, if there are, and fewer than twice that."""
-        kept: list[Seen] = []
+        kept: list[FrameArray] = []
         step = 1
         for i, frame in enumerate(frames):
             if i % step == 0:
-                kept.append(seen(frame, self.placement))
+                kept.append(place(frame, self.placement))
                 if len(kept) == 2 * least:
                     kept, step = kept[::2], 2 * step
         return kept
+
+    def source_frames(self) -> Iterator[TimedFrame]:
+        """Every frame as it is in the file, also those that `fps` leaves out."""
+        every = Film(self.path, replace(self.cut, fps=None))
+        with self.reading():
+            yield from every.timed()
 
     def timed(self) -> Iterator[TimedFrame]:
         """The frames before they are placed; at least one."""
@@ -130,10 +136,3 @@ class Film:
             yield
         except (UnusableError, OSError) as error:
             raise UserError(f"cannot read {self.path}: {error}") from error
-
-
-def as_batch(
-    pixels: UInt8[np.ndarray, "time size size 3"],
-) -> UInt8[Tensor, "1 time 3 size size"]:
-    """Frames as a batch of one video."""
-    return torch.from_numpy(pixels).movedim(-1, 1)[None].contiguous()

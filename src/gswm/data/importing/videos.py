@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
+from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.data.importing.sources import Source, images
@@ -115,6 +117,10 @@ class Take:
     def __len__(self) -> int:
         return len(self.video)
 
+    def batch(self) -> UInt8[Tensor, "1 time 3 size size"]:
+        """The frames as a batch of one video."""
+        return batch_of(self.video)
+
 
 def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
     """The frames of a video, at the rate that is wanted; a folder's images have no times."""
@@ -148,6 +154,11 @@ def take(some: list[Seen], placement: Placement) -> Take:
     pixels, numbers, times = zip(*some, strict=True)
     footage = Footage(placement, np.array(numbers, np.int64), np.array(times, np.float64))
     return Take(np.stack(pixels), footage)
+
+
+def batch_of(video: ClipArray) -> UInt8[Tensor, "1 time 3 size size"]:
+    """Frames as a batch of one video."""
+    return torch.from_numpy(video).movedim(-1, 1)[None].contiguous()
 
 
 def time_of(frame: TimedFrame) -> float:

@@ -44,6 +44,9 @@ COMMANDS = {
     "data import": Command(
         "gswm.commands.importing", "ImportCommand", "Import your own videos into an HDF5 file."
     ),
+    "data look": Command(
+        "gswm.commands.look", "LookCommand", "Measure a video, and the settings it needs."
+    ),
     "data info": Command("gswm.commands.importing", "InfoCommand", "Say what is in an HDF5 file."),
     "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
     "weights": Command("gswm.commands.weights", "WeightsCommand", "List the weights that ship."),

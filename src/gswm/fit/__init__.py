@@ -1,1 +1,7 @@
-"""Fit a model to one video: measure it, choose settings, train, and show the result."""
+"""From a video to a trained model: measure it, choose settings, train, and show the result.
+
+In reading order: `decisions` (settings that follow from what was measured of a video), `episodes`
+(the video, split by time), `recipe` (a schedule as long as there is time), `pace` (how long a step
+takes), `watching` (whether objects are lost), `fitting` (all attempts to train) and `showing`
+(tracks, futures and a page).
+"""

@@ -1,0 +1,120 @@
+"""Some frames of a video: stretches of evenly spaced frames, reduced, from all of its length."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+from gswm.core.errors import UserError
+from gswm.data.importing.videos import UnusableError
+from gswm.data.looking.reels import Reel, reels_of
+
+SIDE = 256
+"""Pixels of the longer side of what is looked at."""
+BUDGET = 480
+"""Frames that are looked at."""
+STRETCH = 30
+"""Frames of a stretch, where not all of the video is looked at."""
+REELS = 12
+"""Videos of a folder that are looked at."""
+
+Region = tuple[int, int, int, int]
+"""Left, top, width and height, in pixels."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Evenly spaced frames of one video."""
+
+    frames: UInt8[np.ndarray, "time height width 3"]
+    first: int
+    """The number of the first frame in the video."""
+    reel: int
+    """Which video."""
+    skipped: int = 0
+    """Frames of the stretch before these, if it was cut."""
+
+    def number(self, time: int, stride: int) -> int:
+        """The number in the video of one of the frames, which are `stride` apart."""
+        return self.first + (self.skipped + time) * stride
+
+
+@dataclass(frozen=True)
+class Footage:
+    """What was read of one video, or of a folder of videos from one kind of camera."""
+
+    stretches: tuple[Stretch, ...]
+    stride: int
+    """Frames of the video from one frame of a stretch to the next."""
+    scale: float
+    """Pixels of the video per pixel of the frames here."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What part of the videos at a path to look at."""
+
+    reels: tuple[Reel, ...]
+    region: Region
+
+    @property
+    def scale(self) -> float:
+        """Pixels of the video per pixel that is looked at; a small video is not enlarged."""
+        return max(1.0, max(self.region[2:]) / SIDE)
+
+    def read(self, stride: int) -> Footage:
+        """Every `stride`-th frame, in stretches."""
+        budget = max(STRETCH + 10, BUDGET // len(self.reels))
+        stretches = []
+        for which, reel in enumerate(self.reels):
+            plan = planned(reel.count, stride, budget)
+            try:
+                pictures = iter(reel.read([n for numbers in plan for n in numbers]))
+                for numbers in plan:
+                    some = [self.reduced(p, reel) for p, _ in zip(pictures, numbers, strict=False)]
+                    if some:
+                        stretches.append(Stretch(np.stack(some), numbers[0], which))
+            except (UnusableError, OSError) as error:
+                raise UserError(f"cannot read {reel.name}: {error}") from error
+        return Footage(tuple(stretches), stride, self.scale)
+
+    def reduced(self, pixels, reel: Reel) -> UInt8[np.ndarray, "height width 3"]:
+        """The region of one frame."""
+        left, top, width, height = self.region
+        size = max(1, round(width / self.scale)), max(1, round(height / self.scale))
+        least = max(size[0] * reel.width // width, size[1] * reel.height // height)
+        whole = Image.fromarray(pixels(least))
+        across, down = whole.width / reel.width, whole.height / reel.height
+        box = (left * across, top * down, (left + width) * across, (top + height) * down)
+        return np.asarray(whole.resize(size, Image.Resampling.BOX, box))
+
+
+def place_of(path: Path, region: Region | None = None) -> Place:
+    """The videos at `path`; all of the frame, or a region."""
+    reels = reels_of(path, REELS)
+    sizes = {(reel.width, reel.height) for reel in reels}
+    if len(sizes) > 1:
+        named = " and ".join(f"{w} x {h}" for w, h in sorted(sizes)[:2])
+        raise UserError(f"{path}: its videos are of {named} pixels; look at each size alone")
+    width, height = sizes.pop()
+    left, top, across, down = region or (0, 0, width, height)
+    inside = left >= 0 and top >= 0 and left + across <= width and top + down <= height
+    if not inside or min(across, down) < 8:
+        raise UserError(
+            f"--region is {left},{top},{across},{down}; it must be within 0,0,{width},{height} "
+            "and at least 8 pixels wide and high"
+        )
+    return Place(tuple(reels), (left, top, across, down))
+
+
+def planned(count: int, stride: int, budget: int) -> list[Sequence[int]]:
+    """The numbers of the frames of each stretch: all of the video if `budget` has room for it."""
+    if count <= budget * stride:
+        return [range(0, count, stride)]
+    span = STRETCH * stride
+    number = max(1, min(budget // STRETCH, count // span))
+    starts = np.linspace(0, count - span, number).astype(int)
+    return [range(start, start + span, stride) for start in starts.tolist()]

@@ -1,0 +1,389 @@
+"""What differs from the background, and travels.
+
+Components of the foreground are linked from frame to frame. Fragments that keep their distance
+while they travel are one object (common fate). A trace that stays where it is, like a tree in the
+wind, is none, and neither is the hole that an object leaves in the background when it goes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, UInt8
+from scipy import ndimage
+from scipy.optimize import linear_sum_assignment
+
+from gswm.data.background import match_light
+
+SIGMA = 1.4826
+"""Standard deviation of a Gaussian, by the median of its distance to 0."""
+SMOOTH = 0.7
+"""Standard deviation, in pixels, of the blur against noise."""
+FAINTEST = 0.035
+"""Least difference that counts, of 1."""
+NOISES = 5.0
+"""Differences count from so many times the noise on."""
+CEILING = 0.25
+"""Largest difference that a noisy pixel may ask for."""
+QUIET = 0.35
+"""Quantile over time that is a pixel's noise: objects may cover it in most other frames."""
+AROUND = 9
+"""Pixels, high and wide, in which a pixel takes part in the noise of those beside it."""
+SHARE = 0.3
+"""Share of an object's strongest differences that its weakest have."""
+LEAST_AREA = 5
+MOST = 150
+"""Components of a frame."""
+REACH = 0.12
+"""How far a new object may go in its first step, of the longer side."""
+GAP = 2
+"""Frames for which a trace may be lost."""
+LENGTH = 4
+"""Frames of the shortest trace that is an object."""
+SHORT = 12
+"""Frames of a short trace."""
+WINDOW = 30
+"""Frames in which an object shows that it goes somewhere."""
+SPECKS = 0.02
+"""Share of all differences that specks may make up, which are no objects."""
+EIGHT = np.ones((3, 3), bool)
+"""The neighbors of a pixel."""
+
+
+@dataclass(frozen=True)
+class Blob:
+    """One component of the foreground of one frame, in pixels that are looked at."""
+
+    time: int
+    box: tuple[float, float, float, float]
+    """Left, top, right, bottom."""
+    center: tuple[float, float]
+    area: float
+    contrast: float
+    """Mean difference to the background, of 1."""
+    edges: float
+    """How much stronger the edges along its rim are in the frame than in the background."""
+    change: float
+    """Mean difference to the frame before, of 1."""
+
+    @property
+    def wh(self) -> tuple[float, float]:
+        """Width and height."""
+        return self.box[2] - self.box[0], self.box[3] - self.box[1]
+
+    @property
+    def size(self) -> float:
+        """Side of the square as large as the box."""
+        width, height = self.wh
+        return math.sqrt(width * height)
+
+    def at_border(self, height: int, width: int) -> bool:
+        """Whether the frame may cut it off."""
+        left, top, right, bottom = self.box
+        return left <= 1 or top <= 1 or right >= width - 1 or bottom >= height - 1
+
+    def joined(self, other: "Blob") -> "Blob":
+        """Both as one."""
+        share = self.area / (self.area + other.area)
+
+        def mean(a: float, b: float) -> float:
+            return share * a + (1 - share) * b
+
+        low = [min(a, b) for a, b in zip(self.box[:2], other.box[:2], strict=True)]
+        high = [max(a, b) for a, b in zip(self.box[2:], other.box[2:], strict=True)]
+        return Blob(
+            self.time,
+            (low[0], low[1], high[0], high[1]),
+            (mean(self.center[0], other.center[0]), mean(self.center[1], other.center[1])),
+            self.area + other.area,
+            mean(self.contrast, other.contrast),
+            mean(self.edges, other.edges),
+            mean(self.change, other.change),
+        )
+
+
+Trace = tuple[Blob, ...]
+"""One thing over time."""
+
+
+def differences(
+    frames: UInt8[np.ndarray, "time height width 3"],
+    background: Float[torch.Tensor, "3 height width"],
+) -> tuple[Float[np.ndarray, "time 3 height width"], Float[np.ndarray, " time"]]:
+    """Frames less the background in their light; and how bright that light is, 1 as usual."""
+    video = torch.from_numpy(np.ascontiguousarray(frames.transpose(0, 3, 1, 2))).float() / 255
+    light = match_light(background, video)
+    lit = light.on(background).clamp(0, 1)
+    usual = background.mean().clamp_min(1 / 255)
+    return (video - lit).numpy(), (lit.mean(dim=(1, 2, 3)) / usual).numpy()
+
+
+def magnitude(
+    difference: Float[np.ndarray, "time 3 height width"],
+) -> Float[np.ndarray, "time height width"]:
+    """The largest difference of the three channels, after a blur."""
+    blurred = ndimage.gaussian_filter(difference, (0, 0, SMOOTH, SMOOTH), mode="nearest")
+    return np.abs(blurred).max(axis=1)
+
+
+def threshold(
+    magnitudes: Sequence[Float[np.ndarray, "_time height width"]],
+) -> Float[np.ndarray, "height width"]:
+    """From which difference on a pixel surely shows something else, by its noise."""
+    some = np.concatenate([m[:: max(1, len(magnitudes) * len(m) // 120)] for m in magnitudes])
+    noise = np.quantile(some, QUIET, axis=0)
+    own = np.minimum(NOISES * ndimage.percentile_filter(noise, 75, AROUND), CEILING)
+    return np.maximum(np.maximum(own, NOISES * float(np.median(noise))), FAINTEST)
+
+
+def foreground(
+    magnitude: Float[np.ndarray, "height width"], high: Float[np.ndarray, "height width"]
+) -> Bool[np.ndarray, "height width"]:
+    """Pixels above half of `high` whose component has one above `high`, closed and filled.
+
+    A component with strong differences is cut back to those above a share of them: the weak ones
+    around it are its shadow, or what the lens and the codec smear.
+    """
+    weak, sure = magnitude > high / 2, magnitude > high
+    labels, count = ndimage.label(weak, EIGHT)
+    if not count:
+        return weak
+    boxes = ndimage.find_objects(labels)
+    mask = np.zeros_like(weak)
+    for label in np.unique(labels[sure]).tolist():
+        box = boxes[label - 1]
+        inside = labels[box] == label
+        strong = np.quantile(magnitude[box][inside], 0.95)
+        mask[box] |= inside & (magnitude[box] > SHARE * strong)
+    mask = ndimage.binary_closing(np.pad(mask, 2, mode="edge"), EIGHT)[2:-2, 2:-2]
+    return ndimage.binary_fill_holes(mask)
+
+
+def blobs_of(
+    time: int,
+    mask: Bool[np.ndarray, "height width"],
+    difference: Float[np.ndarray, "3 height width"],
+    edges: Float[np.ndarray, "height width"],
+    change: Float[np.ndarray, "height width"],
+) -> list[Blob]:
+    """The components of a mask, the largest ones if there are many."""
+    labels, count = ndimage.label(mask, EIGHT)
+    if not count:
+        return []
+    index = np.arange(1, count + 1)
+    areas = ndimage.sum_labels(mask, labels, index)
+    kept = index[areas >= LEAST_AREA]
+    kept = kept[np.argsort(-areas[kept - 1], kind="stable")][:MOST]
+    amount = np.abs(difference).mean(axis=0)
+    slices = ndimage.find_objects(labels)
+    out = []
+    for label in kept.tolist():
+        rows, columns = slices[label - 1]
+        inside = labels[rows, columns] == label
+        y, x = np.nonzero(inside)
+        wide = (
+            slice(max(0, rows.start - 1), rows.stop + 1),
+            slice(max(0, columns.start - 1), columns.stop + 1),
+        )
+        whole = labels[wide] == label
+        rim = ndimage.binary_dilation(whole) & ~ndimage.binary_erosion(whole)
+        out.append(
+            Blob(
+                time,
+                tuple(map(float, (columns.start, rows.start, columns.stop, rows.stop))),
+                (columns.start + float(x.mean()) + 0.5, rows.start + float(y.mean()) + 0.5),
+                float(len(x)),
+                float(amount[rows, columns][inside].mean()),
+                float(edges[wide][rim].mean()),
+                float(change[rows, columns][inside].mean()),
+            )
+        )
+    return out
+
+
+def slopes(
+    picture: Float[np.ndarray, "*time height width"],
+) -> Float[np.ndarray, "*time height width"]:
+    """How steep a grey picture is at each pixel."""
+    across = np.gradient(picture, axis=-1)
+    return np.hypot(across, np.gradient(picture, axis=-2))
+
+
+def linked(frames: Sequence[Sequence[Blob]], side: int) -> list[Trace]:
+    """Blobs of successive frames as traces, each where the last ones lead to."""
+    going: list[list[Blob]] = []
+    closed: list[list[Blob]] = []
+    for time, blobs in enumerate(frames):
+        closed += [trace for trace in going if time - trace[-1].time > GAP + 1]
+        going = [trace for trace in going if time - trace[-1].time <= GAP + 1]
+        taken: set[int] = set()
+        if going and blobs:
+            cost = misfits(going, blobs, side)
+            for i, j in zip(*linear_sum_assignment(cost), strict=True):
+                if cost[i, j] < 1:
+                    going[i].append(blobs[j])
+                    taken.add(int(j))
+        going += [[blob] for j, blob in enumerate(blobs) if j not in taken]
+    return [tuple(trace) for trace in closed + going]
+
+
+def misfits(
+    traces: Sequence[Sequence[Blob]], blobs: Sequence[Blob], side: int
+) -> Float[np.ndarray, "trace blob"]:
+    """How badly each blob continues each trace: below 1 if it may."""
+    last = [trace[-1] for trace in traces]
+    before = [trace[-min(4, len(trace))] for trace in traces]
+    since = np.array([max(1, a.time - b.time) for a, b in zip(last, before, strict=True)])
+    at, here = np.array([b.center for b in last]), np.array([b.center for b in blobs])
+    velocity = (at - np.array([b.center for b in before])) / since[:, None]
+    steps = (blobs[0].time - np.array([b.time for b in last]))[:, None]
+    areas, area = np.array([b.area for b in last])[:, None], np.array([b.area for b in blobs])
+    ratio = np.maximum(areas, area) / np.minimum(areas, area)
+    size = np.maximum(np.array([b.size for b in last])[:, None], np.array([b.size for b in blobs]))
+    new = np.array([len(trace) == 1 for trace in traces])[:, None]
+    first = np.maximum(0.6 * size + 2, REACH * side * np.minimum(1, 1.2 / ratio))
+    later = 0.5 * size + 2 + 0.6 * np.hypot(*velocity.T)[:, None]
+    away = here - (at + steps[:, :1] * velocity)[:, None]
+    far = np.hypot(away[..., 0], away[..., 1]) / (np.where(new, first, later) * np.sqrt(steps))
+    return np.where((far < 1) & (ratio <= 4), far * (1 - 0.3 / ratio), 1e3)
+
+
+def places(trace: Trace) -> Float[np.ndarray, "time 2"]:
+    """Centers of boxes, smoothed over five frames, as the trace has them."""
+    at = np.array([b.center for b in trace])
+    window = min(5, len(at) - (len(at) + 1) % 2)
+    return at if window < 3 else ndimage.uniform_filter1d(at, window, axis=0, mode="nearest")
+
+
+def travels(trace: Trace) -> bool:
+    """Whether a trace goes somewhere, and does not just tremble or sway."""
+    if len(trace) < LENGTH:
+        return False
+    flicker = np.median(np.abs(np.diff(np.log([blob.area for blob in trace]))))
+    if flicker > 0.3:
+        return False
+    at, sizes = places(trace), np.array([blob.size for blob in trace])
+    starts = range(0, max(1, len(at) - WINDOW // 2), WINDOW // 2)
+    windows = [slice(start, start + WINDOW) for start in starts]
+    moving = [goes(at[window], float(np.median(sizes[window]))) for window in windows]
+    return sum(moving) >= 0.15 * len(moving)
+
+
+def goes(at: Float[np.ndarray, "time 2"], size: float) -> bool:
+    """Whether a path leads far, or straight; a short one must do both.
+
+    What sways is nowhere in thirty frames where it is not in ten.
+    """
+    extent = reach(at)
+    directness = extent / max(float(np.hypot(*np.diff(at, axis=0).T).sum()), 1e-6)
+    if len(at) < SHORT:
+        return extent >= max(4.0, 1.2 * size) and directness >= 0.6
+    third = len(at) // 3
+    in_thirds = float(np.median([reach(at[i : i + third]) for i in range(0, 3 * third, third)]))
+    far = extent >= max(4.0, size) and directness >= 0.15 and extent >= 1.4 * in_thirds
+    return far or (extent >= max(3.0, 0.15 * size) and directness >= 0.6)
+
+
+def reach(at: Float[np.ndarray, "time 2"]) -> float:
+    """Diagonal of the box around a path."""
+    return float(np.hypot(*np.ptp(at, axis=0)))
+
+
+def main_ones(traces: Sequence[Trace]) -> list[Trace]:
+    """Traces without the faintest and smallest, which make up next to nothing of what changes."""
+    weights = np.array([sum(b.area * b.contrast for b in trace) for trace in traces])
+    if not len(weights):
+        return []
+    order = np.argsort(weights)
+    few = np.cumsum(weights[order]) < SPECKS * weights.sum()
+    dropped = set(order[few].tolist())
+    return [trace for i, trace in enumerate(traces) if i not in dropped]
+
+
+def together(one: Trace, other: Trace) -> bool:
+    """Whether two traces are fragments of one thing: near, and travelling alike."""
+    if one[0].time > other[-1].time or other[0].time > one[-1].time:
+        return False
+    mine, theirs = {b.time: b for b in one}, {b.time: b for b in other}
+    shared = sorted(mine.keys() & theirs.keys())
+    if len(shared) < max(3, 0.5 * min(len(one), len(other))):
+        return False
+    apart = [gap(mine[t], theirs[t]) for t in shared]
+    size = float(np.median([max(mine[t].size, theirs[t].size) for t in shared]))
+    if np.median(apart) > 0.3 * size:
+        return False
+    offset = np.array([np.subtract(mine[t].center, theirs[t].center) for t in shared])
+    way = np.array([mine[t].center for t in shared])
+    moved = float(np.hypot(*np.ptp(way, axis=0)))
+    drift = float(np.hypot(*np.ptp(ndimage.uniform_filter1d(offset, 3, axis=0), axis=0)))
+    return drift < max(0.15 * size, 0.2 * moved) + 0.5
+
+
+def gap(one: Blob, other: Blob) -> float:
+    """Pixels between two boxes; 0 where they overlap."""
+    across = max(one.box[0], other.box[0]) - min(one.box[2], other.box[2])
+    down = max(one.box[1], other.box[1]) - min(one.box[3], other.box[3])
+    return float(np.hypot(max(0.0, across), max(0.0, down)))
+
+
+def joined_traces(traces: Sequence[Trace]) -> list[Trace]:
+    """Traces, with those that are fragments of one thing as one."""
+    done: list[Trace] = []
+    for trace in sorted(traces, key=lambda t: -sum(b.area for b in t)):
+        for i, other in enumerate(done):
+            if together(other, trace):
+                done[i] = union(other, trace)
+                break
+        else:
+            done.append(trace)
+    return done
+
+
+def union(one: Trace, other: Trace) -> Trace:
+    """Two traces as one, frame by frame."""
+    blobs = {b.time: b for b in one}
+    for blob in other:
+        blobs[blob.time] = blobs[blob.time].joined(blob) if blob.time in blobs else blob
+    return tuple(blobs[time] for time in sorted(blobs))
+
+
+def stays(trace: Trace, frames: int) -> bool:
+    """Whether a trace is there for long, where and as it is."""
+    areas = np.log([b.area for b in trace])
+    return len(trace) >= max(LENGTH, 0.3 * frames) and float(np.std(areas)) < 0.25
+
+
+def stands(trace: Trace, sizes: tuple[float, float], noise: float) -> bool:
+    """Whether a trace that stays is a thing, and not a part of the background.
+
+    Its pixels do not change, its rim is an edge in the frame and not in the background, where it
+    would be a hole that something left, and it is of the size of those that travel.
+    """
+    size, edges, change = (
+        float(np.median([getattr(b, name) for b in trace])) for name in ("size", "edges", "change")
+    )
+    steady = change < 2.5 * noise + 0.01
+    return steady and edges > 1.5 and 0.6 * sizes[0] <= size <= 1.5 * sizes[1]
+
+
+def followed(
+    frames: UInt8[np.ndarray, "time height width 3"],
+    difference: Float[np.ndarray, "time 3 height width"],
+    magnitudes: Float[np.ndarray, "time height width"],
+    high: Float[np.ndarray, "height width"],
+) -> tuple[list[Trace], Float[np.ndarray, " time"]]:
+    """All traces of a stretch, and how much of each frame is foreground."""
+    grey = frames.mean(axis=-1, dtype=np.float32) / 255
+    behind = grey - difference.mean(axis=1)
+    blurred = ndimage.gaussian_filter(grey, (0, SMOOTH, SMOOTH))
+    ratio = slopes(blurred) / (slopes(ndimage.gaussian_filter(behind, (0, SMOOTH, SMOOTH))) + 0.004)
+    change = np.abs(np.diff(grey, axis=0, prepend=grey[:1]))
+    covered, blobs = [], []
+    for time in range(len(frames)):
+        mask = foreground(magnitudes[time], high)
+        covered.append(float(mask.mean()))
+        blobs.append(blobs_of(time, mask, difference[time], ratio[time], change[time]))
+    traces = linked(blobs, max(frames.shape[1:3]))
+    return traces, np.array(covered)

@@ -1,0 +1,205 @@
+"""Videos that can be read at any frame: files, folders of images, imported HDF5 files."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Float64
+from PIL import Image, ImageOps
+
+from gswm.core.errors import UserError
+from gswm.data.importing.sources import Skipped, Source, find, images
+from gswm.data.importing.videos import FrameArray, UnusableError, rgb, to_rgb, video_frames
+from gswm.data.storage.hdf5 import is_name_of_file, open_file
+
+SHORT = 2_000
+"""Videos of no more frames are decoded from the first: not every file can be sought in."""
+EPS = 1e-4
+"""Seconds by which times may be rounded."""
+
+Item = TypeVar("Item")
+Pixels = Callable[[int], FrameArray]
+"""A frame's pixels, or those of a reduction that is no less than so wide and high."""
+
+
+@dataclass(frozen=True)
+class Reel:
+    """One video."""
+
+    name: str
+    width: int
+    height: int
+    count: int
+    """Frames."""
+    times: Float64[np.ndarray, " frame"] | None
+    """When each frame is shown, in seconds; None where that is not known."""
+    read: Callable[[Sequence[int]], Iterator[Pixels]]
+    """The frames of these numbers, which ascend."""
+    rate: float | None = None
+    """Frames per second where the times of frames are not known."""
+
+    @property
+    def fps(self) -> float | None:
+        """Frames per second, by the median of the intervals."""
+        if self.times is None or len(self.times) < 2:
+            return self.rate
+        step = float(np.median(np.diff(self.times)))
+        mean = float(self.times[-1] - self.times[0]) / (len(self.times) - 1)
+        # Times in whole milliseconds make the median coarse: the mean is better if both agree.
+        step = mean if abs(mean - step) < 0.1 * step else step
+        return 1 / step if step > 0 else None
+
+
+def reels_of(path: Path, most: int) -> list[Reel]:
+    """The videos at `path`, or `most` of them, evenly spaced."""
+    if not path.exists():
+        raise UserError(f"there is no video {path}; check the name")
+    if path.is_file() and is_name_of_file(str(path)):
+        return stored_reels(path, most)
+    found = list(find([path]))
+    reels, reasons = [], [f"{i.name}: {i.reason}" for i in found if isinstance(i, Skipped)]
+    for source in evenly([item for item in found if isinstance(item, Source)], most):
+        try:
+            reels.append(folder_reel(source) if source.path.is_dir() else file_reel(source))
+        except (UnusableError, OSError) as error:
+            reasons.append(f"{source.name}: {error}")
+    if not reels:
+        raise UserError(f"cannot read {path}: {reasons[0]}")
+    return reels
+
+
+def evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many of the items, from the first to the last."""
+    which = np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)
+    return [items[i] for i in which]
+
+
+def folder_reel(source: Source) -> Reel:
+    """The images of a folder."""
+    files = images(source.path)
+    height, width, _ = picture(files[0]).shape
+
+    def read(numbers: Sequence[int]) -> Iterator[Pixels]:
+        for number in numbers:
+            yield lambda _, number=number: picture(files[number])
+
+    return Reel(source.name, width, height, len(files), None, read)
+
+
+def picture(file: Path) -> FrameArray:
+    """One image."""
+    try:
+        with Image.open(file) as image:
+            return to_rgb(ImageOps.exif_transpose(image))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise UnusableError(f"{file.name} in it is damaged or no image; remove it") from error
+
+
+def stored_reels(path: Path, most: int) -> list[Reel]:
+    """The videos of an HDF5 file: the episodes of one video follow each other."""
+    with open_file(path) as file:
+        names = file.sources or [f"episode {i}" for i in range(len(file))]
+        groups = [
+            (name, [i for i, _ in group])
+            for name, group in groupby(enumerate(names), key=lambda item: item[1])
+        ]
+        rate = file.attributes.get("fps")
+        if not groups:
+            raise UserError(f"{path}: has no episodes")
+
+    def read(episodes: list[int], numbers: Sequence[int]) -> Iterator[Pixels]:
+        with open_file(path) as file:
+            for number in numbers:
+                episode, frame = divmod(number, file.frames)
+                video = file.video([episodes[episode]], frame, 1)[0, 0]
+                pixels = video.permute(1, 2, 0).numpy()
+                yield lambda _, pixels=pixels: pixels
+
+    return [
+        Reel(
+            name,
+            file.width,
+            file.height,
+            len(episodes) * file.frames,
+            None,
+            partial(read, episodes),
+            None if rate is None else float(rate),
+        )
+        for name, episodes in evenly(groups, most)
+    ]
+
+
+def file_reel(source: Source) -> Reel:
+    """A video file."""
+    first = next(video_frames(source.path), None)
+    if first is None:
+        raise UnusableError("there are no frames in it")
+    times, keys = timetable(source.path)
+
+    def read(numbers: Sequence[int]) -> Iterator[Pixels]:
+        if len(times) <= SHORT:
+            return counted(source.path, numbers)
+        return sought(source.path, times[list(numbers)], keys)
+
+    return Reel(source.name, first.width, first.height, len(times), times, read)
+
+
+def timetable(path: Path) -> tuple[Float64[np.ndarray, " frame"], Float64[np.ndarray, " key"]]:
+    """When each frame is shown, and those that need no other frame; nothing is decoded."""
+    import av
+    from av.error import FFmpegError
+
+    try:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            step = float(1 / (stream.average_rate or stream.guessed_rate or 25))
+            times, keys = [], []
+            for packet in container.demux(stream):
+                if packet.size == 0:  # the end
+                    continue
+                known = packet.pts is not None and packet.time_base is not None
+                at = float(packet.pts * packet.time_base) if known else len(times) * step
+                times.append(at)
+                if packet.is_keyframe:
+                    keys.append(at)
+    except FFmpegError as error:
+        raise UnusableError(f"it cannot be decoded ({str(error.strerror).lower()})") from error
+    return np.sort(np.array(times, float)), np.sort(np.array(keys, float))
+
+
+def counted(path: Path, numbers: Sequence[int]) -> Iterator[Pixels]:
+    """The frames of these numbers, decoding all before them too."""
+    import av
+
+    wanted, last = set(numbers), max(numbers, default=-1)
+    with av.open(str(path)) as container:
+        container.streams.video[0].thread_type = "AUTO"
+        for number, frame in enumerate(container.decode(video=0)):
+            if number in wanted:
+                yield partial(rgb, frame)
+            if number >= last:
+                return
+
+
+def sought(path: Path, times: np.ndarray, keys: np.ndarray) -> Iterator[Pixels]:
+    """The frames that are shown at these times, skipping what no other frame needs."""
+    import av
+
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        frames, now = container.decode(stream), -np.inf
+        frame = None
+        for time in times:
+            if ((keys > now) & (keys <= time)).any():
+                container.seek(int(max(0.0, time) * 1e6), backward=True, any_frame=False)
+                frames, now = container.decode(stream), -np.inf
+            while now < time - EPS and (frame := next(frames, None)) is not None:
+                now = time if frame.time is None else float(frame.time)
+            if frame is None:
+                return
+            yield partial(rgb, frame)

@@ -1,0 +1,169 @@
+"""What will not work with a video, each in one sentence with its number and what to do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gswm.data.looking.facts import VideoFacts
+
+FEW = 60
+"""Frames below which there is too little to learn from."""
+NONE = 8
+"""Frames below which nothing can be measured."""
+MOVES = 0.25
+"""Share of pairs of frames with a shift from which on the camera moves."""
+MANY = 20
+"""Objects per frame that are a crowd."""
+FULL = 0.4
+"""Share of the frame that objects may cover."""
+SMALL = 3.0
+"""Pixels of the smallest object, in a frame of 128."""
+BLACK = 0.04
+"""Brightness below which there is nothing to see."""
+LOUD = 0.15
+"""Noise beside which nothing can be seen, of 1."""
+UNEVEN = 0.1
+"""Share of odd intervals that is a variable frame rate."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One thing that will not work."""
+
+    name: str
+    line: str
+    """What was found and what to do, in one sentence."""
+    fatal: bool
+    """Whether nothing can be learned from the video as it is."""
+
+
+def verdicts_on(facts: VideoFacts) -> tuple[Verdict, ...]:
+    """All that speaks against a video; the fatal ones first."""
+    found = [verdict for check in CHECKS if (verdict := check(facts)) is not None]
+    if any(verdict.name in ("frames", "black", "noise", "camera") for verdict in found):
+        found = [verdict for verdict in found if verdict.name != "still"]
+    return tuple(sorted(found, key=lambda verdict: not verdict.fatal))
+
+
+def frames(facts: VideoFacts) -> Verdict | None:
+    """Too few frames."""
+    if facts.frames >= FEW:
+        return None
+    line = (
+        f"The video has {facts.frames} frames, and objects are learned from {FEW} or more: "
+        "take a longer one."
+    )
+    return Verdict("frames", line, fatal=facts.frames < NONE)
+
+
+def black(facts: VideoFacts) -> Verdict | None:
+    """Nothing to see."""
+    if facts.brightest >= BLACK or facts.objects:
+        return None
+    line = (
+        f"The picture is black (its bright parts are at {facts.brightest:.0%} of white): check the "
+        "file, or brighten it."
+    )
+    return Verdict("black", line, fatal=True)
+
+
+def noise(facts: VideoFacts) -> Verdict | None:
+    """Nothing but noise."""
+    if facts.noise < LOUD:
+        return None
+    line = (
+        f"The picture is noise (pixels vary by {facts.noise:.0%} of white from frame to frame): "
+        "check the file, or take a video with more light."
+    )
+    return Verdict("noise", line, fatal=True)
+
+
+def camera(facts: VideoFacts) -> Verdict | None:
+    """A camera that moves."""
+    if facts.camera < MOVES:
+        return None
+    line = (
+        f"The camera moves (the whole picture shifts in {facts.camera:.0%} of the pairs of frames, "
+        f"by {facts.shift:.1f} px per frame): stabilize the video, or take one of a fixed camera."
+    )
+    return Verdict("camera", line, fatal=True)
+
+
+def still(facts: VideoFacts) -> Verdict | None:
+    """Nothing that moves."""
+    if facts.objects:
+        return None
+    line = (
+        "Nothing moves from place to place "
+        f"({facts.covered.high:.1%} of the frame changes): take a part of the video with motion, "
+        "or choose a part of the picture with --region."
+    )
+    return Verdict("still", line, fatal=True)
+
+
+def crowd(facts: VideoFacts) -> Verdict | None:
+    """Too many objects."""
+    if facts.counts.high <= MANY:
+        return None
+    line = (
+        f"{facts.counts.high:.0f} objects are in view at once, and about {MANY} is the limit: "
+        "choose a part of the picture with --region."
+    )
+    return Verdict("crowd", line, fatal=False)
+
+
+def cover(facts: VideoFacts) -> Verdict | None:
+    """Objects that hide the background."""
+    if facts.covered.median <= FULL:
+        return None
+    line = (
+        f"{facts.covered.median:.0%} of the frame differs from the background, and {FULL:.0%} is "
+        "the limit: take a camera that is farther away, or a quieter time."
+    )
+    return Verdict("covered", line, fatal=False)
+
+
+def small(facts: VideoFacts) -> Verdict | None:
+    """Objects of a few pixels."""
+    pixels = 128 * min(facts.heights.median, facts.widths.median) / facts.side
+    if not facts.objects or pixels >= SMALL:
+        return None
+    line = (
+        f"The objects are {pixels:.1f} px small in a frame of 128 px, and {SMALL:.0f} px is the "
+        "limit: choose a part of the picture with --region."
+    )
+    return Verdict("small", line, fatal=False)
+
+
+def faint(facts: VideoFacts) -> Verdict | None:
+    """Objects that hardly differ from noise."""
+    if not facts.objects or facts.contrast >= 2.5 * facts.noise or facts.camera >= MOVES:
+        return None
+    line = (
+        f"Objects differ from the background by {facts.contrast:.3f}, and its noise is "
+        f"{facts.noise:.3f}: take a video with more light or contrast."
+    )
+    return Verdict("faint", line, fatal=False)
+
+
+def cuts(facts: VideoFacts) -> Verdict | None:
+    """Several scenes in one video."""
+    if not facts.cuts or facts.camera >= MOVES:
+        return None
+    line = f"The scene changes {facts.cuts} times: cut the video into a file per scene."
+    return Verdict("cuts", line, fatal=False)
+
+
+def rate(facts: VideoFacts) -> Verdict | None:
+    """A variable frame rate."""
+    if facts.uneven < UNEVEN or facts.fps is None:
+        return None
+    line = (
+        f"The frame rate varies ({facts.uneven:.0%} of the intervals are odd): import with --fps "
+        f"{facts.fps:.3g} or less, which evens it out."
+    )
+    return Verdict("rate", line, fatal=False)
+
+
+CHECKS: tuple[Callable[[VideoFacts], Verdict | None], ...] = (
+    *(frames, black, noise, camera, still, crowd, cover, small, faint, cuts, rate),
+)

@@ -1,0 +1,299 @@
+"""Settings that follow from what was measured of a video, each with its reason.
+
+A model sees the video as a square with sides of 1: a share is a length of that square. Its
+settings are in other units (see `models.objects` and `core.geometry`):
+
+    hw      fractions of the square: a box of share s has hw = s, and the prior is of logit(s)
+    xy      from -1 to 1: a step of share v changes xy by 2 v
+    s_prop  hw and a margin: to see an object after a step of v, the margin must be 2 v
+"""
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeVar
+
+from gswm.core.errors import UserError
+from gswm.core.networks import Trunk
+from gswm.core.schedule import Anneal
+from gswm.data.importing.videos import Crop
+from gswm.data.looking.facts import Quantiles, VideoFacts
+from gswm.data.looking.verdicts import verdicts_on
+from gswm.models.gswm.gswm import GSWMConfig
+
+MARGIN = 1.1
+"""A model's box by an object's: its edges fade out inside the box."""
+OUTSIDE = 0.05
+"""Share of the boxes that may be outside the middle square before all of the frame is taken."""
+STEP, FASTEST = 0.03, 0.10
+"""Shares that a usual and a fast object go from one frame to the next."""
+LEAST_FRAMES = 200
+"""Frames that must be left of a video."""
+SLOTS = (4, 24)
+GRIDS = (4, 8, 16)
+STDS = (0.05, 0.2)
+"""Least and largest σ of the pixels."""
+SIGMAS = 3.0
+"""How many σ an object differs from the background."""
+PRESENT = (0.1, 0.3)
+"""Least and largest prior of presence at the start."""
+TEN = 1.2816
+"""Standard deviations from the median of a Gaussian to its 90 % quantile."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Decision(Generic[T]):
+    """A setting and why it has its value."""
+
+    value: T
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """All settings that follow from a video."""
+
+    crop: Decision[Crop]
+    stride: Decision[int]
+    """Take every so many frames."""
+    fps: Decision[float | None]
+    """The same per second, for import; None for every frame."""
+    image_size: Decision[int]
+    num_objects: Decision[int]
+    """K."""
+    grid: Decision[int]
+    hw_prior_mean: Decision[float]
+    """Of z_hw, before its sigmoid."""
+    hw_std: Decision[float]
+    update_xy: Decision[float]
+    """c_xy."""
+    update_hw: Decision[float]
+    """c_hw."""
+    proposal_range: Decision[tuple[float, float]]
+    likelihood_std: Decision[float]
+    """σ."""
+    pres_prior: Decision[float]
+    """In a cell, at the start of training."""
+
+    def items(self) -> list[tuple[str, Decision[Any]]]:
+        """Each decision with its name."""
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
+    def applied(self, model: GSWMConfig) -> GSWMConfig:
+        """The settings of a model, with these."""
+        mean, std = self.hw_prior_mean.value, self.likelihood_std.value
+        update = replace(model.propagation.update, xy=self.update_xy.value, hw=self.update_hw.value)
+        return replace(
+            model,
+            image_size=self.image_size.value,
+            num_objects=self.num_objects.value,
+            propagation=replace(
+                model.propagation, proposal_range=self.proposal_range.value, update=update
+            ),
+            discovery=replace(
+                model.discovery,
+                grid=self.grid.value,
+                hw_std=self.hw_std.value,
+                pres_prior=self.pres_prior.value,
+            ),
+            schedule=replace(
+                model.schedule,
+                likelihood_std=Anneal(std, std),
+                hw_prior_mean=Anneal(mean, mean),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class SquareFacts:
+    """Sizes and speeds as shares of the square that a model sees."""
+
+    heights: Quantiles
+    widths: Quantiles
+    speed: float
+    """Of a usual object, from one frame of the video to the next."""
+    fastest: float
+
+    def size(self, which: str) -> float:
+        """Side of the square as large as a low, median or high box."""
+        return math.sqrt(getattr(self.heights, which) * getattr(self.widths, which))
+
+    def smaller(self, which: str) -> float:
+        """The smaller side."""
+        return min(getattr(self.heights, which), getattr(self.widths, which))
+
+
+def settings_for(facts: VideoFacts) -> Decisions:
+    """The settings for a video; one from which nothing can be learned is refused."""
+    for verdict in verdicts_on(facts):
+        if verdict.fatal:
+            raise UserError(verdict.line)
+    crop = crop_for(facts)
+    square = in_square(facts, crop.value)
+    stride = stride_for(facts, square)
+    steps = stride.value
+    number = slots_for(facts)
+    image_size = image_size_for(square)
+    grid = grid_for(square, number.value, image_size.value)
+    mean, std = size_prior_for(square)
+    usual, fast = steps * square.speed, steps * square.fastest
+    return Decisions(
+        crop,
+        stride,
+        fps_for(facts, stride),
+        image_size,
+        number,
+        grid,
+        mean,
+        std,
+        update_xy_for(fast),
+        update_hw_for(square),
+        proposal_range_for(usual, fast),
+        std_for(facts),
+        pres_prior_for(facts, grid.value),
+    )
+
+
+def crop_for(facts: VideoFacts) -> Decision[Crop]:
+    """The middle square, if all happens there."""
+    away = 1 - facts.centered
+    if facts.width == facts.height:
+        return Decision("center", "the frame is square")
+    if away <= OUTSIDE:
+        return Decision("center", f"{facts.centered:.0%} of the objects are in the middle square")
+    return Decision("none", f"{away:.0%} of the objects are outside the middle square")
+
+
+def in_square(facts: VideoFacts, crop: Crop) -> SquareFacts:
+    """Lengths in the square to which a frame is cropped, or squeezed."""
+    shorter = min(facts.width, facts.height)
+    width, height = (shorter, shorter) if crop == "center" else (facts.width, facts.height)
+    return SquareFacts(
+        facts.heights * (1 / height),
+        facts.widths * (1 / width),
+        facts.speeds.median / math.sqrt(width * height),
+        facts.speeds.top / min(width, height),
+    )
+
+
+def stride_for(facts: VideoFacts, square: SquareFacts) -> Decision[int]:
+    """Frames far enough apart to show motion, and near enough to follow it."""
+    by_usual, by_fast = STEP / max(square.speed, 1e-6), FASTEST / max(square.fastest, 1e-6)
+    wanted = math.floor(min(by_usual, by_fast))
+    stride = max(1, min(wanted, facts.frames // LEAST_FRAMES))
+    usual, fast = stride * square.speed, stride * square.fastest
+    reason = f"objects then move {usual:.1%} of the side per frame, the fastest {fast:.1%}"
+    if stride < wanted:
+        reason += f", and {facts.frames // stride} frames are left"
+    if fast > FASTEST:
+        reason += f"; {FASTEST:.0%} would be better, but there are no frames in between"
+    return Decision(stride, reason)
+
+
+def fps_for(facts: VideoFacts, stride: Decision[int]) -> Decision[float | None]:
+    """What to give to the import."""
+    if stride.value == 1:
+        return Decision(None, "every frame is needed")
+    if facts.fps is None:
+        return Decision(None, f"the frames have no times: keep every {stride.value}th of them")
+    every = f"every {stride.value}th frame of {facts.fps:.3g} per second"
+    return Decision(round(facts.fps / stride.value, 3), every)
+
+
+def image_size_for(square: SquareFacts) -> Decision[int]:
+    """64 pixels, if they show the objects."""
+    usual, low = 64 * square.smaller("median"), 64 * square.smaller("low")
+    size = 64 if usual >= 8 and low >= 4 else 128
+    reason = f"at 64 px, objects are {usual:.1f} px, the small ones {low:.1f} px"
+    return Decision(size, reason)
+
+
+def slots_for(facts: VideoFacts) -> Decision[int]:
+    """K: as many as there are, and some to spare."""
+    most = round(facts.counts.top)
+    least, limit = SLOTS
+    value = min(limit, max(least, most + max(2, math.ceil(0.3 * most))))
+    return Decision(value, f"up to {most} objects are in view at once, and some slots are spare")
+
+
+def grid_for(square: SquareFacts, slots: int, image_size: int) -> Decision[int]:
+    """Cells as large as the small objects, and two for each slot."""
+    cell = MARGIN * square.size("low")
+    grid = min(GRIDS, key=lambda n: abs(math.log(n * cell)))
+    enough = next(n for n in GRIDS if n * n >= 2 * slots)
+    finest = image_size // Trunk.STRIDE
+    value = min(finest, max(grid, enough))
+    reason = f"a cell is {1 / value:.0%} of the side, a small object's box {cell:.0%}"
+    if enough > grid:
+        reason += f", and {slots} slots need {2 * slots} cells"
+    return Decision(value, reason)
+
+
+def size_prior_for(square: SquareFacts) -> tuple[Decision[float], Decision[float]]:
+    """Mean and standard deviation of z_hw: heights and widths have one prior."""
+    logits = [
+        [logit(MARGIN * value) for value in (sides.low, sides.median, sides.high)]
+        for sides in (square.heights, square.widths)
+    ]
+    mean = (logits[0][1] + logits[1][1]) / 2
+    own = sum(((high - low) / (2 * TEN)) ** 2 for low, _, high in logits) / 2
+    between = ((logits[0][1] - logits[1][1]) / 2) ** 2
+    std = min(0.8, max(0.1, math.sqrt(own + between)))
+    high, wide = square.heights.median, square.widths.median
+    small, large = sigmoid(mean - std), sigmoid(mean + std)
+    return (
+        Decision(round(mean, 2), f"objects are {high:.1%} high and {wide:.1%} wide in the square"),
+        Decision(round(std, 2), f"most boxes are from {small:.1%} to {large:.1%} of the side"),
+    )
+
+
+def update_xy_for(fast: float) -> Decision[float]:
+    """c_xy: twice the fastest step, for tanh reaches its end slowly."""
+    value = min(0.8, max(0.1, 0.05 * math.ceil(2 * 2 * fast / 0.05)))
+    return Decision(round(value, 2), f"the fastest objects change xy by {2 * fast:.2f} per frame")
+
+
+def update_hw_for(square: SquareFacts) -> Decision[float]:
+    """c_hw: half an object's size."""
+    size = square.size("median")
+    value = min(0.3, max(0.05, 0.5 * size))
+    return Decision(round(value, 2), f"an object is {size:.1%} of the side large")
+
+
+def proposal_range_for(usual: float, fast: float) -> Decision[tuple[float, float]]:
+    """What the posterior looks at: the object, where a usual and a fast step take it."""
+    low = min(0.3, 2 * usual)
+    high = min(0.5, max(2 * fast + 0.05, low + 0.1))
+    reason = f"an object is up to {fast:.1%} from where it was, on either side"
+    return Decision((round(low, 2), round(high, 2)), reason)
+
+
+def std_for(facts: VideoFacts) -> Decision[float]:
+    """σ: a third of the contrast, and above the noise."""
+    low, high = STDS
+    value = min(high, max(low, facts.contrast / SIGMAS, 2 * facts.noise))
+    reason = (
+        f"objects differ from the background by {facts.contrast:.2f}, and its noise is "
+        f"{facts.noise:.3f}"
+    )
+    return Decision(round(value, 3), reason)
+
+
+def pres_prior_for(facts: VideoFacts, grid: int) -> Decision[float]:
+    """The share of cells with an object, but not so small that all objects vanish at once."""
+    low, high = PRESENT
+    share = facts.counts.high / grid**2
+    reason = f"{facts.counts.high:.0f} objects in {grid**2} cells; less than {low:g} loses them"
+    return Decision(round(min(high, max(low, share)), 3), reason)
+
+
+def logit(share: float) -> float:
+    """The inverse of `sigmoid`, for shares a box can have."""
+    share = min(0.95, max(0.005, share))
+    return math.log(share / (1 - share))
+
+
+def sigmoid(value: float) -> float:
+    """A share."""
+    return 1 / (1 + math.exp(-value))

@@ -22,7 +22,7 @@ RIDGE = (2 / 255) ** 2
 GAINS = (0.2, 5.0)
 """Least and largest gain."""
 DARKEST, BRIGHTEST = 0.01, 0.99
-"""Pixels beyond these say nothing about the light: black bars, and saturated pixels."""
+"""Pixels that stay beyond these say nothing about the light: black bars, and saturated ones."""
 FRAMES = 128
 """Most frames that a median is taken of."""
 
@@ -78,7 +78,8 @@ def match_light(
         frame: likewise. Objects may cover up to 40 % of it.
     """
     b, x = torch.broadcast_tensors(*(some(as_float(each)) for each in (background, frame)))
-    usable = ((b > DARKEST) & (b < BRIGHTEST) & (x > DARKEST) & (x < BRIGHTEST)).to(x.dtype)
+    dark, bright = (b < DARKEST) & (x < DARKEST), (b > BRIGHTEST) & (x > BRIGHTEST)
+    usable = (~(dark | bright)).to(x.dtype)
     known = usable.sum(dim=-1, keepdim=True) > 0
     gain, offset = torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])
     for scale in SCALES:

@@ -220,12 +220,12 @@ def median_sort(path: Path, settings: MedianSort | None = None) -> tuple[MotBoxe
     shape = Picture()
     for frame in read(path):
         if shape.frames % step == 0:
-            kept.append(frame.pixels(settings.side))
+            kept.append(frame.pixels(factor_of(frame, settings.side)))
             if len(kept) == 2 * settings.samples:
                 kept, step = kept[::2], 2 * step
         shape = shape.with_frame(frame)
     background = MedianBackground.of(kept, settings)
-    images = (frame.pixels(settings.side) for frame in read(path))
+    images = (frame.pixels(factor_of(frame, settings.side)) for frame in read(path))
     tracks = follow((detect(image, background, settings) for image in images), settings)
     height, width, _ = kept[0].shape
     scale = np.tile([shape.width / width, shape.height / height], 2)
@@ -245,3 +245,8 @@ def read(path: Path) -> Iterator[TimedFrame]:
         raise UserError(f"cannot read {path}: {error}") from error
     if empty:
         raise UserError(f"cannot read {path}: there are no frames in it")
+
+
+def factor_of(frame: TimedFrame, side: int) -> int:
+    """How far a frame can be averaged down and still be `side` pixels wide and high."""
+    return max(1, min(frame.width, frame.height) // side)

@@ -15,15 +15,13 @@ from typing import Any, Generic, TypeVar
 from gswm.core.errors import UserError
 from gswm.core.networks import Trunk
 from gswm.core.schedule import Anneal
-from gswm.data.importing.videos import Crop
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.verdicts import verdicts_on
 from gswm.models.gswm.gswm import GSWMConfig
+from gswm.models.gswm.recipes import any_video
 
 MARGIN = 1.1
 """A model's box by an object's: its edges fade out inside the box."""
-OUTSIDE = 0.05
-"""Share of the boxes that may be outside the middle square before all of the frame is taken."""
 STEP, FASTEST = 0.03, 0.10
 """Shares that a usual and a fast object go from one frame to the next."""
 LEAST_FRAMES = 200
@@ -32,6 +30,8 @@ SLOTS = (4, 24)
 GRIDS = (4, 8, 16)
 STDS = (0.05, 0.2)
 """Least and largest σ of the pixels."""
+THRESHOLDS = (0.06, 0.2)
+"""Least and largest difference from the background that counts as motion."""
 SIGMAS = 3.0
 """How many σ an object differs from the background."""
 PRESENT = (0.1, 0.3)
@@ -54,7 +54,6 @@ class Decision(Generic[T]):
 class Decisions:
     """All settings that follow from a video."""
 
-    crop: Decision[Crop]
     stride: Decision[int]
     """Take every so many frames."""
     fps: Decision[float | None]
@@ -73,6 +72,8 @@ class Decisions:
     proposal_range: Decision[tuple[float, float]]
     likelihood_std: Decision[float]
     """σ."""
+    motion_threshold: Decision[float]
+    """Difference from the background by which motion teaches the first steps."""
     pres_prior: Decision[float]
     """In a cell, at the start of training."""
 
@@ -80,13 +81,15 @@ class Decisions:
         """Each decision with its name."""
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
-    def applied(self, model: GSWMConfig) -> GSWMConfig:
-        """The settings of a model, with these."""
+    def model(self) -> GSWMConfig:
+        """The settings of a model for the video."""
+        model = any_video(self.image_size.value)
         mean, std = self.hw_prior_mean.value, self.likelihood_std.value
+        present = self.pres_prior.value
         update = replace(model.propagation.update, xy=self.update_xy.value, hw=self.update_hw.value)
         return replace(
             model,
-            image_size=self.image_size.value,
+            motion_threshold=self.motion_threshold.value,
             num_objects=self.num_objects.value,
             propagation=replace(
                 model.propagation, proposal_range=self.proposal_range.value, update=update
@@ -95,12 +98,12 @@ class Decisions:
                 model.discovery,
                 grid=self.grid.value,
                 hw_std=self.hw_std.value,
-                pres_prior=self.pres_prior.value,
             ),
             schedule=replace(
                 model.schedule,
                 likelihood_std=Anneal(std, std),
                 hw_prior_mean=Anneal(mean, mean),
+                pres_prior=Anneal(present, present),
             ),
         )
 
@@ -129,8 +132,7 @@ def settings_for(facts: VideoFacts) -> Decisions:
     for verdict in verdicts_on(facts):
         if verdict.fatal:
             raise UserError(verdict.line)
-    crop = crop_for(facts)
-    square = in_square(facts, crop.value)
+    square = in_square(facts)
     stride = stride_for(facts, square)
     steps = stride.value
     number = slots_for(facts)
@@ -139,7 +141,6 @@ def settings_for(facts: VideoFacts) -> Decisions:
     mean, std = size_prior_for(square)
     usual, fast = steps * square.speed, steps * square.fastest
     return Decisions(
-        crop,
         stride,
         fps_for(facts, stride),
         image_size,
@@ -151,29 +152,19 @@ def settings_for(facts: VideoFacts) -> Decisions:
         update_hw_for(square),
         proposal_range_for(usual, fast),
         std_for(facts),
+        threshold_for(facts),
         pres_prior_for(facts, grid.value),
     )
 
 
-def crop_for(facts: VideoFacts) -> Decision[Crop]:
-    """The middle square, if all happens there."""
-    away = 1 - facts.centered
-    if facts.width == facts.height:
-        return Decision("center", "the frame is square")
-    if away <= OUTSIDE:
-        return Decision("center", f"{facts.centered:.0%} of the objects are in the middle square")
-    return Decision("none", f"{away:.0%} of the objects are outside the middle square")
-
-
-def in_square(facts: VideoFacts, crop: Crop) -> SquareFacts:
-    """Lengths in the square to which a frame is cropped, or squeezed."""
-    shorter = min(facts.width, facts.height)
-    width, height = (shorter, shorter) if crop == "center" else (facts.width, facts.height)
+def in_square(facts: VideoFacts) -> SquareFacts:
+    """Lengths in the square that shows all of the frame, between bars."""
+    share = 1 / facts.side
     return SquareFacts(
-        facts.heights * (1 / height),
-        facts.widths * (1 / width),
-        facts.speeds.median / math.sqrt(width * height),
-        facts.speeds.top / min(width, height),
+        facts.heights * share,
+        facts.widths * share,
+        facts.speeds.median * share,
+        facts.speeds.top * share,
     )
 
 
@@ -277,6 +268,14 @@ def std_for(facts: VideoFacts) -> Decision[float]:
         f"objects differ from the background by {facts.contrast:.2f}, and its noise is "
         f"{facts.noise:.3f}"
     )
+    return Decision(round(value, 3), reason)
+
+
+def threshold_for(facts: VideoFacts) -> Decision[float]:
+    """Less than the contrast of objects, and well above the noise."""
+    low, high = THRESHOLDS
+    value = min(high, max(low, 0.4 * facts.contrast, 5 * facts.noise))
+    reason = f"the contrast is {facts.contrast:.2f}, and the noise {facts.noise:.3f}"
     return Decision(round(value, 3), reason)
 
 

@@ -32,7 +32,7 @@ Picture = UInt8[Tensor, "3 size size"]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class FitData:
     """Videos as episodes."""
 
     file: Path
@@ -44,7 +44,7 @@ class Prepared:
     """One for each video."""
 
 
-def prepare(films: Sequence[Film], out: Path) -> Prepared:
+def prepare(films: Sequence[Film], out: Path) -> FitData:
     """Write films into the file `out`, each cut into episodes of equal length."""
     totals = [len(film.footage) for film in films]
     length = episode_length(min(totals))
@@ -71,7 +71,7 @@ def prepare(films: Sequence[Film], out: Path) -> Prepared:
                     footage=take.footage,
                 )
                 counts[split] += 1
-    return Prepared(out, length, counts, tuple(backgrounds))
+    return FitData(out, length, counts, tuple(backgrounds))
 
 
 def episode_length(total: int) -> int:

@@ -11,7 +11,7 @@ import torch
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.fit.episodes import Prepared
+from gswm.fit.episodes import FitData
 from gswm.fit.pace import LEAST_STEPS, Pace, measure_pace
 from gswm.fit.recipe import STANDARD, Length, Teaching, recipe_for
 from gswm.fit.watching import ObjectsLostError, Watch
@@ -71,7 +71,7 @@ def train_within(
     budget: Budget,
     name: str,
     settings: GSWMConfig,
-    prepared: Prepared,
+    prepared: FitData,
     out: Path,
     *,
     expected: float,

@@ -85,8 +85,7 @@ class Place:
         """The region of one frame."""
         left, top, width, height = self.region
         size = max(1, round(width / self.scale)), max(1, round(height / self.scale))
-        least = max(size[0] * reel.width // width, size[1] * reel.height // height)
-        whole = Image.fromarray(pixels(least))
+        whole = Image.fromarray(pixels(max(1, int(self.scale))))
         across, down = whole.width / reel.width, whole.height / reel.height
         box = (left * across, top * down, (left + width) * across, (top + height) * down)
         return np.asarray(whole.resize(size, Image.Resampling.BOX, box))

@@ -23,7 +23,7 @@ EPS = 1e-4
 
 Item = TypeVar("Item")
 Pixels = Callable[[int], FrameArray]
-"""A frame's pixels, or those of a reduction that is no less than so wide and high."""
+"""A frame's pixels, averaged down by at most a factor."""
 
 
 @dataclass(frozen=True)

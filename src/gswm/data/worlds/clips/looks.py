@@ -79,7 +79,7 @@ def draw_looks(
     insect = (kind == KINDS.index("insect"))[..., None]
     colors[:, :, BODY] = torch.where(insect & flies, dim, colors[:, :, BODY])
     colors = shared(apart_from(colors, ground), 0.12)
-    hidden = dice.chance(settings.camouflaged, number) * dice.uniform(0.3, 0.75, number)
+    hidden = dice.chance(settings.camouflaged, number) * dice.uniform(0.2, 0.65, number)
     colors = torch.lerp(colors, ground[:, None, None].expand_as(colors), hidden[..., None, None])
     strength = dice.uniform(0.15, 1.0, number)
     clear = shared(dice.chance(settings.transparent, number))

@@ -81,9 +81,8 @@ def on(record: Record, device: torch.device) -> Record:
 
 def draw_backdrop(plan: Plan, sprites: Sprites, side: int, device: torch.device) -> Backdrop:
     """Backgrounds with the static things in them."""
-    scenery, camera, tracks, dish = (
-        on(part, device) for part in (plan.scenery, plan.camera, plan.tracks, plan.dish)
-    )
+    scenery, camera = on(plan.scenery, device), on(plan.camera, device)
+    tracks, dish = on(plan.tracks, device), on(plan.dish, device)
     picture, field = draw_background(scenery, camera, tracks, dish, side)
     things, episodes = plan.things, len(plan)
     which = things.exists

@@ -111,7 +111,7 @@ def test_two_scenes_in_one_video_are_a_cut(tmp_path: Path) -> None:
     facts = measure(synthetic.save(tmp_path / "both.mp4", both)).facts
     assert facts.cuts == 1
     assert [verdict.name for verdict in verdicts_on(facts)] == ["cuts"]
-    assert facts.most == 6
+    assert facts.most == 3
 
 
 def test_a_region_is_measured_alone_in_pixels_of_the_video(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.background import FRAMES, as_float, static_background
+from gswm.data.background import FRAMES, as_float, static_background, without_standing
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film, as_batch
 from gswm.data.importing.videos import Take
@@ -103,7 +103,9 @@ def background_of(film: Film, frames: int) -> Picture:
         seen += len(take)
         if seen >= frames:
             break
-    return (static_background(as_float(torch.cat(kept))) * 255).round().to(torch.uint8)
+    frames = as_float(torch.cat(kept))
+    empty = without_standing(static_background(frames), frames)
+    return (empty * 255).round().to(torch.uint8)
 
 
 def some_of(take: Take, first: int, step: int, frames: int) -> UInt8[Tensor, "time 3 size size"]:

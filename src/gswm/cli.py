@@ -48,6 +48,7 @@ COMMANDS = {
         "gswm.commands.look", "LookCommand", "Measure a video, and the settings it needs."
     ),
     "data info": Command("gswm.commands.importing", "InfoCommand", "Say what is in an HDF5 file."),
+    "fit": Command("gswm.commands.fit", "FitCommand", "Fit a model to your own video."),
     "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
     "weights": Command("gswm.commands.weights", "WeightsCommand", "List the weights that ship."),
     "sweep": Command(

@@ -1,13 +1,17 @@
 """A video as episodes to fit a model to: split by time, with the background of the first part.
 
-Nothing is known of the frames that are to be predicted: the background is the median of the
-training frames alone.
+Nothing is known of the frames that are to be predicted: the background comes from the training
+frames alone. Where a model sees every n-th frame only, the training frames in between are not
+lost: they are further episodes, each of every n-th frame too.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
@@ -15,11 +19,11 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.data.background import FRAMES, as_float, static_background, without_standing
 from gswm.data.episode import Episodes
-from gswm.data.importing.film import Film, as_batch
-from gswm.data.importing.videos import Take
-from gswm.data.placement import as_text
+from gswm.data.importing.film import Film
+from gswm.data.importing.videos import Take, batch_of
+from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.hdf5 import Writer, open_file
 
 HELD_OUT = 0.1
 """Share of a video to validate on, and share to test on: the end of it."""
@@ -27,6 +31,8 @@ EPISODE = (12, 64)
 """Fewest and most frames of an episode."""
 MOST = 20_000
 """Frames that are kept of all videos; of longer ones, evenly spaced episodes."""
+SAID = "measured"
+"""The attribute of a file that says what was measured and decided."""
 
 Picture = UInt8[Tensor, "3 size size"]
 
@@ -42,36 +48,67 @@ class FitData:
     """Episodes of each split."""
     backgrounds: tuple[Picture, ...]
     """One for each video."""
+    said: dict[str, Any]
+    """What was measured and decided."""
+
+    @staticmethod
+    def read(file: Path) -> "FitData":
+        """What `prepare` wrote earlier."""
+        with open_file(file) as stored:
+            if SAID not in stored.attributes or stored.splits is None:
+                raise UserError(
+                    f"{file} was not prepared for a fit: give the video itself, or a file that "
+                    "`gswm fit VIDEO --prepare` wrote"
+                )
+            said = json.loads(str(stored.attributes[SAID]))
+            names = [] if stored.sources is None else stored.sources.tolist()
+            first = [names.index(name) for name in dict.fromkeys(names)]
+            behind = stored.read(first).background
+            found = stored.splits.tolist()
+            counts: dict[SplitName, int] = {
+                name: found.count(name) for name in ("train", "val", "test")
+            }
+            frames = stored.frames
+        if behind is None:
+            raise UserError(f"{file} has no backgrounds: prepare it with `gswm fit --prepare`")
+        return FitData(file, frames, counts, tuple(behind), said)
 
 
-def prepare(films: Sequence[Film], out: Path) -> FitData:
-    """Write films into the file `out`, each cut into episodes of equal length."""
-    totals = [len(film.footage) for film in films]
+def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, Any]) -> FitData:
+    """Write films into the file `out`, each cut into episodes of equal length.
+
+    Args:
+        films: Videos with all of their frames.
+        stride: The model sees every so many frames.
+        out: An HDF5 file.
+        said: What was measured and decided, to be kept with it.
+    """
+    totals = [len(film.footage) // stride for film in films]
     length = episode_length(min(totals))
     every = -(-sum(totals) // MOST)
+    phases = range(1 if every > 1 else stride)
     counts: dict[SplitName, int] = {"train": 0, "val": 0, "test": 0}
     cut = films[0].cut
-    said = {"fit": cut.fit} | ({} if cut.fps is None else {"fps": cut.fps})
-    said |= {} if cut.region is None else {"region": as_text(cut.region)}
+    attributes: dict[str, str | float] = {"fit": cut.fit, SAID: json.dumps(said)}
+    if said.get("fps") is not None:
+        attributes["fps"] = float(said["fps"])
+    if cut.region is not None:
+        attributes["region"] = as_text(cut.region)
     backgrounds = []
-    with Writer(out, "video", force=True, attributes=said) as writer:
+    with Writer(out, "video", force=True, attributes=attributes) as writer:
         for film, total in zip(films, totals, strict=True):
             plan = planned(total, length)
-            picture = background_of(film, plan.count("train") * length)
+            picture = background_of(film, plan.count("train") * length * stride)
             backgrounds.append(picture)
-            takes = film.chunks(length)
-            for number, (split, take) in enumerate(zip(plan, takes, strict=False)):
-                if split == "train" and number % every:
-                    continue
-                behind = {"background": picture[None]}
+            for split, take in episodes_of(film, plan, length, stride, phases, every):
                 writer.append(
-                    Episodes(as_batch(take.video), **behind),
+                    Episodes(take.batch(), background=picture[None]),
                     split=split,
                     source=film.path.name,
                     footage=take.footage,
                 )
                 counts[split] += 1
-    return FitData(out, length, counts, tuple(backgrounds))
+    return FitData(out, length, counts, tuple(backgrounds), dict(said))
 
 
 def episode_length(total: int) -> int:
@@ -80,7 +117,7 @@ def episode_length(total: int) -> int:
     if total < 3 * fewest:
         raise UserError(
             f"the video has {total} frames at this rate, and a fit needs {3 * fewest}: take a "
-            "longer one, or more frames per second"
+            "longer one, or give a smaller --stride"
         )
     return max(fewest, min(most, int(HELD_OUT * total)))
 
@@ -90,7 +127,28 @@ def planned(total: int, length: int) -> list[SplitName]:
     number = total // length
     held_out = max(1, round(HELD_OUT * number))
     train = number - 2 * held_out
-    return ["train"] * train + ["val"] * held_out + ["test"] * held_out
+    return [*["train"] * train, *["val"] * held_out, *["test"] * held_out]
+
+
+def episodes_of(
+    film: Film, plan: list[SplitName], length: int, stride: int, phases: range, every: int
+) -> Iterator[tuple[SplitName, Take]]:
+    """The episodes of a film: those to train on at every phase of the stride, others at one."""
+    stretches = film.chunks(length * stride)
+    for number, (split, take) in enumerate(zip(plan, stretches, strict=False)):
+        if split == "train" and number % every:
+            continue
+        for phase in phases if split == "train" else range(1):
+            some = slice(phase, None, stride)
+            if len(take.video[some]) == length:
+                yield split, thinned(take, some)
+
+
+def thinned(take: Take, which: slice) -> Take:
+    """Some of the frames."""
+    footage = take.footage
+    parts = footage.frames[which], footage.times[which]
+    return Take(np.ascontiguousarray(take.video[which]), Footage(footage.placement, *parts))
 
 
 def background_of(film: Film, frames: int) -> Picture:
@@ -103,12 +161,12 @@ def background_of(film: Film, frames: int) -> Picture:
         seen += len(take)
         if seen >= frames:
             break
-    frames = as_float(torch.cat(kept))
-    empty = without_standing(static_background(frames), frames)
+    shown = as_float(torch.cat(kept))
+    empty = without_standing(static_background(shown), shown)
     return (empty * 255).round().to(torch.uint8)
 
 
 def some_of(take: Take, first: int, step: int, frames: int) -> UInt8[Tensor, "time 3 size size"]:
     """Every `step`-th of a film's first `frames` frames, as far as they are in `take`."""
     numbers = [i for i in range(len(take)) if (first + i) % step == 0 and first + i < frames]
-    return as_batch(take.video[numbers])[0]
+    return batch_of(take.video[numbers])[0]

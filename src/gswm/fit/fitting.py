@@ -66,6 +66,11 @@ class Trained:
     finished: bool
     """Whether all steps were taken."""
 
+    @property
+    def seconds(self) -> float:
+        """Of all steps, as estimated."""
+        return self.pace.total(self.recipe)
+
 
 def train_within(
     budget: Budget,
@@ -105,7 +110,7 @@ def train_within(
         return recipe_for(name, str(prepared.file), settings, length, how, start=start, seed=seed)
 
     pace = measure_pace(planned(10_000, STANDARD, None), device, make)
-    teaching, start, signals = STANDARD, None, Signals()
+    teaching, start = STANDARD, None
     for attempt in range(1, ATTEMPTS + 1):
         number = steps or steps_within(budget.left, pace, lambda n, t=teaching: planned(n, t, None))
         recipe = planned(number, teaching, start)
@@ -138,7 +143,7 @@ def train_within(
             continue
         finished = ended.trainee.step >= number
         return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished)
-    raise AssertionError(signals)
+    raise AssertionError("every attempt returns or raises")
 
 
 def steps_within(seconds: float, pace: Pace, planned: Callable[[int], Recipe]) -> int:

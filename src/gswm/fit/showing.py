@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gswm.core.files import write_whole
 from gswm.data.episode import Episodes
-from gswm.data.importing.film import CHUNK, Film, as_batch
+from gswm.data.importing.film import CHUNK, Film
 from gswm.data.placement import Footage
 from gswm.data.storage.hdf5 import open_file
 from gswm.eval.metrics.pixels import decibels, squared_error
@@ -96,7 +96,7 @@ def track_film(model: WorldModel[Any], film: Film, background: Tensor | None) ->
     def videos() -> Iterator[Tensor]:
         for take in film.chunks(CHUNK):
             footages.append(take.footage)
-            yield as_batch(take.video).to(model.device)
+            yield take.batch().to(model.device)
 
     tracks = model.infer_chunks(videos(), background=background)
     return Located.join([track.located(footages[-1]) for track in tracks])

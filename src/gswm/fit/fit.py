@@ -1,0 +1,201 @@
+"""`gswm.fit`: all of it, from a video to weights, tracks, futures and a page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gswm.core.errors import UserError
+from gswm.core.settings import from_dict, to_dict
+from gswm.data.importing.film import Film
+from gswm.data.importing.sources import Source, find
+from gswm.data.importing.videos import Cut
+from gswm.data.looking.facts import VideoFacts
+from gswm.data.looking.measuring import measure
+from gswm.data.looking.verdicts import verdicts_on
+from gswm.data.placement import parse_region
+from gswm.data.storage.hdf5 import is_name_of_file
+from gswm.fast.loading import load
+from gswm.fast.trainee import accelerate
+from gswm.fit import showing
+from gswm.fit.decisions import Decision, Decisions, logit, settings_for
+from gswm.fit.episodes import FitData, prepare
+from gswm.fit.fitting import Budget, Tell, Trained, train_within, with_background
+from gswm.models.base import WorldModel
+from gswm.models.gswm.gswm import GSWMConfig
+from gswm.weights import files as weights
+
+WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
+OWN = "as asked for"
+"""The reason of a decision that the user made."""
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Settings of a fit."""
+
+    minutes: float = 8.0
+    steps: int | None = None
+    """Instead of as many as there is time for."""
+    batch: int = 16
+    seed: int = 0
+    device: str = "auto"
+    prepare: bool = False
+    """Stop when the video is measured and imported."""
+    region: str | None = None
+    decided: Mapping[str, Any] = field(default_factory=dict)
+    """Values of `Decisions` that are not to be derived, by name; `object_size` is a share."""
+
+
+def fit(
+    video: str | Path,
+    minutes: float = 8.0,
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    **decided: Any,
+) -> WorldModel[Any]:
+    """Fit a model to a video of a fixed camera.
+
+        model = gswm.fit("cars.mp4", minutes=8)
+        track = model.infer(gswm.read_video("cars.mp4", model.image_size))
+
+    Args:
+        video: A video file, a folder of videos, or a file that `gswm fit --prepare` wrote.
+        minutes: How long all of it may take.
+        out: The folder for weights, tracks and a page. Default: fits/NAME.
+        device: "cpu", "cuda" or "auto".
+        seed: Of weights, windows and noise.
+        decided: Settings that are not to be derived from the video: `image_size`, `num_objects`,
+            `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
+    """
+    folder = Path(out) if out is not None else Path("fits") / Path(video).stem
+    cfg = FitConfig(minutes=minutes, device=device, seed=seed, decided=decided)
+    fit_video(Path(video), folder, cfg, print)
+    return load(folder / WEIGHTS, device)
+
+
+def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
+    """Fit a model to a video, and write everything to `out`; the page, or the prepared file."""
+    budget = Budget.of(cfg.minutes)
+    films: list[Film] = []
+    if is_name_of_file(video.name) and not video.is_dir():
+        data = FitData.read(video)
+    else:
+        facts = measured(video, cfg, tell)
+        decisions = override(settings_for(facts), cfg.decided)
+        films = films_of(video, decisions, cfg.region)
+        out.mkdir(parents=True, exist_ok=True)
+        data = prepare(films, decisions.stride.value, out / DATA, said_of(facts, decisions))
+    settings = from_dict(GSWMConfig, data.said["model"])
+    tell(f"{data.file}: episodes of {data.frames} frames, {in_words(data)}")
+    if cfg.prepare:
+        return data.file
+    trained = train_within(
+        budget,
+        video.stem,
+        settings,
+        data,
+        out,
+        expected=float(data.said["expected"]),
+        device_name=cfg.device,
+        make=accelerate(compiled=False),
+        batch=cfg.batch,
+        steps=cfg.steps,
+        seed=cfg.seed,
+        tell=tell,
+    )
+    return write_results(out, video.name, films, data, trained, tell)
+
+
+def measured(video: Path, cfg: FitConfig, tell: Tell) -> VideoFacts:
+    """What moves in a video; what will not work is said."""
+    facts = measure(video, parse_region(cfg.region)).facts
+    for verdict in verdicts_on(facts):
+        if not verdict.fatal:
+            tell(f"look out: {verdict.line}")
+    return facts
+
+
+def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
+    """Decisions, some of which the user made."""
+    own = {name: value for name, value in asked.items() if value is not None}
+    if (size := own.pop("object_size", None)) is not None:
+        own["hw_prior_mean"] = round(logit(float(size)), 2)
+    known = {name for name, _ in decisions.items()}
+    if wrong := sorted(own.keys() - known):
+        raise UserError(f"there is no decision '{wrong[0]}'; there are {', '.join(sorted(known))}")
+    return replace(decisions, **{name: Decision(value, OWN) for name, value in own.items()})
+
+
+def films_of(video: Path, decisions: Decisions, region: str | None) -> list[Film]:
+    """All videos at a path, with all of their frames."""
+    found = [each for each in find([video]) if isinstance(each, Source)]
+    if not found:
+        raise UserError(f"there is no video in {video}")
+    cut = Cut(decisions.image_size.value, region=parse_region(region))
+    return [Film(source.path, cut) for source in found]
+
+
+def said_of(facts: VideoFacts, decisions: Decisions) -> dict[str, Any]:
+    """What is kept with the data: enough to train elsewhere."""
+    fps = None if facts.fps is None else facts.fps / decisions.stride.value
+    rows = [(name, shown(each.value), each.reason) for name, each in decisions.items()]
+    return {
+        "facts": to_dict(facts),
+        "decisions": rows,
+        "model": to_dict(decisions.model()),
+        "fps": fps if decisions.stride.value > 1 else None,
+        "expected": 0.5 * facts.counts.high * max(facts.moving, 0.2),
+    }
+
+
+def shown(value: Any) -> str:
+    """A decision's value in words."""
+    if isinstance(value, tuple):
+        return " to ".join(map(shown, value))
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def in_words(data: FitData) -> str:
+    """How many episodes each split has."""
+    return ", ".join(f"{number} {name}" for name, number in data.splits.items())
+
+
+def write_results(
+    out: Path, name: str, films: list[Film], data: FitData, trained: Trained, tell: Tell
+) -> Path:
+    """Weights, tracks, futures and the page."""
+    model = trained.model
+    if len(data.backgrounds) == 1:
+        with_background(model, data.backgrounds[0])
+    given = trained.recipe.data.given
+    episodes = showing.held_out(data.file)
+    scores = showing.score(model, episodes, given)
+    known = {key: data.said[key] for key in ("fps",) if data.said.get(key) is not None}
+    about = {
+        "step": trained.recipe.train.steps,
+        "seed": trained.recipe.seed,
+        "videos": {"fit": "letterbox"} | known,
+        "validation": {"error": 10 ** (-scores.imagined / 10), "psnr": scores.imagined},
+        "decisions": data.said["decisions"],
+    }
+    weights.save(out / WEIGHTS, model, trained.recipe, about=about)
+    tell(f"{out / WEIGHTS}")
+    rows = []
+    for film, behind, stem in zip(
+        films, data.backgrounds, showing.track_names(len(films)), strict=False
+    ):
+        seen = Film(film.path, replace(film.cut, fps=data.said["fps"]))
+        rows.append(showing.track_film(model, seen, behind[None]))
+        showing.write_tracks(out, seen, rows[-1], stem)
+    showing.imagine(out, model, episodes, given)
+    steps, tries = trained.recipe.train.steps, trained.attempts
+    lead = (
+        f"A model of {steps:,} steps, at {1000 * trained.seconds / steps:.0f} ms each"
+        + (f", in attempt {tries}" if tries > 1 else "")
+        + ("." if trained.finished else "; the time ended before the last step.")
+    )
+    decisions = [(n, v, why) for n, v, why in data.said["decisions"]]
+    return showing.write_page(out, f"gswm fit {name}", lead, scores, rows, decisions)

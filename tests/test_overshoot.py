@@ -37,7 +37,9 @@ from gswm.models.gswm.overshoot import (
 from gswm.models.gswm.schedule import Overshooting, OvershootStage, Schedule
 from gswm.models.objects import Attributes
 from gswm.models.recipe import Recipe, TrainConfig
-from gswm.models.registry import RECIPES, recipe
+from gswm.models.registry import RECIPES, build, recipe
+from gswm.train.distributed import Processes
+from gswm.train.launch import training_loader
 from gswm.train.step import Trainee, learning_rate
 
 GIVEN, HORIZON, SAMPLES = 3, 2, 2
@@ -402,6 +404,27 @@ def test_the_fast_path_learns_the_same_from_rollouts(tmp_path: Path) -> None:
     theirs = other.trainee.model.state_dict()
     for name, value in one.trainee.model.state_dict().items():
         assert torch.equal(value, theirs[name]), name
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_processes_share_windows_and_noise() -> None:
+    """One after the other, they have what one process has."""
+    one, device = from_the_start(late()), torch.device("cpu")
+
+    def seen(processes: Processes) -> list[Tensor]:
+        torch.manual_seed(0)
+        loader = training_loader(one, device, processes)
+        how: dict[str, Any] = {"seed": 0, "device": device, "processes": processes}
+        trainee = Trainee(build(one), loader, one.train, **how)
+        trainee.enter(trainee.model.stage(0))
+        trainee.observe(1)
+        return tensors((trainee.observed, trainee.noise()))
+
+    alone = seen(Processes())
+    parts = [seen(Processes(rank, 2)) for rank in range(2)]
+    assert {len(tensor) for tensor in alone} == {4}
+    for whole, *halves in zip(alone, *parts, strict=True):
+        torch.testing.assert_close(torch.cat(halves), whole)
 
 
 @pytest.mark.usefixtures("small_trunk")

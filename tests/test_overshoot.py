@@ -20,6 +20,7 @@ from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY
 from gswm.data.batches.batch import Batch
 from gswm.fast.deferred import Deferred
+from gswm.fast.trainee import FastTrainee
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.gswm.noise import GSWMNoise
 from gswm.models.gswm.overshoot import (
@@ -36,7 +37,9 @@ from gswm.models.gswm.overshoot import (
 from gswm.models.gswm.schedule import Overshooting, OvershootStage, Schedule
 from gswm.models.objects import Attributes
 from gswm.models.recipe import Recipe, TrainConfig
-from gswm.models.registry import RECIPES, recipe
+from gswm.models.registry import RECIPES, build, recipe
+from gswm.train.distributed import Processes
+from gswm.train.launch import training_loader
 from gswm.train.step import Trainee, learning_rate
 
 GIVEN, HORIZON, SAMPLES = 3, 2, 2
@@ -369,11 +372,7 @@ def test_the_posterior_stays_and_adam_begins_anew(
         GSWM, "observe", lambda self, b, n: (seen.append(len(b.video)), observe(self, b, n))[1]
     )
     start = late(8, start=str(tmp_path / "elbo" / "last.safetensors"))
-    schedule = start.model.schedule
-    schedule = replace(schedule, overshoot=replace(schedule.overshoot, start=0))
-    one = train_here(
-        replace(start, model=replace(start.model, schedule=schedule)), tmp_path / "run"
-    )
+    one = train_here(from_the_start(start), tmp_path / "run")
     prior = [f"propagation.{name}" for name in ("rnn_prior", "latent.mlp_state_prior")]
     after = one.trainee.model.state_dict()
     moved = {name for name in before if not torch.equal(after[name], before[name])}
@@ -387,6 +386,45 @@ def test_the_posterior_stays_and_adam_begins_anew(
     assert {id(p) for p in one.trainee.adam.state} == {
         id(p) for net in nets for p in net.parameters()
     }
+
+
+def from_the_start(one: Recipe) -> Recipe:
+    schedule = one.model.schedule
+    schedule = replace(schedule, overshoot=replace(schedule.overshoot, start=0))
+    return replace(one, model=replace(one.model, schedule=schedule))
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_the_fast_path_learns_the_same_from_rollouts(tmp_path: Path) -> None:
+    one, other = (
+        train_here(from_the_start(late(5)), tmp_path / make.__name__, trainee=make)
+        for make in (Trainee, FastTrainee)
+    )
+    assert isinstance(other.trainee, FastTrainee)
+    theirs = other.trainee.model.state_dict()
+    for name, value in one.trainee.model.state_dict().items():
+        assert torch.equal(value, theirs[name]), name
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_processes_share_windows_and_noise() -> None:
+    """One after the other, they have what one process has."""
+    one, device = from_the_start(late()), torch.device("cpu")
+
+    def seen(processes: Processes) -> list[Tensor]:
+        torch.manual_seed(0)
+        loader = training_loader(one, device, processes)
+        how: dict[str, Any] = {"seed": 0, "device": device, "processes": processes}
+        trainee = Trainee(build(one), loader, one.train, **how)
+        trainee.enter(trainee.model.stage(0))
+        trainee.observe(1)
+        return tensors((trainee.observed, trainee.noise()))
+
+    alone = seen(Processes())
+    parts = [seen(Processes(rank, 2)) for rank in range(2)]
+    assert {len(tensor) for tensor in alone} == {4}
+    for whole, *halves in zip(alone, *parts, strict=True):
+        torch.testing.assert_close(torch.cat(halves), whole)
 
 
 @pytest.mark.usefixtures("small_trunk")

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
 from gswm.core.errors import UserError
-from gswm.core.records import concatenate, copy_tensors, map_tensors, tensors
+from gswm.core.records import copy_tensors, map_tensors, tensors
 from gswm.core.schedule import Stage
 from gswm.data.batches.batch import Batch
 from gswm.data.batches.resident import Loader
@@ -157,8 +157,9 @@ class Trainee:
             self.generator.manual_seed(noise_seed(self.seed, index))
             noise, first = self.noise(), index * self.gathered
             self.loader.prepare(first)
-            steps = range(first, first + self.gathered)
-            together = concatenate([self.windows(step) for step in steps])
+            batches = [self.windows(step) for step in range(first, first + self.gathered)]
+            # Row by row and not step by step: so each process has the rows of its noise.
+            together = map_tensors(lambda *x: torch.stack(x, dim=1).flatten(0, 1), *batches)
             self.kept[index] = self.model.observe(together, noise)
         if self.observed is None:
             self.observed = map_tensors(torch.clone, self.kept[index])

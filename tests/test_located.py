@@ -19,6 +19,7 @@ from test_imagine import model as model
 from test_videos import encode
 from torch import Tensor
 
+import gswm
 from gswm.cli import main
 from gswm.commands import track as track_command
 from gswm.core.errors import UserError
@@ -332,6 +333,29 @@ def test_several_files_are_written_at_once(
     assert (int(line[0]), int(line[1])) == (int(first["frame"]) + 1, int(first["id"]) + 1)
     left = float(first["x"]) - float(first["width"]) / 2
     assert float(line[2]) == pytest.approx(left, abs=0.01)
+
+
+def test_balls_are_found_where_they_are_in_the_film(tmp_path: Path) -> None:
+    """A square of 180 pixels in a wide picture shows balls; all around it is gray."""
+    episodes = next(gswm.world("interaction").episodes(seed=3, n=1))
+    assert episodes.truth is not None
+    pictures = []
+    for frame in episodes.video[0, :12]:
+        picture = np.full((200, 320, 3), 99, np.uint8)
+        small = Image.fromarray(frame.movedim(0, -1).numpy())
+        picture[10:190, 70:250] = np.asarray(small.resize((180, 180)))
+        pictures.append(picture)
+    path, out = encode(tmp_path / "a.mkv", pictures, "ffv1", "gbrp10le"), tmp_path / "a.csv"
+    args = ["track", str(path), "--model", "interaction", "--region", "70,10,180,180"]
+    assert main([*args, "--out", str(out)]) == 0
+    found = rows(out)
+    assert {row["id"] for row in found} == {"0", "1", "2"}
+    assert len(found) == 3 * 12
+    for row in found:
+        centers = episodes.truth.positions[0, int(row["frame"])] * (180 / 64)
+        here = torch.tensor([float(row["x"]) - 70, float(row["y"]) - 10])
+        assert (centers - here).norm(dim=-1).min() < 5  # of a radius of 22 pixels
+        assert 30 < float(row["width"]) < 60
 
 
 def test_an_imported_episode_is_tracked_in_pixels_of_its_video(model: str, tmp_path: Path) -> None:

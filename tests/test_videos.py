@@ -23,6 +23,7 @@ from gswm.data.importing.videos import (
     clips,
     frames_of,
     image_frames,
+    in_order,
     place,
     resample,
     to_rgb,
@@ -230,6 +231,19 @@ def at(times: list[float]) -> list[TimedFrame]:
         TimedFrame(1, 1, start, end, lambda _, i=i: np.full((1, 1, 3), i, np.uint8), index=i)
         for i, (start, end) in enumerate(zip(times, ends, strict=True))
     ]
+
+
+@given(st.lists(st.integers(1, 20), max_size=12), st.randoms())
+def test_times_that_go_back_are_put_in_order(gaps: list[int], random) -> None:
+    times = [float(t) for t in np.cumsum([0, *gaps])]
+    told = list(times)
+    for i in range(0, len(told) - 2, 3):  # as if three frames were decoded in any order
+        some = told[i : i + 3]
+        random.shuffle(some)
+        told[i : i + 3] = some
+    found = list(in_order(at(told)))
+    assert [frame.index for frame in found] == list(range(len(times)))
+    assert [frame.start for frame in found] == times
 
 
 @given(

@@ -12,8 +12,7 @@ from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, as_text
 
-FITS = {
-    "letterbox": "all of each frame, between bars (--fit crop takes its middle square)",
+OTHER_FITS = {
     "crop": "the middle square of each frame (--fit letterbox takes all of it)",
     "stretch": "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)",
 }
@@ -53,7 +52,7 @@ def own_film(
     if cut.fps != plain.fps:
         alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")
     if cut.fit != plain.fit:
-        alike.append(FITS[cut.fit])
+        alike.append(OTHER_FITS[cut.fit])
     if cut.region != plain.region:
         alike.append(f"the region {as_text(cut.region)} (--region all takes the whole picture)")
     if alike:

@@ -68,14 +68,14 @@ class ImagineCommand:
     videos that the model was trained on if not given."""
     fit: Fit | None = None
     """letterbox: all of each frame of your video, between black bars; crop: its middle square;
-    stretch: all of it, squeezed into a square. As in the training if not given, letterbox where
-    that was on no videos of your own."""
+    stretch: all of it, squeezed into a square. If not given, as the videos that the model was
+    trained on were imported, and letterbox for a model of a world."""
     region: str | None = None
-    """Use this part of your video's frames alone: x,y,width,height in its pixels, or all; as in
-    the training if not given."""
+    """Use only this part of your video's frames: x,y,width,height in pixels of the upright video,
+    or all. If not given, as the videos that the model was trained on were imported."""
     discover: Discover | None = None
-    """Look for objects in every given frame (always), or in the first alone (first), as the paper
-    does; always for videos of your own, and first for worlds, if not given."""
+    """Look for new objects in every given frame (always), or only in the first (first), as the
+    paper does. If not given, always for your own videos, and first for worlds."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
     device: str = "auto"

@@ -45,7 +45,7 @@ class ImportCommand:
     """letterbox: all of each frame, between black bars; crop: its middle square; stretch: all of
     it, squeezed into a square."""
     region: str | None = None
-    """Use this part of each frame alone: x,y,width,height in pixels of the upright video."""
+    """Use only this part of each frame: x,y,width,height in pixels of the upright video."""
     force: bool = False
     """Replace the file if there is one."""
     workers: int = os.cpu_count() or 1

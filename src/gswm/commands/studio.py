@@ -13,6 +13,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.data.storage import hdf5
 from gswm.studio.catalog import Catalog
+from gswm.studio.protocol import MOST_GIVEN, MOST_STEPS
 from gswm.weights.finding import shipped
 
 FIRST = "two-layer"
@@ -71,7 +72,9 @@ class StudioCommand:
         """What is shown first, in the catalog."""
         if self.video is not None:
             known, size = catalog.models[model].videos, catalog.model(model).image_size
-            return catalog.add_upload(own_film(self.video, known, size, self.video_fps).read())
+            most = MOST_GIVEN + MOST_STEPS
+            film = own_film(self.video, known, size, self.video_fps, frames=most)
+            return catalog.add_upload(film.read())
         world = self.world or catalog.models[model].world
         if hdf5.is_name_of_file(world):
             file = Path(world)

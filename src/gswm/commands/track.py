@@ -42,12 +42,12 @@ class TrackCommand:
     model: str
     """A trained model: a run's folder, a file of weights, or the name of one that ships."""
     out: UseAppendAction[tuple[Path, ...]] = ()
-    """A file to write; give --out again for more; states.csv if not given. Of a video, a .csv has
-    time (seconds), frame (number in the video, from 0), id, x and y (center), width, height,
-    depth and presence, in pixels of the video; a .txt is MOTChallenge text (frames and ids from
-    1); a .mp4 is the video itself at its size and speed, with boxes, ids and trails, where boxes
-    between the frames that the model saw are interpolated. Of a world, a .csv in fractions of the
-    frame's side."""
+    """A file to write; give --out again for more; states.csv if not given. For a video, FILE.csv
+    has the columns time (in seconds), frame (in the video, counted from 0), id, x, y (the center),
+    width, height (in pixels of the upright video), depth and presence. FILE.txt is MOTChallenge
+    text, with frames and ids counted from 1. FILE.mp4 is the video at its own size and speed, with
+    boxes, ids and trails; if the model sees only some of the frames, boxes in between are
+    interpolated. For a world, FILE.csv is in fractions of the frame's side."""
     picture: Path | None = None
     """A .png for a sheet of the model's frames, a .gif or .mp4 for all, with boxes and ids."""
     episode: int = 0
@@ -63,11 +63,11 @@ class TrackCommand:
     videos that the model was trained on if not given."""
     fit: Fit | None = None
     """letterbox: all of each frame of a video, between black bars; crop: its middle square;
-    stretch: all of it, squeezed into a square. As in the training if not given, letterbox where
-    that was on no videos of your own."""
+    stretch: all of it, squeezed into a square. If not given, as the videos that the model was
+    trained on were imported, and letterbox for a model of a world."""
     region: str | None = None
-    """Use this part of a video's frames alone: x,y,width,height in its pixels, or all; as in the
-    training if not given."""
+    """Use only this part of a video's frames: x,y,width,height in pixels of the upright video, or
+    all. If not given, as the videos that the model was trained on were imported."""
     scale: int = 4
     """Enlarge the frames of --picture so many times, at most 16."""
     trail: int = 8

@@ -221,7 +221,8 @@ class Track:
         """Write the track to a file, whole or not at all, in the format that its ending names.
 
         `.gif` and `.mp4` are moving pictures of what `draw` returns, `.png` is a sheet of some of
-        its frames, and `.csv` is the table of `to_csv`.
+        its frames, and `.csv` is the table of `to_csv`. For a film, `.csv`, `.txt` and `.mp4` are
+        in its own units.
 
         Args:
             path: The file, in a folder that exists.
@@ -268,7 +269,7 @@ class Track:
         return formats.save_picture(path, sheet)
 
     def located(self, footage: Footage, episode: int = 0) -> Located:
-        """The objects of one video in the pixels and seconds of its source, a row for each frame.
+        """The objects of one video in pixels and seconds of its source, a row per object and frame.
 
         Args:
             footage: Where and when in the source the frames are: `film.footage`.

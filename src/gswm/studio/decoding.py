@@ -66,7 +66,8 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.ClipArray:
                 raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
             stream.thread_count = 1
             frames = []
-            seen = videos.same_size(videos.stream_frames(container, stream, path))
+            timed = videos.in_order(videos.stream_frames(container, stream, path))
+            seen = videos.same_size(timed)
             for frame in seen if cut.fps is None else videos.resample(seen, cut.fps):
                 if frame.width * frame.height > MOST_PIXELS:
                     raise videos.UnusableError("its frames are too large")

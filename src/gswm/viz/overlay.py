@@ -18,7 +18,7 @@ from gswm.data.importing.film import Film
 from gswm.data.importing.videos import TimedFrame
 from gswm.viz.formats import write
 from gswm.viz.located import Located
-from gswm.viz.pictures import Corners, draw_frame
+from gswm.viz.pictures import Corners, Picture, draw_frame
 
 CLOCK = Fraction(1, 90_000)
 """Of the times in a file."""
@@ -81,14 +81,21 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int) -> No
                 stream.pix_fmt = "yuv420p"
             scale = max(1, image.shape[0] // LINES)
             drawn = draw_frame(image, [*past, corners], trail, scale)
-            padded = np.pad(drawn, [(0, s % 2) for s in drawn.shape[:2]] + [(0, 0)], mode="edge")
-            out = av.VideoFrame.from_ndarray(padded, format="rgb24")
+            out = av.VideoFrame.from_ndarray(even(drawn), format="rgb24")
             time = frame.start if frame.has_time else frame.index / fps
             before = max(before + 1, round(time / CLOCK))
             out.pts, out.time_base = before, CLOCK
             file.mux(stream.encode(out))
         assert stream is not None  # a film has at least one frame
         file.mux(stream.encode())
+
+
+def even(picture: Picture) -> Picture:
+    """The picture with even sides, as the format needs them."""
+    height, width, _ = picture.shape
+    if height % 2 == width % 2 == 0:
+        return picture
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 def aspect(frame: TimedFrame) -> Fraction:

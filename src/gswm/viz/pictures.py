@@ -124,7 +124,7 @@ def draw_frame(
     for box in corners[-1].values():
         image.paste(bare.crop(box), box)
     for number, box in corners[-1].items():
-        draw_box(pen, box, color(number))
+        draw_box(pen, box, color(number), max(2, scale // 4))
     if numbers:
         for number, box in corners[-1].items():
             draw_number(pen, box, number, image.size, scale)
@@ -151,11 +151,13 @@ def corners_by_id(boxes: PixelBoxes, time: int, scale: int) -> dict[int, Corners
     return dict(zip(boxes.ids[time, shown].tolist(), map(tuple, sides), strict=True))
 
 
-def draw_box(pen: ImageDraw.ImageDraw, box: Corners, rgb: tuple[int, int, int]) -> None:
+def draw_box(
+    pen: ImageDraw.ImageDraw, box: Corners, rgb: tuple[int, int, int], line: int = 2
+) -> None:
     """A thin frame in `rgb`, with a dark rim so that it shows on white as on black."""
     left, top, right, bottom = box
     smaller = min(right - left, bottom - top)
-    line = 2 if smaller > 16 else 1
+    line = line if smaller > 8 * line else 1
 
     def rectangle(inset: int, outline: tuple[int, ...], width: int = 1) -> None:
         sides = (left + inset, top + inset, right - 1 - inset, bottom - 1 - inset)
@@ -171,7 +173,7 @@ def draw_number(
     pen: ImageDraw.ImageDraw, box: Corners, number: int, bounds: tuple[int, int], scale: int
 ) -> None:
     """An id on a small plate above a box, or inside the picture's edge."""
-    text, font = str(number), font_of(min(14, max(10, 2.5 * scale)))
+    text, font = str(number), font_of(max(10, min(14, 2.5 * scale), 2 * scale))
     _, _, right, bottom = font.getbbox(text, anchor="lt")
     width, height = int(right) + 4, int(bottom) + 4
     left = max(0, min(box[0], bounds[0] - width))

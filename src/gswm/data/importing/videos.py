@@ -7,9 +7,11 @@ video that is damaged, cut short, or changes its size on the way is not imported
 it would pass for the whole.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ FINER = 3
 """Large frames are first averaged down, fast, to this many times the size that is wanted."""
 BEFORE: dict[str, Fit] = {"center": "crop", "none": "stretch"}
 """The fits of files and weights that state a `crop`, as all did before there were letterboxes."""
+REORDERED = 4
+"""Frames among which times may be out of order."""
 TEXT = ("tty",)
 """The decoder's format of plain text, which it would draw letter by letter."""
 EPS = 1e-6
@@ -269,7 +273,7 @@ def video_frames(path: Path, *, keyframes: bool = False) -> Iterator[TimedFrame]
             stream.thread_type = "AUTO"
             if keyframes:
                 stream.codec_context.skip_frame = "NONKEY"
-            yield from stream_frames(container, stream, path)
+            yield from in_order(stream_frames(container, stream, path))
     except FFmpegError as error:
         said = str(error.strerror).lower()
         raise UnusableError(f"it cannot be decoded ({said}); replace or remove it") from error
@@ -306,6 +310,28 @@ def stream_frames(container, stream, path: Path) -> Iterator[TimedFrame]:
         short = end < announced - max(MISSING_SHARE * announced, MISSING_FRAMES * step)
     if short or ends_early(path):
         raise UnusableError(f"it is cut short at {end:.1f} s; copy it again or remove it")
+
+
+def in_order(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
+    """The same frames, with times that never go back.
+
+    Some files, AVI above all, give frames the times at which they are decoded, and some frames are
+    decoded before others that are shown earlier.
+    """
+    held: deque[TimedFrame] = deque()
+    times: list[float] = []
+
+    def next_one() -> TimedFrame:
+        frame, start = held.popleft(), heappop(times)
+        return replace(frame, start=start, end=start + frame.end - frame.start)
+
+    for frame in frames:
+        held.append(frame)
+        heappush(times, frame.start)
+        if len(held) > REORDERED:
+            yield next_one()
+    while held:
+        yield next_one()
 
 
 def announced_seconds(container, stream) -> float:

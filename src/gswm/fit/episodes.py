@@ -61,7 +61,7 @@ class FitData:
                     "`gswm fit VIDEO --prepare` wrote"
                 )
             said = json.loads(str(stored.attributes[SAID]))
-            names = [] if stored.sources is None else stored.sources.tolist()
+            names = list(stored.sources or [])
             first = [names.index(name) for name in dict.fromkeys(names)]
             behind = stored.read(first).background
             found = stored.splits.tolist()

@@ -7,10 +7,11 @@ A frame without objects is the background under another light, channel by channe
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from scipy import ndimage
 from torch import Tensor
 
@@ -140,13 +141,14 @@ def emptied(
     """A background without objects that are away in a share of more than `rarely` of the frames."""
     away = (frames - background).abs().amax(dim=1)
     other = away > OTHER + 2 * away.median(dim=0).values.median()
-    share = other.float().mean(dim=0)
-    state = torch.where(other[:, None], frames, math.nan).nanmedian(dim=0).values
-    wobble = torch.where(other, (frames - state).abs().amax(dim=1), math.nan).nanmedian(0).values
-    twofold = ((share > rarely) & (wobble < OTHER)).numpy()
-    mask = ndimage.binary_closing(np.pad(twofold, 2), iterations=2)[2:-2, 2:-2]
-    mask = ndimage.binary_fill_holes(ndimage.binary_opening(mask))
-    labels, _ = ndimage.label(mask, np.ones((3, 3)))
+    often = other.float().mean(dim=0) > rarely
+    pixels, then = frames[:, :, often], other[:, often]
+    state = torch.where(then[:, None], pixels, math.nan).nanmedian(dim=0).values
+    wobble = torch.where(then, (pixels - state).abs().amax(dim=1), math.nan).nanmedian(0).values
+    twofold = torch.zeros_like(often).masked_scatter(often, wobble < OTHER)
+    mask = ndimage.binary_closing(np.pad(twofold.numpy(), 2), iterations=2)[2:-2, 2:-2]
+    mask = np.asarray(ndimage.binary_fill_holes(ndimage.binary_opening(mask)))
+    labels, _ = components(mask)
     found = background.clone()
     for label, box in enumerate(ndimage.find_objects(labels), 1):
         wide = tuple(slice(max(0, side.start - MARGIN), side.stop + MARGIN) for side in box)
@@ -158,13 +160,20 @@ def emptied(
         # The object's soft edges go with it.
         inside = ndimage.binary_dilation(region, iterations=2)
         rim = ndimage.binary_dilation(inside, iterations=2)
-        rim &= ~ndimage.binary_erosion(region, iterations=2)
+        rim = rim & np.logical_not(ndimage.binary_erosion(region, iterations=2))
         before = found[everywhere]
         empty = frames[gone][(slice(None), *everywhere)].median(dim=0).values
         after = torch.where(torch.from_numpy(inside), empty, before)
         if steepness(after, rim) < steepness(before, rim) / CLEARLY:
             found[everywhere] = after
     return found.clamp(0, 1)
+
+
+def components(
+    mask: Bool[np.ndarray, "height width"],
+) -> tuple[Int[np.ndarray, "height width"], int]:
+    """The number of the region that each pixel is in, 0 for none, and how many there are."""
+    return cast(tuple[np.ndarray, int], ndimage.label(mask, np.ones((3, 3), bool)))
 
 
 def steepness(picture: Float[Tensor, "3 height width"], where: np.ndarray) -> float:

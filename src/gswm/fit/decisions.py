@@ -241,7 +241,7 @@ def size_prior_for(square: SquareFacts) -> tuple[Decision[float], Decision[float
 
 def update_xy_for(fast: float) -> Decision[float]:
     """c_xy: twice the fastest step, for tanh reaches its end slowly."""
-    value = min(0.8, max(0.1, 0.05 * math.ceil(2 * 2 * fast / 0.05)))
+    value = min(0.8, max(0.2, 0.05 * math.ceil(2 * 2 * fast / 0.05)))
     return Decision(round(value, 2), f"the fastest objects change xy by {2 * fast:.2f} per frame")
 
 
@@ -255,7 +255,7 @@ def update_hw_for(square: SquareFacts) -> Decision[float]:
 def proposal_range_for(usual: float, fast: float) -> Decision[tuple[float, float]]:
     """What the posterior looks at: the object, where a usual and a fast step take it."""
     low = min(0.3, 2 * usual)
-    high = min(0.5, max(2 * fast + 0.05, low + 0.1))
+    high = min(0.5, max(2 * fast + 0.05, low + 0.1, 0.15))
     reason = f"an object is up to {fast:.1%} from where it was, on either side"
     return Decision((round(low, 2), round(high, 2)), reason)
 

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, UInt8
 from scipy import ndimage
 from scipy.optimize import linear_sum_assignment
 
-from gswm.data.background import match_light
+from gswm.data.background import components, match_light
 
 SIGMA = 1.4826
 """Standard deviation of a Gaussian, by the median of its distance to 0."""
@@ -147,7 +147,7 @@ def foreground(
     around it are its shadow, or what the lens and the codec smear.
     """
     weak, sure = magnitude > high / 2, magnitude > high
-    labels, count = ndimage.label(weak, EIGHT)
+    labels, count = components(weak)
     if not count:
         return weak
     boxes = ndimage.find_objects(labels)
@@ -158,7 +158,7 @@ def foreground(
         strong = np.quantile(magnitude[box][inside], 0.95)
         mask[box] |= inside & (magnitude[box] > SHARE * strong)
     mask = ndimage.binary_closing(np.pad(mask, 2, mode="edge"), EIGHT)[2:-2, 2:-2]
-    return ndimage.binary_fill_holes(mask)
+    return np.asarray(ndimage.binary_fill_holes(mask))
 
 
 def blobs_of(
@@ -169,7 +169,7 @@ def blobs_of(
     change: Float[np.ndarray, "height width"],
 ) -> list[Blob]:
     """The components of a mask, the largest ones if there are many."""
-    labels, count = ndimage.label(mask, EIGHT)
+    labels, count = components(mask)
     if not count:
         return []
     index = np.arange(1, count + 1)
@@ -183,16 +183,17 @@ def blobs_of(
         rows, columns = slices[label - 1]
         inside = labels[rows, columns] == label
         y, x = np.nonzero(inside)
+        left, top, right, bottom = map(float, (columns.start, rows.start, columns.stop, rows.stop))
         wide = (
             slice(max(0, rows.start - 1), rows.stop + 1),
             slice(max(0, columns.start - 1), columns.stop + 1),
         )
         whole = labels[wide] == label
-        rim = ndimage.binary_dilation(whole) & ~ndimage.binary_erosion(whole)
+        rim = ndimage.binary_dilation(whole) & np.logical_not(ndimage.binary_erosion(whole))
         out.append(
             Blob(
                 time,
-                tuple(map(float, (columns.start, rows.start, columns.stop, rows.stop))),
+                (left, top, right, bottom),
                 (columns.start + float(x.mean()) + 0.5, rows.start + float(y.mean()) + 0.5),
                 float(len(x)),
                 float(amount[rows, columns][inside].mean()),

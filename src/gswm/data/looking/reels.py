@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -107,7 +107,7 @@ def stored_reels(path: Path, most: int) -> list[Reel]:
             (name, [i for i, _ in group])
             for name, group in groupby(enumerate(names), key=lambda item: item[1])
         ]
-        rate = file.attributes.get("fps")
+        rate: Any = file.attributes.get("fps")
         if not groups:
             raise UserError(f"{path}: has no episodes")
 
@@ -161,8 +161,9 @@ def timetable(path: Path) -> tuple[Float64[np.ndarray, " frame"], Float64[np.nda
             for packet in container.demux(stream):
                 if packet.size == 0:  # the end
                     continue
-                known = packet.pts is not None and packet.time_base is not None
-                at = float(packet.pts * packet.time_base) if known else len(times) * step
+                at = len(times) * step
+                if packet.pts is not None and packet.time_base is not None:
+                    at = float(packet.pts * packet.time_base)
                 times.append(at)
                 if packet.is_keyframe:
                     keys.append(at)

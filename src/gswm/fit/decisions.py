@@ -24,6 +24,8 @@ MARGIN = 1.1
 """A model's box by an object's: its edges fade out inside the box."""
 STEP, FASTEST = 0.03, 0.10
 """Shares that a usual and a fast object go from one frame to the next."""
+LONGEST = 0.13
+"""Seconds from one frame to the next: whatever is slow now may become fast."""
 LEAST_FRAMES = 200
 """Frames that must be left of a video."""
 SLOTS = (4, 24)
@@ -171,7 +173,8 @@ def in_square(facts: VideoFacts) -> SquareFacts:
 def stride_for(facts: VideoFacts, square: SquareFacts) -> Decision[int]:
     """Frames far enough apart to show motion, and near enough to follow it."""
     by_usual, by_fast = STEP / max(square.speed, 1e-6), FASTEST / max(square.fastest, 1e-6)
-    wanted = math.floor(min(by_usual, by_fast))
+    longest = math.inf if facts.fps is None else LONGEST * facts.fps
+    wanted = math.floor(min(by_usual, by_fast, longest))
     stride = max(1, min(wanted, facts.frames // LEAST_FRAMES))
     usual, fast = stride * square.speed, stride * square.fastest
     reason = f"objects then move {usual:.1%} of the side per frame, the fastest {fast:.1%}"
@@ -254,8 +257,8 @@ def update_hw_for(square: SquareFacts) -> Decision[float]:
 
 def proposal_range_for(usual: float, fast: float) -> Decision[tuple[float, float]]:
     """What the posterior looks at: the object, where a usual and a fast step take it."""
-    low = min(0.3, 2 * usual)
-    high = min(0.5, max(2 * fast + 0.05, low + 0.1, 0.15))
+    low = min(0.3, max(0.05, 2 * usual))
+    high = min(0.5, max(2 * fast + 0.05, low + 0.1, 0.2))
     reason = f"an object is up to {fast:.1%} from where it was, on either side"
     return Decision((round(low, 2), round(high, 2)), reason)
 

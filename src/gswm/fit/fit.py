@@ -181,7 +181,7 @@ def write_results(
         "validation": {"error": 10 ** (-scores.imagined / 10), "psnr": scores.imagined},
         "decisions": data.said["decisions"],
     }
-    weights.save(out / WEIGHTS, model, trained.recipe, about=about)
+    weights.save(out / WEIGHTS, model, trained.recipe, half=True, about=about)
     tell(f"{out / WEIGHTS}")
     rows = []
     for film, behind, stem in zip(

@@ -27,7 +27,7 @@ GAINS = (0.2, 5.0)
 """Least and largest gain."""
 DARKEST, BRIGHTEST = 0.01, 0.99
 """Pixels that stay beyond these say nothing about the light: black bars, and saturated ones."""
-FRAMES = 128
+FRAMES = 256
 """Most frames that a median is taken of."""
 OTHER = 0.06
 """From which difference on a pixel shows something else, of 1; less if it is the same thing."""
@@ -47,8 +47,9 @@ class Light:
     offset: Float[Tensor, "*batch 3 1 1"]
 
     def on(self, background: Float[Tensor, "*#batch 3 height width"]) -> Picture:
-        """The background as it looks in this light."""
-        return self.gain * background + self.offset
+        """The background as it looks in this light; black bars stay black."""
+        lit = self.gain * background + self.offset
+        return torch.where(background.amax(dim=-3, keepdim=True) > 0, lit, 0)
 
     def off(self, frame: Float[Tensor, "*#batch 3 height width"]) -> Picture:
         """The frame as it would look in the light of the background."""
@@ -71,8 +72,13 @@ def static_background(video: Shaped[Tensor, "*batch time 3 height width"]) -> Pi
     every = -(-video.shape[-4] // FRAMES)
     frames = as_float(video[..., ::every, :, :, :])
     first = frames.median(dim=-4).values
-    alike = match_light(first.unsqueeze(-4), frames).off(frames)
-    return alike.median(dim=-4).values.clamp(0, 1)
+    return alike(first.unsqueeze(-4), frames).median(dim=-4).values
+
+
+def alike(background: Picture, frames: Picture) -> Picture:
+    """Frames in the light of the background; black bars stay black."""
+    lit = match_light(background, frames).off(frames).clamp(0, 1)
+    return torch.where(frames.amax(dim=-3, keepdim=True) > 0, lit, 0)
 
 
 @torch.no_grad()
@@ -127,9 +133,9 @@ def without_standing(
         video: The frames it is of.
     """
     frames = as_float(video)
-    alike = match_light(background, frames).off(frames)
+    same = alike(background, frames)
     for share in SHARES:
-        background = emptied(background, alike, share)
+        background = emptied(background, same, share)
     return background
 
 

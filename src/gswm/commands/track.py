@@ -9,12 +9,13 @@ import torch
 from tyro.conf import Positional, UseAppendAction, arg
 
 from gswm.commands.data import find
-from gswm.commands.evaluate import resolve
 from gswm.commands.films import check_rate, images_of, own_film
 from gswm.commands.imagine import check, check_bytes, check_scale
+from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.data.background import FRAMES
 from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
@@ -136,6 +137,7 @@ class TrackCommand:
             discover="always" if self.discover else "first",
             render=False,
             actions=actions_of(model, episodes),
+            background=episodes.background,
         )
         for out in outs:
             if footage is None:
@@ -172,7 +174,11 @@ class TrackCommand:
 def followed(
     model: WorldModel[Any], film: Film, device: Any, discover: Any
 ) -> Iterator[tuple[Take, Track]]:
-    """The objects of a video, some frames at a time; all at once for a model that cannot go on."""
+    """The objects of a video, some frames at a time; all at once for a model that cannot go on.
+
+    A static background is looked for in frames from all of the video.
+    """
+    behind = model.background_for(film.sample(FRAMES)) if model.cfg.takes_background else None
     taken: list[Take] = []
 
     def videos() -> Iterator[torch.Tensor]:
@@ -185,7 +191,7 @@ def followed(
             taken[:] = [take]
             yield take.batch().to(device)
 
-    for track in model.infer_chunks(videos(), discover=discover):
+    for track in model.infer_chunks(videos(), discover=discover, background=behind):
         yield taken[0], track
 
 

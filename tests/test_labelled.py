@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_imagine import model as model
+from test_imagine import timed as timed
 from test_videos import encode
 from trackeval.metrics import CLEAR, HOTA, Identity
 
@@ -227,9 +228,11 @@ def test_tracks_are_scored_from_the_command_line(
     assert capsys.readouterr().out.splitlines()[-1].startswith("all")
 
 
+@pytest.mark.parametrize("which", ["model", "timed"])  # all frames, and every second one
 def test_a_model_is_scored_as_its_tracks_are(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    which: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    model = request.getfixturevalue(which)
     pixels = np.zeros((10, 48, 80, 3), np.uint8)
     pixels[:, 10:30, 20:40] = 255
     video, tracks, labels = (

@@ -16,6 +16,7 @@ from gswm.data.mot import MotBoxes, read_mot
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
 from gswm.viz.located import Located
+from gswm.viz.overlay import boxes_of
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,17 @@ def source_of(
 def tracks_by(
     name: str, path: Path, device: torch.device, half: bool = False
 ) -> tuple[MotBoxes, Picture]:
-    """The tracks of a model in a video, as `gswm track` finds them, cut off at the borders."""
+    """The tracks of a model in every frame of a video, as `gswm track` writes them.
+
+    Boxes are cut off at the borders of the picture, as labels are.
+    """
     model, about = resolve(name, device, half)
     film = own_film(path, about["about"].get("videos", {}), model.image_size, None)
     found = followed(model, film, device, "always")
-    rows = Located.join([track.located(take.footage) for take, track in found]).last()
-    picture = Picture.of(path)
-    return rows.mot().clipped(picture.width, picture.height), picture
+    rows = Located.join([track.located(take.footage) for take, track in found])
+    every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
+    width, height = film.placement.width, film.placement.height
+    return every.mot().clipped(width, height), Picture(width, height, len(film.source_times))
 
 
 def score_labelled(

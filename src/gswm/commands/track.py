@@ -26,6 +26,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
 from gswm.viz import formats
+from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import LOCATED, save_located
 
@@ -45,9 +46,10 @@ class TrackCommand:
     out: UseAppendAction[tuple[Path, ...]] = ()
     """A file to write; give --out again for more; states.csv if not given. Of a video, a .csv has
     time (seconds), frame (number in the video, from 0), id, x and y (center), width, height,
-    depth and presence, in pixels of the video; a .txt is MOTChallenge text (frames and ids from
-    1); a .mp4 is the video itself at its size and speed, with boxes, ids and trails, where boxes
-    between the frames that the model saw are interpolated. Of a world, a .csv in fractions of the
+    depth and presence, in pixels of the video, of the frames that the model saw; a .txt is
+    MOTChallenge text (frames and ids from 1); a .mp4 is the video itself at its size and speed,
+    with boxes, ids and trails. Both have every frame of the video up to the last that the model
+    saw, with boxes interpolated between two that it saw. Of a world, a .csv in fractions of the
     frame's side."""
     picture: Path | None = None
     """A .png for a sheet of the model's frames, a .gif or .mp4 for all, with boxes and ids."""
@@ -147,7 +149,10 @@ class TrackCommand:
                 print(f"{out}: {counted(*found)}")
             else:
                 rows = track.located(footage)
-                rows.save_csv(out) if out.suffix.lower() == ".csv" else rows.save_mot(out)
+                if out.suffix.lower() == ".csv":
+                    rows.save_csv(out)
+                else:
+                    SourceBoxes(rows, footage.frames, footage.times).save_mot(out)
                 say(out, rows, footage)
         if self.picture is not None:
             self.draw(track, video)

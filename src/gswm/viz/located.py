@@ -78,14 +78,6 @@ class Located:
         names = [f.name for f in fields(self)]
         write_lines(path, [",".join(names)], (",".join(map(number, row)) for row in self.rows()))
 
-    def save_mot(self, path: Path) -> None:
-        """MOTChallenge text: frame, id, left, top, width, height, confidence, -1, -1, -1.
-
-        Frames and ids count from 1 there. A source frame that was seen several times is written
-        once, as it was seen last.
-        """
-        write_lines(path, [], self.last().mot_lines())
-
     def last(self) -> "Located":
         """One row for each object and source frame: the last one."""
         pairs = np.stack([self.frame, self.id], -1)[::-1]
@@ -93,7 +85,7 @@ class Located:
         return self[len(self) - 1 - first]
 
     def mot_lines(self) -> Iterator[str]:
-        """A line per row."""
+        """MOTChallenge text: frame, id, left, top, width, height, confidence, -1, -1, -1."""
         for at in range(0, len(self), ROWS):
             some = self[at : at + ROWS].mot()
             columns = (values.tolist() for values in (some.frame, some.id, some.box, some.conf))

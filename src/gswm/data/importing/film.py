@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
@@ -22,6 +22,7 @@ from gswm.data.importing.videos import (
     batch_of,
     frames_of,
     place,
+    resample,
     takes,
     time_of,
     video_frames,
@@ -49,6 +50,7 @@ class Film:
         self._placement: Placement | None = None
         self._footage: Footage | None = None
         self._background: Tensor | None = None
+        self._source_times: list[float] = []
 
     def __repr__(self) -> str:
         return f"Film({str(self.path)!r}, {self.cut.size} × {self.cut.size} px)"
@@ -71,6 +73,15 @@ class Film:
             parts = np.array(numbers, np.int64), np.array(times, np.float64)
             self._footage = Footage(self.placement, *parts)
         return self._footage
+
+    @property
+    def source_times(self) -> Float64[np.ndarray, " source_frame"]:
+        """Time of every source frame, also of those that `fps` leaves out; NaN for images.
+
+        A film that takes only the first frames knows the times up to the last of these, or more.
+        """
+        _ = self.footage  # has been read once
+        return np.array(self._source_times, np.float64)
 
     def chunks(self, frames: int = CHUNK) -> Iterator[Take]:
         """All frames in order, some at a time."""
@@ -128,7 +139,10 @@ class Film:
         """The frames before they are placed; at least one."""
         if not self.path.exists():
             raise UserError(f"there is no video {self.path}; check the name")
-        found = islice(frames_of(Source(self.path, self.path.name, "test"), self.cut), self.frames)
+        source = Source(self.path, self.path.name, "test")
+        every = self.noted(frames_of(source, replace(self.cut, fps=None)))
+        all_wanted = self.cut.fps is None or self.path.is_dir()
+        found = islice(every if all_wanted else resample(every, self.cut.fps), self.frames)
         first = next(found, None)
         if first is None:
             raise UnusableError(
@@ -136,6 +150,15 @@ class Film:
             )
         yield first
         yield from found
+
+    def noted(self, frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
+        """The same frames; their times are remembered."""
+        times: list[float] = []
+        for frame in frames:
+            times.append(time_of(frame))
+            if len(times) > len(self._source_times):
+                self._source_times = times
+            yield frame
 
     @contextmanager
     def reading(self) -> Iterator[None]:

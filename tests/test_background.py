@@ -10,7 +10,9 @@ from torch import Tensor
 from gswm.data.background import (
     GAINS,
     Light,
+    empty_scene,
     match_light,
+    shows,
     static_background,
     without_standing,
 )
@@ -144,3 +146,30 @@ def test_a_background_without_objects_stays_as_it_is(kind: str) -> None:
     video = torch.from_numpy(made.video).permute(0, 3, 1, 2)
     median = static_background(video)
     assert (without_standing(median, video) - median).abs().mean() < 0.003
+
+
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_an_empty_scene_has_no_standing_objects_however_long_the_video(repeats: int) -> None:
+    video, ground = standing(0.7)
+    assert (empty_scene(video.repeat_interleave(repeats, 0)) - ground).abs().mean() < 0.006
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 99), st.floats(0.5, 1.6), st.floats(-0.1, 0.15), st.booleans())
+def test_a_background_shows_its_own_scene_in_any_light_and_no_other(
+    seed: int, gain: float, offset: float, bars: bool
+) -> None:
+    one, other = scene(seed, 0.2), scene(seed + 100, 0.2)
+    video = (gain * one + offset).clamp(0, 1).expand(5, *SHAPE).clone()
+    video[1:, :, 10:25, 10:30] = 0.95  # an object in most of the frames
+    if bars:
+        pad = (0, 0, 30, 30)
+        one, other, video = (torch.nn.functional.pad(each, pad) for each in (one, other, video))
+    assert shows(one, video)
+    assert not shows(other, video)
+
+
+def test_a_black_background_shows_black_frames_alone() -> None:
+    black = torch.zeros(2, *SHAPE)
+    assert shows(black[0], black)
+    assert not shows(black[0], scene(0, 0.2)[None])

@@ -16,7 +16,7 @@ from torch import Tensor
 import gswm
 from gswm.cli import main, parse
 from gswm.commands import evaluate as command
-from gswm.commands.evaluate import resolve
+from gswm.commands.resolving import resolve
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate, regroup
 from gswm.data.episode import Episodes

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny
 import torch
 from PIL import Image
 from test_videos import encode
@@ -15,8 +16,11 @@ from tiny import SIZES
 from gswm.cli import main
 from gswm.commands import imagine, track
 from gswm.commands.films import own_film
+from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
+from gswm.data.storage.hdf5 import Writer
+from gswm.models.gswm.gswm import GSWM
 from gswm.models.registry import build, recipe
 from gswm.viz import formats
 from gswm.weights import files as weights
@@ -298,3 +302,70 @@ def test_a_damaged_video_is_one_line(
     (tmp_path / "bad.mp4").write_bytes(b"no video at all")
     assert main(["track", str(tmp_path / "bad.mp4"), "--model", model]) == 2
     assert "cannot be decoded" in capsys.readouterr().err
+
+
+def test_a_static_background_is_of_all_frames_of_a_video_that_is_tracked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still, given = tiny.lively("clips", image_size=64), []
+    infer = GSWM.infer
+
+    def seen(self: GSWM, video: Any, **how: Any) -> Any:
+        given.append(how["background"])
+        return infer(self, video, **how)
+
+    monkeypatch.setattr(GSWM, "infer", seen)
+    monkeypatch.setattr(track, "resolve", lambda *_: (still, {"about": {}}))
+    monkeypatch.setattr(track, "CHUNK", 4)
+    pixels = np.full((12, 64, 64, 3), 90, np.uint8)
+    pixels[:4, 20:40, 20:40] = 255
+    path = encode(tmp_path / "a.mp4", list(pixels))
+    assert main(["track", str(path), "--model", "any", "--out", str(tmp_path / "a.csv")]) == 0
+    (behind,) = given  # of the first chunk; the others go on
+    torch.testing.assert_close(behind, torch.full((1, 3, 64, 64), 90 / 255), atol=0.03, rtol=0)
+
+
+def test_frames_to_be_imagined_are_not_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = tiny.lively("clips", image_size=64)
+    monkeypatch.setattr(imagine, "resolve", lambda *_: (still, {"about": {}, "given": 3}))
+    tables = []
+    for shade in (0, 200):
+        (folder := tmp_path / f"{shade}").mkdir()
+        for i in range(6):
+            level = 100 + 10 * i if i < 3 else shade
+            Image.new("RGB", (64, 64), (level, level, 50)).save(folder / f"{i}.png")
+        out = tmp_path / f"out-{shade}"
+        assert main(["imagine", "any", "--video", str(folder), "--out", str(out), "--no-mp4"]) == 0
+        tables.append((out / "states.csv").read_text())
+    assert tables[0] == tables[1]
+    assert tables[0].count("\n") > 6
+
+
+@pytest.mark.parametrize("command", ["imagine", "track"])
+def test_the_background_of_a_files_episode_is_given_to_the_model(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still, given = tiny.lively("clips", image_size=64), []
+    infer = GSWM.infer
+
+    def seen(self: GSWM, video: Any, **how: Any) -> Any:
+        given.append(how["background"])
+        return infer(self, video, **how)
+
+    monkeypatch.setattr(GSWM, "infer", seen)
+    behind = torch.randint(0, 255, (2, 3, 64, 64), dtype=torch.uint8)
+    video = behind[:, None].repeat(1, 6, 1, 1, 1)
+    file = tmp_path / "a.hdf5"
+    with Writer(file, "video") as writer:
+        writer.append(Episodes(video, background=behind), split="test")
+    known = {"about": {}, "given": 3}
+    monkeypatch.setattr(
+        imagine if command == "imagine" else track, "resolve", lambda *_: (still, known)
+    )
+    out = ["--episode", "1", "--out", str(tmp_path / ("out" if command == "imagine" else "a.csv"))]
+    words = {"imagine": ["any", "--world", str(file)], "track": [str(file), "--model", "any"]}
+    assert main([command, *words[command], *out]) == 0
+    (found,) = given
+    assert torch.equal(found, behind[1:])

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_imagine import model as model
+from test_imagine import timed as timed
+from test_videos import encode
 from trackeval.metrics import CLEAR, HOTA, Identity
 
 from gswm.cli import main
 from gswm.core.errors import UserError
-from gswm.data.mot import MotBoxes, write_mot
+from gswm.data.mot import MotBoxes, read_mot, write_mot
 from gswm.eval.metrics.labelled import score_tracks
 
 Row = tuple[int, int, float, float, float, float]
@@ -225,16 +228,41 @@ def test_tracks_are_scored_from_the_command_line(
     assert capsys.readouterr().out.splitlines()[-1].startswith("all")
 
 
+@pytest.mark.parametrize("which", ["model", "timed"])  # all frames, and every second one
+def test_a_model_is_scored_as_its_tracks_are(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    model = request.getfixturevalue(which)
+    pixels = np.zeros((10, 48, 80, 3), np.uint8)
+    pixels[:, 10:30, 20:40] = 255
+    video, tracks, labels = (
+        encode(tmp_path / "a.mp4", list(pixels)),
+        *(tmp_path / f"{name}.txt" for name in ("tracks", "labels")),
+    )
+    assert main(["track", str(video), "--model", model, "--out", str(tracks)]) == 0
+    inside = read_mot(tracks).clipped(80, 48)
+    write_mot(tracks, inside)
+    write_mot(labels, inside[inside.frame % 3 == 0])
+    scored = []
+    for words in (["--tracks", str(tracks), str(video)], [model, str(video)]):
+        out = tmp_path / "out.json"
+        assert main(["eval", *words, "--labels", str(labels), "--json", str(out)]) == 0
+        scored.append(json.loads(out.read_text())["parts"])
+    assert scored[0] == scored[1]
+    assert scored[1]["all"]["f1"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--labels", "{0}"], "--tracks FILE or --baseline"),
+        (["--labels", "{0}"], "--tracks or --baseline"),
         (["--labels", "{0}", "--tracks", "{1}", "--baseline", "median-sort"], "one of the two"),
         (["--labels", "{0}", "--baseline", "stay"], "tracks no videos"),
         (["--labels", "{0}", "--baseline", "median-sort"], "needs the video"),
         (["a.mp4", "--labels", "{0}", "--baseline", "median-sort"], "no video a.mp4"),
         (["maze", "a.mp4", "--labels", "{0}", "--tracks", "{1}"], "name the video alone"),
-        (["maze", "a.mp4", "--labels", "{0}"], "gswm track"),
+        (["maze", "a.mp4", "--labels", "{0}"], "no video a.mp4"),
+        (["--labels", "{0}", "--tracks", "{1}", "--half"], "--half"),
         (["--labels", "{0}", "--tracks", "{1}", "--min-height", "0.05"], "name the video"),
         (["--labels", "{0}", "--tracks", "{1}", "--min-height", "-1"], "at least 0"),
         (["--labels", "{0}", "--tracks", "{1}", "--last", "1.5"], "between 0 and 1"),

@@ -28,8 +28,9 @@ from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut, Take, TimedFrame
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
+from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
-from gswm.viz.overlay import SourceBoxes
+from gswm.viz.overlay import beside
 from gswm.viz.pictures import color
 
 WIDTH, HEIGHT = 160, 90
@@ -190,7 +191,7 @@ def test_boxes_between_two_frames_are_interpolated_in_time(
         for i, t in enumerate(times)
     ]
     boxes = SourceBoxes(located, frames, times[frames])
-    found = [corners[0][0] + 1 for _, corners, _ in boxes.beside(iter(source), trail=0)]
+    found = [corners[0][0] + 1 for _, corners, _ in beside(boxes, iter(source), trail=0)]
     np.testing.assert_allclose(found, np.interp(times, times[frames], x), atol=0.5 + 1e-6)
 
 
@@ -211,8 +212,92 @@ def test_an_object_that_leaves_stays_until_the_next_frame_that_the_model_saw() -
         for i in range(9)
     ]
     boxes = SourceBoxes(located, np.array([0, 4]), np.array([0, 0.4]))
-    found = [list(corners) for _, corners, _ in boxes.beside(iter(source), trail=0)]
+    found = [list(corners) for _, corners, _ in beside(boxes, iter(source), trail=0)]
     assert found == [[7]] * 4 + [[]]
+    assert [len(rows) for rows in boxes.every()] == [1, 0, 0, 0, 0]
+
+
+def random_rows(data: st.DataObject, frames: list[int], times: np.ndarray) -> Located:
+    """Some of three objects in each frame."""
+    draw = data.draw
+    ids = [sorted(draw(st.sets(st.integers(0, 2)))) for _ in frames]
+    of = np.array([n for n, there in zip(frames, ids, strict=True) for _ in there], np.int64)
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    columns = rng.uniform(0, 50, (6, len(of)))
+    return Located(
+        times[of], of, np.array([id for there in ids for id in there], np.int64), *columns
+    )
+
+
+def naive_between(
+    located: Located, seen: list[int], times: np.ndarray
+) -> dict[tuple[int, int], list[float]]:
+    """Values of each object in each source frame, in loops."""
+    rows = list(zip(*located.columns().values(), strict=True))
+    known = {(frame, id): values for _, frame, id, *values in rows}
+    found = {}
+    for n in range(seen[0], seen[-1] + 1):
+        before, after = max(k for k in seen if k <= n), min(k for k in seen if k >= n)
+        for id in range(3):
+            if (before, id) in known and (after, id) in known:
+                if before == after:
+                    share = 0.0
+                elif np.isnan(times).any():
+                    share = (n - before) / (after - before)
+                else:
+                    share = (times[n] - times[before]) / (times[after] - times[before])
+                pairs = zip(known[before, id], known[after, id], strict=True)
+                found[n, id] = [a + share * (b - a) for a, b in pairs]
+    return found
+
+
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=6), st.booleans(), st.data())
+def test_every_source_frame_has_the_objects_of_both_frames_around_it(
+    seen: list[int], timed: bool, data: st.DataObject
+) -> None:
+    steps = np.array(data.draw(st.lists(st.integers(1, 9), min_size=16, max_size=16)))
+    times = np.cumsum(steps) / 7 if timed else np.full(16, np.nan)
+    frames = sorted(set(seen))
+    located = random_rows(data, frames, times)
+    every = list(SourceBoxes(located, np.array(frames), times[frames]).every(times))
+    joined = Located.join(every)
+    found = {
+        (frame, id): values
+        for time, frame, id, *values in zip(*joined.columns().values(), strict=True)
+    }
+    wanted = naive_between(located, frames, times)
+    assert len(every) == frames[-1] - frames[0] + 1
+    assert found.keys() == wanted.keys()
+    for key, values in wanted.items():
+        assert found[key] == pytest.approx(values)
+    np.testing.assert_array_equal(joined.time, times[joined.frame])
+
+
+@pytest.mark.parametrize("fps", [None, 2.5])
+def test_mot_text_has_every_frame_and_a_table_those_that_the_model_saw(
+    fps: float | None, tmp_path: Path
+) -> None:
+    film = Film(encode(tmp_path / "a.mp4", moving(12)), Cut(64, fps=fps))
+    track = seen_by_a_perfect_model(film)
+    for kind in ("csv", "txt"):
+        track.save(tmp_path / f"a.{kind}", film)
+    seen = [int(row["frame"]) for row in rows(tmp_path / "a.csv")]
+    assert seen == ([0, 4, 8] if fps else list(range(12)))
+    lines = [line.split(",") for line in (tmp_path / "a.txt").read_text().splitlines()]
+    assert [int(line[0]) for line in lines] == list(range(1, seen[-1] + 2))
+    for n, line in enumerate(lines):
+        left, top, right, bottom = box_at(n)
+        wanted = [left, top, right - left, bottom - top]
+        np.testing.assert_allclose([float(value) for value in line[2:6]], wanted, atol=0.02)
+
+
+def test_all_source_frames_have_times(tmp_path: Path) -> None:
+    times = [0, 1, 5, 6, 12, 13, 14]
+    path = encode(tmp_path / "a.mp4", moving(7), times=times)
+    for film in (Film(path, Cut(64)), Film(path, Cut(64, fps=2.0))):
+        np.testing.assert_allclose(film.source_times, np.array(times) / 10, atol=1e-3)
+    short = Film(path, Cut(64), frames=3)
+    assert 3 <= len(short.source_times) <= 7
 
 
 def test_a_film_of_another_length_is_refused(tmp_path: Path) -> None:

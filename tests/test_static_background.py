@@ -34,6 +34,14 @@ def picture(batch: int = 2, seed: int = 0) -> Tensor:
     return torch.nn.functional.interpolate(few, size=SIZE, mode="nearest")
 
 
+def crossing(behind: Tensor) -> Tensor:
+    """A video in which a white box crosses the picture."""
+    video = behind[:, None].repeat(1, 9, 1, 1, 1)
+    for t in range(9):
+        video[:, t, :, 20:30, 6 * t : 6 * t + 8] = 1.0
+    return video
+
+
 def lit(behind: Tensor, gains: list[float], offsets: list[float]) -> Tensor:
     """A video of a background whose light changes."""
     frames = [gain * behind + offset for gain, offset in zip(gains, offsets, strict=True)]
@@ -100,10 +108,22 @@ def test_light_off_undoes_light_on() -> None:
 # -- which picture a model takes
 
 
-def test_without_a_picture_it_is_the_median_of_the_frames_that_are_given() -> None:
-    model, video = still().eval(), tiny.video(1, 7)
-    given = model.infer(video, background=static_background(video))
-    torch.testing.assert_close(model.infer(video).background, given.background)
+def test_without_a_picture_it_is_the_scene_of_the_frames_that_are_given() -> None:
+    model, video = still().eval(), crossing(picture())
+    given = model.infer(video, background=picture())
+    torch.testing.assert_close(model.infer(video).background, given.background, atol=0.01, rtol=0)
+
+
+def test_a_saved_picture_is_taken_where_it_shows_the_scene() -> None:
+    model, (one, other) = still().eval(), picture()
+    model.context.picture = one
+    found = model.background_for(
+        torch.stack([0.8 * crossing(one[None])[0], crossing(other[None])[0]])
+    )
+    assert found is not None
+    assert torch.equal(found[0], one)
+    torch.testing.assert_close(found[1], other, atol=0.01, rtol=0)
+    assert tiny.lively().background_for(tiny.video()) is None
 
 
 def test_frames_that_are_to_be_predicted_are_not_looked_at() -> None:

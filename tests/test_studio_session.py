@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from studio import Page, catalog
+from torch import Tensor
 
 from gswm.data.episode import Episodes
 from gswm.models.base import Discover
@@ -63,13 +64,39 @@ def test_objects_that_enter_later_are_found_in_videos_of_ones_own(
     name = shelf.add_upload(video) if kind == "upload" else "noise"
     asked, infer = [], GSWM.infer
 
-    def seen(self: GSWM, video: Any, *, discover: Discover) -> Track:
+    def seen(self: GSWM, video: Any, *, discover: Discover, background: None) -> Track:
         asked.append(discover)
         return infer(self, video, discover=discover)
 
     monkeypatch.setattr(GSWM, "infer", seen)
     Page(shelf).open(world=name)
     assert asked == ["first" if kind == "world" else "always"]
+
+
+def with_static_background(video: Tensor, background: Tensor | None = None) -> Page:
+    """A page on which a model of a fixed camera has opened a video."""
+    shelf = Catalog()
+    shelf.add_model("small", tiny.lively("clips", image_size=64).eval(), "own", 4)
+    shelf.add_source("own", lambda _: Episodes(video, background=background), own=True)
+    return Page(shelf).open(world=shelf.add_upload(video) if background is None else "own")
+
+
+def test_the_background_is_that_of_the_episode() -> None:
+    video = torch.full((1, 8, 3, 64, 64), 200, dtype=torch.uint8)
+    behind = torch.arange(64, dtype=torch.uint8).expand(1, 3, 64, 64)
+    page = with_static_background(video, behind)
+    assert torch.equal(
+        page.session.desk.branches[0].moments[0].states[0].context.picture, behind / 255
+    )
+
+
+def test_frames_after_the_given_ones_are_not_in_the_background_of_an_upload() -> None:
+    video = torch.randint(0, 255, (1, 8, 3, 64, 64), dtype=torch.uint8)
+    other = video.clone()
+    other[:, 4:] = 0
+    first, second = (with_static_background(each).of("branch")[0][1] for each in (video, other))
+    assert first["background"].any()
+    np.testing.assert_array_equal(first["background"], second["background"])
 
 
 def test_samples_differ_and_the_mean_is_one_future() -> None:

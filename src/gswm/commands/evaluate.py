@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import torch
 from tyro.conf import Positional, arg
 
 import gswm
 from gswm.commands.importing import import_once
 from gswm.commands.labelled import score_labelled, source_of
 from gswm.commands.parsing import PRINTED, check_json
+from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
@@ -30,11 +30,8 @@ from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.median_sort import Tracker
 from gswm.eval.metrics import lpips
 from gswm.eval.protocols import Protocol, protocol, usual
-from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
-from gswm.weights.files import halved, read_header, trained_by
-from gswm.weights.finding import find
 
 MEMORY = 1 << 28
 CHUNK = 16
@@ -52,8 +49,9 @@ class EvaluateCommand:
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
     video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """With --labels: the video that they are of, a file or a folder of images. With --tracks or
-    --baseline it is the only name before the options."""
+    """With --labels: the video that they are of, a file or a folder of images. The model tracks it
+    as `gswm track` does by default; with --tracks or --baseline, VIDEO is the only name before the
+    options."""
     world: str | None = None
     """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
     OBJ3D's, which is imported once; the one that the model was trained on if not given."""
@@ -66,7 +64,8 @@ class EvaluateCommand:
     """Measure a rule instead of a model; median-sort, a tracker without learning, needs VIDEO and
     --labels."""
     labels: Path | None = None
-    """Score tracks against these boxes, MOTChallenge text: see labels/README.md."""
+    """Score the tracks of a model, or of another tracker, against these boxes, MOTChallenge text:
+    see labels/README.md."""
     tracks: Path | None = None
     """With --labels: the tracks to score, MOTChallenge text of any tracker."""
     frames: int | None = None
@@ -132,11 +131,12 @@ class EvaluateCommand:
         """Score tracks against labels, and say how good they are."""
         check_json(self.json)
         names = [name for name in (self.model, self.video) if name is not None]
-        source = source_of(names, self.tracks, self.baseline)
+        device = find_device(self.device)
+        source = source_of(names, self.tracks, self.baseline, device, self.half)
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
-        stamp = {"gswm": gswm.__version__, "commit": commit()}
+        stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
         report = {"command": self.command(), **scored.to_json(), **stamp}
         if self.json == PRINTED:
             print(laid_out(report))
@@ -176,21 +176,6 @@ MEASURED = (
 def flag(setting: str) -> str:
     """A setting as it is given on the command line."""
     return f"--{setting.replace('_', '-')}"
-
-
-def resolve(
-    name: str, device: torch.device, half: bool = False
-) -> tuple[WorldModel[Any], dict[str, Any]]:
-    """A trained model by what the user calls it, on `device`, and what is known of it."""
-    path = find(name)
-    header = read_header(path)
-    recipe = header["recipe"]
-    model = load(path, device)
-    if half:
-        model.load_state_dict(halved(model.state_dict()))
-    about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
-    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(header)}
-    return model, {**about, "about": header["about"]}
 
 
 def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:

@@ -9,8 +9,8 @@ import torch
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
-from gswm.commands.evaluate import resolve
 from gswm.commands.films import check_rate, images_of, own_film
+from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, check_place
@@ -123,6 +123,7 @@ class ImagineCommand:
             generator=torch.Generator(device).manual_seed(self.seed),
             discover=self.discover or ("always" if episodes.truth is None else "first"),
             actions=actions_of(model, episodes),
+            background=episodes.background,
         )
         shown = track.imagination(0, episodes.video, pictures.true_boxes(episodes, 0))
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"

@@ -5,11 +5,18 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from gswm.commands.films import own_film
+from gswm.commands.resolving import resolve
+from gswm.commands.track import followed
 from gswm.core.errors import UserError
 from gswm.core.waiting import explained
 from gswm.data.mot import MotBoxes, read_mot
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
+from gswm.viz.located import Located
+from gswm.viz.overlay import boxes_of
 
 
 @dataclass(frozen=True)
@@ -47,17 +54,25 @@ class LabelledScores:
         return "\n".join(lines)
 
 
-def source_of(names: list[str], tracks: Path | None, baseline: str | None) -> TrackSource:
+def source_of(
+    names: list[str],
+    tracks: Path | None,
+    baseline: str | None,
+    device: torch.device,
+    half: bool = False,
+) -> TrackSource:
     """What is to be scored, by the names before the options: MODEL and VIDEO, or VIDEO alone."""
     if tracks is not None and baseline is not None:
         raise UserError("give --tracks or --baseline: one of the two")
     if tracks is None and baseline is None:
         if len(names) == 2:
-            first = "`gswm track VIDEO --model MODEL --out tracks.txt`"
-            raise UserError(
-                f"write the model's tracks first, {first}, and give --tracks tracks.txt"
-            )
-        raise UserError("--labels needs what it is to score: --tracks FILE or --baseline")
+            model, video = names
+            return TrackSource(model, lambda: tracks_by(model, Path(video), device, half))
+        raise UserError(
+            "--labels needs something to score: gswm eval MODEL VIDEO, --tracks or --baseline"
+        )
+    if half:
+        raise UserError("--half rounds the weights of a model; name one, or leave it off")
     if len(names) > 1:
         raise UserError(f"with --tracks or --baseline, name the video alone, not '{names[0]}'")
     video = Path(names[0]) if names else None
@@ -72,6 +87,22 @@ def source_of(names: list[str], tracks: Path | None, baseline: str | None) -> Tr
     if video is None:
         raise UserError(f"--baseline {baseline} needs the video: gswm eval VIDEO --baseline ...")
     return TrackSource(baseline, lambda: median_sort(video))
+
+
+def tracks_by(
+    name: str, path: Path, device: torch.device, half: bool = False
+) -> tuple[MotBoxes, Picture]:
+    """The tracks of a model in every frame of a video, as `gswm track` writes them.
+
+    Boxes are cut off at the borders of the picture, as labels are.
+    """
+    model, about = resolve(name, device, half)
+    film = own_film(path, about["about"].get("videos", {}), model.image_size, None)
+    found = followed(model, film, device, "always")
+    rows = Located.join([track.located(take.footage) for take, track in found])
+    every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
+    width, height = film.placement.width, film.placement.height
+    return every.mot().clipped(width, height), Picture(width, height, len(film.source_times))
 
 
 def score_labelled(

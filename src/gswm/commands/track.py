@@ -9,12 +9,13 @@ import torch
 from tyro.conf import Positional, UseAppendAction, arg
 
 from gswm.commands.data import find
-from gswm.commands.evaluate import resolve
 from gswm.commands.films import check_rate, images_of, own_film
 from gswm.commands.imagine import check, check_bytes, check_scale
+from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.data.background import FRAMES
 from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
@@ -25,6 +26,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
 from gswm.viz import formats
+from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import LOCATED, save_located
 
@@ -44,10 +46,11 @@ class TrackCommand:
     out: UseAppendAction[tuple[Path, ...]] = ()
     """A file to write; give --out again for more; states.csv if not given. For a video, FILE.csv
     has the columns time (in seconds), frame (in the video, counted from 0), id, x, y (the center),
-    width, height (in pixels of the upright video), depth and presence. FILE.txt is MOTChallenge
-    text, with frames and ids counted from 1. FILE.mp4 is the video at its own size and speed, with
-    boxes, ids and trails; if the model sees only some of the frames, boxes in between are
-    interpolated. For a world, FILE.csv is in fractions of the frame's side."""
+    width, height (in pixels of the upright video), depth and presence, for the frames that the
+    model saw. FILE.txt is MOTChallenge text, with frames and ids counted from 1. FILE.mp4 is the
+    video at its own size and speed, with boxes, ids and trails. Both have every frame of the video
+    up to the last one that the model saw, with boxes interpolated in between. For a world,
+    FILE.csv is in fractions of the frame's side."""
     picture: Path | None = None
     """A .png for a sheet of the model's frames, a .gif or .mp4 for all, with boxes and ids."""
     episode: int = 0
@@ -136,6 +139,7 @@ class TrackCommand:
             discover="always" if self.discover else "first",
             render=False,
             actions=actions_of(model, episodes),
+            background=episodes.background,
         )
         for out in outs:
             if footage is None:
@@ -145,7 +149,10 @@ class TrackCommand:
                 print(f"{out}: {counted(*found)}")
             else:
                 rows = track.located(footage)
-                rows.save_csv(out) if out.suffix.lower() == ".csv" else rows.save_mot(out)
+                if out.suffix.lower() == ".csv":
+                    rows.save_csv(out)
+                else:
+                    SourceBoxes(rows, footage.frames, footage.times).save_mot(out)
                 say(out, rows, footage)
         if self.picture is not None:
             self.draw(track, video)
@@ -172,7 +179,11 @@ class TrackCommand:
 def followed(
     model: WorldModel[Any], film: Film, device: Any, discover: Any
 ) -> Iterator[tuple[Take, Track]]:
-    """The objects of a video, some frames at a time; all at once for a model that cannot go on."""
+    """The objects of a video, some frames at a time; all at once for a model that cannot go on.
+
+    A static background is looked for in frames from all of the video.
+    """
+    behind = model.background_for(film.sample(FRAMES)) if model.cfg.takes_background else None
     taken: list[Take] = []
 
     def videos() -> Iterator[torch.Tensor]:
@@ -185,7 +196,7 @@ def followed(
             taken[:] = [take]
             yield take.batch().to(device)
 
-    for track in model.infer_chunks(videos(), discover=discover):
+    for track in model.infer_chunks(videos(), discover=discover, background=behind):
         yield taken[0], track
 
 

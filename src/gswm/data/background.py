@@ -37,6 +37,8 @@ MARGIN = 6
 """Pixels around a region that are looked at."""
 CLEARLY = 1.3
 """How much weaker the edges of an empty region are than those of an object."""
+ALIKE, MOST = 0.05, 0.7
+"""A background shows the scene of a frame if so large a share of its pixels differs by less."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,37 @@ def without_standing(
     for share in SHARES:
         background = emptied(background, same, share)
     return background
+
+
+@torch.no_grad()
+def empty_scene(
+    video: Shaped[Tensor, "time 3 height width"],
+) -> Float[Tensor, "3 height width"]:
+    """The background of one video: its median, without the objects that stand in it for long.
+
+    Args:
+        video: bytes, or floats from 0 to 1; only `FRAMES` of its frames are used.
+    """
+    frames = as_float(video[:: -(-len(video) // FRAMES)].cpu())
+    return without_standing(static_background(frames), frames).to(video.device)
+
+
+@torch.no_grad()
+def shows(
+    background: Float[Tensor, "3 height width"], video: Shaped[Tensor, "time 3 height width"]
+) -> bool:
+    """Whether a background is of the scene of a video, whatever the light.
+
+    Most pixels must agree: half of them may do so by chance, once the light is matched. Black bars
+    agree in any two videos, and do not count.
+    """
+    frames = as_float(video[:: -(-len(video) // FRAMES)])
+    lit = match_light(background, frames).on(background).clamp(0, 1)
+    off = (frames - lit).abs().amax(dim=-3)
+    in_bars = (background.amax(dim=0) < DARKEST) & (frames.amax(dim=(0, 1)) < DARKEST)
+    if in_bars.all():
+        return True
+    return bool((off[:, ~in_bars] < ALIKE).float().mean(dim=1).median() > MOST)
 
 
 def emptied(

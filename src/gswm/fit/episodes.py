@@ -126,8 +126,9 @@ def planned(total: int, length: int) -> list[SplitName]:
     """The split of each episode of a video, in order of time."""
     number = total // length
     held_out = max(1, round(HELD_OUT * number))
-    train = number - 2 * held_out
-    return [*["train"] * train, *["val"] * held_out, *["test"] * held_out]
+    counts: dict[SplitName, int] = {"train": number - 2 * held_out, "val": held_out}
+    counts["test"] = held_out
+    return [split for split, count in counts.items() for _ in range(count)]
 
 
 def episodes_of(

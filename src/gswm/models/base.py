@@ -30,7 +30,7 @@ from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
 from gswm.data.background import as_float as as_float
-from gswm.data.background import static_background
+from gswm.data.background import empty_scene, shows
 from gswm.data.batches.batch import Batch
 from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
@@ -299,7 +299,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             render: also draw the frames.
             actions: see `num_actions`.
             background: the scene without its objects, for a model with a static background.
-                Default: the one saved with the model, or else the median of the frames.
+                Default: what `background_for` finds in the frames.
         """
         video = check_video(video, self.image_size).to(self.device)
         check_discover(discover)
@@ -315,15 +315,37 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         """The background of each video; None for a model that is given none."""
         if not self.cfg.takes_background:
             return None
-        if background is None and (saved := self.saved_background) is not None:
-            background = saved.expand(len(video), -1, -1, -1)
         if background is None:
-            return static_background(video)
+            return self.background_for(video)
         if background.dim() == 3:
             background = background.expand(len(video), -1, -1, -1)
         if background.shape != (wanted := (len(video), *video.shape[2:])):
             raise UserError(f"a background has shape {wanted}, not {tuple(background.shape)}")
         return as_float(background.to(self.device))
+
+    @torch.no_grad()
+    def background_for(self, video: AnyVideo) -> Frame | None:
+        """The background of each video, from some of its frames; None for a model that takes none.
+
+        It is the one saved with the model if that shows the same scene, in whatever light. Else it
+        is the median of the frames, without the objects that stand in it for long.
+
+            film = gswm.open_video("film.mp4", model.image_size)
+            behind = model.background_for(film.sample(128))
+            future = model.imagine(film.read(), 10, 50, background=behind)
+
+        Args:
+            video: frames from all of a video, or only from its first part: `imagine` takes the
+                given frames if it is given no background.
+        """
+        if not self.cfg.takes_background:
+            return None
+        video, saved = check_video(video, self.image_size).to(self.device), self.saved_background
+        found = [
+            saved if saved is not None and shows(saved, frames) else empty_scene(frames)
+            for frames in video
+        ]
+        return torch.stack(found)
 
     @property
     def saved_background(self) -> Tensor | None:
@@ -348,7 +370,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             discover: look for new objects in every frame ("always"), or in the first of the first
                 chunk alone.
             render: also draw the frames.
-            background: see `infer`. The default median is that of the first chunk.
+            background: see `infer`. By default only the first chunk is looked at.
         """
         check_discover(discover)
         self.check_actions(None, 0)
@@ -397,7 +419,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
                 given frame ("always"): objects that enter later are then imagined too.
             render: also draw the frames.
             actions: those of all frames, given and imagined; see `num_actions`.
-            background: see `infer`. The default median is that of the given frames.
+            background: see `infer`. By default only the given frames are looked at.
         """
         video = check_video(video, self.image_size)
         if not 1 <= given <= video.shape[1]:

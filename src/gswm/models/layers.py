@@ -1,5 +1,6 @@
 """The layers of a frame: objects, and the background behind them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,21 +88,23 @@ class StaticContext(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.picture: Tensor | None
         self.register_buffer("picture", None)
+        self.register_load_state_dict_pre_hook(take_picture)
 
-    def start(self, batch: int, background: Frame | None = None) -> StillState:
+    def start(self, batch: int, background: Frame | None = None) -> Any:
         """Before the first frame."""
         assert background is not None
         one = background.new_ones(batch, 3, 1, 1)
         return StillState(background, Light(one, torch.zeros_like(one)))
 
-    def imagine(self, state: StillState, noise: ContextNoise) -> Contexts:
+    def imagine(self, state: Any, noise: ContextNoise) -> Contexts:
         """The background as it was last, for as many frames as there is noise for."""
         time = noise.shape[1]
         light = map_tensors(lambda x: x[:, None].expand(-1, time, 3, 1, 1), state.light)
         return self.lit(state.picture, light, noise)
 
-    def infer(self, state: StillState, noise: ContextNoise, video: Video) -> Contexts:
+    def infer(self, state: Any, noise: ContextNoise, video: Video) -> Contexts:
         """The background in the light of each frame."""
         return self.lit(state.picture, match_light(state.picture[:, None], video), noise)
 
@@ -119,8 +122,8 @@ class StaticContext(nn.Module):
         """No network sees the frames."""
         return []
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Take the picture that weights come with, if they come with one."""
-        found = state_dict.get(f"{prefix}picture")
-        self.picture = None if found is None else torch.empty_like(found)
-        super()._load_from_state_dict(state_dict, prefix, *args)
+
+def take_picture(context: nn.Module, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
+    """Make room for the picture that weights come with, if they come with one."""
+    found = state.get(f"{prefix}picture")
+    context.picture = None if found is None else torch.empty_like(found)

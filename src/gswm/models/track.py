@@ -228,7 +228,8 @@ class Track:
             path: The file, in a folder that exists.
             video: What to draw on, as in `draw`; a table does not need it. A film, as
                 `gswm.open_video` returns it, gives tables in its own pixels and seconds
-                (`located`), `.txt` as MOTChallenge text, and `.mp4` at its own size and speed.
+                (`located`), `.txt` as MOTChallenge text, and `.mp4` at its own size and speed. The
+                last two have all its frames: boxes are interpolated between those that were seen.
             episode: Which video of the batch; if None, all of them in a table, and the first in
                 a picture.
             future: Which future to draw, as in `draw`; a table always has all of them.

@@ -67,7 +67,8 @@ class Desk:
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
         how = "always" if self.catalog.is_own(message.world) else "first"
-        past = moments_of(model, model.infer(video[:, :given], discover=how))
+        seen = model.infer(video[:, :given], discover=how, background=episodes.background)
+        past = moments_of(model, seen)
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}

@@ -45,7 +45,10 @@ def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:
 
 def imagined(model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> Picture:
     """The truth and some futures below it, of each episode; generated frames have a border."""
-    how = {"actions": actions_of(model, episodes), "background": episodes.background}
+    how: dict[str, Any] = {
+        "actions": actions_of(model, episodes),
+        "background": episodes.background,
+    }
     track = model.imagine(episodes.video[:, :given], given, steps, futures=FUTURES, **how)
     times = pictures.spread(given + steps, COLUMNS)
     rows, labels = [], []

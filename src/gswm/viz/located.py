@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from gswm.core.files import room
+from gswm.data.mot import MotBoxes
 
 Numbers = Float64[np.ndarray, " row"]
 Counts = Int64[np.ndarray, " row"]
@@ -66,18 +67,16 @@ class Located:
         center = np.stack([self.x, self.y], -1)
         return np.concatenate([center - half, center + half], -1)
 
+    def mot(self) -> MotBoxes:
+        """The boxes as MOTChallenge text has them: frames and ids count from 1."""
+        corners = self.corners()
+        box = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], -1)
+        return MotBoxes(self.frame + 1, self.id + 1, box, self.presence)
+
     def save_csv(self, path: Path) -> None:
         """A table with the names of the columns in its first line."""
         names = [f.name for f in fields(self)]
         write_lines(path, [",".join(names)], (",".join(map(number, row)) for row in self.rows()))
-
-    def save_mot(self, path: Path) -> None:
-        """MOTChallenge text: frame, id, left, top, width, height, confidence, -1, -1, -1.
-
-        Frames and ids count from 1 there. A source frame that was seen several times is written
-        once, as it was seen last.
-        """
-        write_lines(path, [], self.last().mot_lines())
 
     def last(self) -> "Located":
         """One row for each object and source frame: the last one."""
@@ -86,12 +85,13 @@ class Located:
         return self[len(self) - 1 - first]
 
     def mot_lines(self) -> Iterator[str]:
-        """A line per row."""
-        for row in self.rows():
-            _, frame, id, x, y, width, height, _, presence = row
-            numbers = (x - width / 2, y - height / 2, width, height)
-            box = ",".join(f"{value:.2f}" for value in numbers)
-            yield f"{frame + 1},{id + 1},{box},{presence:.4f},-1,-1,-1"
+        """MOTChallenge text: frame, id, left, top, width, height, confidence, -1, -1, -1."""
+        for at in range(0, len(self), ROWS):
+            some = self[at : at + ROWS].mot()
+            columns = (values.tolist() for values in (some.frame, some.id, some.box, some.conf))
+            for frame, id, box, conf in zip(*columns, strict=True):
+                numbers = ",".join(f"{value:.2f}" for value in box)
+                yield f"{frame},{id},{numbers},{conf:.4f},-1,-1,-1"
 
     def rows(self) -> Iterator[tuple[int | float, ...]]:
         """Each row, without making all of them Python's at once."""

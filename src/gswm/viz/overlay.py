@@ -1,21 +1,20 @@
-"""SourceBoxes, ids and trails on the frames of the source video, at its own size and speed.
+"""Boxes, ids and trails on the frames of the source video, at its own size and speed.
 
 Frames are decoded, drawn on and encoded one after the other: memory does not grow with the length
 of the video.
 """
 
-import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64
 
 from gswm.core.files import check_suffix
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import TimedFrame
+from gswm.data.importing.videos import TimedFrame, time_of
+from gswm.viz.between import SourceBoxes
 from gswm.viz.formats import write
 from gswm.viz.located import Located
 from gswm.viz.pictures import Corners, Picture, draw_frame
@@ -24,21 +23,22 @@ CLOCK = Fraction(1, 90_000)
 """Of the times in a file."""
 LINES = 180
 """A picture this high has the thinnest lines."""
-Box = Float64[np.ndarray, "4"]
-
-
 LOCATED = (".csv", ".txt", ".mp4")
 """The kinds of files in the units of the source video."""
 
 
 def save_located(path: Path, film: Film, located: Located, trail: int = 8, fps: int = 10) -> None:
-    """Write a table, MOTChallenge text or a video with boxes, by the name's ending."""
+    """Write a table, MOTChallenge text or a video with boxes, by the name's ending.
+
+    A table has the frames that the model saw; the others have all source frames up to the last of
+    these.
+    """
     check_suffix(path, LOCATED)
     kind = path.suffix.lower()
     if kind == ".csv":
         located.save_csv(path)
     elif kind == ".txt":
-        located.save_mot(path)
+        boxes_of(film, located).save_mot(path, film.source_times)
     else:
         save_overlay(path, film, located, trail=trail, fps=fps)
 
@@ -66,12 +66,11 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int) -> No
     """Decode, draw and encode."""
     import av
 
-    seen = film.footage
-    boxes = SourceBoxes(located, seen.frames, seen.times)
+    boxes = boxes_of(film, located)
     with av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file:
         stream = None
         before = -1
-        for frame, corners, past in boxes.beside(film.source_frames(), trail):
+        for frame, corners, past in beside(boxes, film.source_frames(), trail):
             image = np.ascontiguousarray(frame.pixels(1))
             if stream is None:
                 stream = file.add_stream("libx264", options={"crf": "20", "preset": "veryfast"})
@@ -98,61 +97,36 @@ def even(picture: Picture) -> Picture:
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
+def boxes_of(film: Film, located: Located) -> SourceBoxes:
+    """The boxes of all source frames of a film that a model saw."""
+    return SourceBoxes(located, film.footage.frames, film.footage.times)
+
+
 def aspect(frame: TimedFrame) -> Fraction:
     """Width of a pixel, divided by its height."""
     return Fraction(frame.pixel_aspect).limit_denominator(255)
 
 
-class SourceBoxes:
-    """The boxes of the frames that a model saw, and of those between."""
-
-    def __init__(self, located: Located, frames: np.ndarray, times: np.ndarray) -> None:
-        last = {int(n): k for k, n in enumerate(frames)}
-        self.frames = sorted(last)
-        self.times = [float(times[last[n]]) for n in self.frames]
-        self.located = located.last()
-        self.rows = np.searchsorted(self.located.frame, [*self.frames, math.inf])
-        self.corners = self.located.corners()
-
-    def at(self, k: int) -> dict[int, Box]:
-        """SourceBoxes by id in the k-th frame that the model saw."""
-        rows = slice(self.rows[k], self.rows[k + 1])
-        return dict(zip(self.located.id[rows].tolist(), self.corners[rows], strict=True))
-
-    def beside(
-        self, frames: Iterator[TimedFrame], trail: int
-    ) -> Iterator[tuple[TimedFrame, dict[int, Corners], Sequence[dict[int, Corners]]]]:
-        """Each source frame, its boxes, and those of the frames that the model saw before it."""
-        past: deque[dict[int, Corners]] = deque(maxlen=trail)
-        k, now, after = -1, dict[int, Box](), self.at(0)
-        for frame in frames:
-            while k + 1 < len(self.frames) and self.frames[k + 1] <= frame.index:
-                if k >= 0:
-                    past.append(rounded(now))
-                k, now = k + 1, after
-                after = self.at(k + 1) if k + 1 < len(self.frames) else {}
-            boxes = now
-            if 0 <= k < len(self.frames) - 1 and frame.index != self.frames[k]:
-                share = self.share(k, frame)
-                boxes = {
-                    id: (1 - share) * box + share * after.get(id, box) for id, box in now.items()
-                }
-            yield frame, rounded(boxes), past
-            if frame.index == self.frames[-1]:
-                return
-
-    def share(self, k: int, frame: TimedFrame) -> float:
-        """How far a frame is from the k-th that the model saw to the next."""
-        begin, end, now = self.times[k], self.times[k + 1], frame.start
-        if not frame.has_time or not end > begin:
-            begin, end, now = self.frames[k], self.frames[k + 1], frame.index
-        return min(1.0, max(0.0, (now - begin) / (end - begin)))
+def beside(
+    boxes: SourceBoxes, frames: Iterator[TimedFrame], trail: int
+) -> Iterator[tuple[TimedFrame, dict[int, Corners], Sequence[dict[int, Corners]]]]:
+    """Each source frame, its boxes, and those of the frames that the model saw before it."""
+    past: deque[dict[int, Corners]] = deque(maxlen=trail)
+    k = -1
+    for frame in frames:
+        while k + 1 < len(boxes.frames) and boxes.frames[k + 1] <= frame.index:
+            if k >= 0:
+                past.append(rounded(boxes.seen(k)))
+            k += 1
+        yield frame, rounded(boxes.at(frame.index, time_of(frame), hold=True)), past
+        if frame.index == boxes.frames[-1]:
+            return
 
 
-def rounded(boxes: dict[int, Box]) -> dict[int, Corners]:
-    """SourceBoxes in whole pixels, at least one wide and high."""
+def rounded(located: Located) -> dict[int, Corners]:
+    """Boxes by id in whole pixels, at least one wide and high."""
     found = {}
-    for id, box in boxes.items():
-        left, top, right, bottom = np.round(box).astype(int).tolist()
+    corners = np.round(located.corners()).astype(int).tolist()
+    for id, (left, top, right, bottom) in zip(located.id.tolist(), corners, strict=True):
         found[id] = (left, top, max(right, left + 1), max(bottom, top + 1))
     return found

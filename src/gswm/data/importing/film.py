@@ -7,10 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.data.background import FRAMES, empty_scene
 from gswm.data.importing.sources import Source
 from gswm.data.importing.videos import (
     Cut,
@@ -21,6 +22,7 @@ from gswm.data.importing.videos import (
     batch_of,
     frames_of,
     place,
+    resample,
     takes,
     time_of,
     video_frames,
@@ -47,6 +49,8 @@ class Film:
         self.path, self.cut, self.frames = Path(path), cut, frames
         self._placement: Placement | None = None
         self._footage: Footage | None = None
+        self._background: Tensor | None = None
+        self._source_times: list[float] = []
 
     def __repr__(self) -> str:
         return f"Film({str(self.path)!r}, {self.cut.size} × {self.cut.size} px)"
@@ -69,6 +73,15 @@ class Film:
             parts = np.array(numbers, np.int64), np.array(times, np.float64)
             self._footage = Footage(self.placement, *parts)
         return self._footage
+
+    @property
+    def source_times(self) -> Float64[np.ndarray, " source_frame"]:
+        """Time of every source frame, also of those that `fps` leaves out; NaN for images.
+
+        A film that takes only the first frames knows the times up to the last of these, or more.
+        """
+        _ = self.footage  # has been read once
+        return np.array(self._source_times, np.float64)
 
     def chunks(self, frames: int = CHUNK) -> Iterator[Take]:
         """All frames in order, some at a time."""
@@ -99,6 +112,12 @@ class Film:
                 kept = self.thinned(self.timed(), frames)
         return batch_of(np.stack(kept))
 
+    def background(self) -> Float[Tensor, "3 size size"]:
+        """The scene without its objects, by frames from all of the video."""
+        if self._background is None:
+            self._background = empty_scene(self.sample(FRAMES)[0])
+        return self._background
+
     def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[FrameArray]:
         """Every 2^n-th of `frames`: at least so many, if there are, and fewer than twice that."""
         kept: list[FrameArray] = []
@@ -120,7 +139,10 @@ class Film:
         """The frames before they are placed; at least one."""
         if not self.path.exists():
             raise UserError(f"there is no video {self.path}; check the name")
-        found = islice(frames_of(Source(self.path, self.path.name, "test"), self.cut), self.frames)
+        source = Source(self.path, self.path.name, "test")
+        every = self.noted(frames_of(source, replace(self.cut, fps=None)))
+        fps = None if self.path.is_dir() else self.cut.fps
+        found = islice(every if fps is None else resample(every, fps), self.frames)
         first = next(found, None)
         if first is None:
             raise UnusableError(
@@ -128,6 +150,15 @@ class Film:
             )
         yield first
         yield from found
+
+    def noted(self, frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
+        """The same frames; their times are remembered."""
+        times: list[float] = []
+        for frame in frames:
+            times.append(time_of(frame))
+            if len(times) > len(self._source_times):
+                self._source_times = times
+            yield frame
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -1,0 +1,25 @@
+"""Trained models, by what the user calls them."""
+
+from typing import Any
+
+import torch
+
+from gswm.fast.loading import load
+from gswm.models.base import WorldModel
+from gswm.weights.files import halved, read_header, trained_by
+from gswm.weights.finding import find
+
+
+def resolve(
+    name: str, device: torch.device, half: bool = False
+) -> tuple[WorldModel[Any], dict[str, Any]]:
+    """A trained model by what the user calls it, on `device`, and what is known of it."""
+    path = find(name)
+    header = read_header(path)
+    recipe = header["recipe"]
+    model = load(path, device)
+    if half:
+        model.load_state_dict(halved(model.state_dict()))
+    about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
+    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(header)}
+    return model, {**about, "about": header["about"]}

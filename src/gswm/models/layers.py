@@ -123,7 +123,7 @@ class StaticContext(nn.Module):
         return []
 
 
-def take_picture(context: nn.Module, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
+def take_picture(context: Any, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
     """Make room for the picture that weights come with, if they come with one."""
     found = state.get(f"{prefix}picture")
     context.picture = None if found is None else torch.empty_like(found)

@@ -1,0 +1,294 @@
+"""`gswm fit`: the split by time, the schedule, attempts, and all of it on a small video."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_videos
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gswm
+from gswm.cli import main
+from gswm.core.errors import UserError
+from gswm.data.importing.film import Film
+from gswm.data.importing.videos import Cut
+from gswm.data.storage.hdf5 import open_file
+from gswm.fit import fitting
+from gswm.fit.decisions import settings_for
+from gswm.fit.episodes import EPISODE, FitData, episode_length, planned, prepare
+from gswm.fit.fit import FitConfig, films_of, fit_video, override, said_of
+from gswm.fit.fitting import Budget, steps_within, train_within
+from gswm.fit.pace import Pace
+from gswm.fit.recipe import LENGTHS, STANDARD, Length, recipe_for
+from gswm.fit.watching import ObjectsLostError, Watch
+from gswm.models.gswm.recipes import any_video
+from gswm.models.recipe import Recipe
+
+SIZE = 64
+
+
+@pytest.fixture(scope="module")
+def discs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A video of bright discs on a textured ground."""
+    path = tmp_path_factory.mktemp("films") / "discs.mp4"
+    return synthetic_videos.save(path, synthetic_videos.make("discs").video)
+
+
+def film(path: Path) -> Film:
+    return Film(path, Cut(SIZE))
+
+
+# -- the split
+
+
+@given(st.integers(36, 5_000))
+def test_the_end_of_a_video_is_held_out_and_no_split_is_empty(total: int) -> None:
+    length = episode_length(total)
+    plan = planned(total, length)
+    assert EPISODE[0] <= length <= EPISODE[1]
+    assert plan == sorted(plan, key=["train", "val", "test"].index)
+    assert len(plan) * length <= total
+    assert min(plan.count(split) for split in ("train", "val", "test")) >= 1
+    assert plan.count("train") >= plan.count("test") == plan.count("val")
+
+
+def test_a_video_too_short_for_three_parts_is_refused() -> None:
+    with pytest.raises(UserError, match="a fit needs"):
+        episode_length(20)
+
+
+def test_prepared_episodes_are_read_back(discs: Path, tmp_path: Path) -> None:
+    said = {"fps": None, "anything": [1, 2]}
+    made = prepare([film(discs)], 1, tmp_path / "video.hdf5", said)
+    again = FitData.read(tmp_path / "video.hdf5")
+    assert (again.frames, again.splits, again.said) == (made.frames, made.splits, made.said)
+    assert torch.equal(again.backgrounds[0], made.backgrounds[0])
+    with open_file(made.file) as file:
+        first = file.read([0])
+    assert torch.equal(first.video[0], film(discs).read()[0, : made.frames])
+    assert first.background is not None
+
+
+def test_frames_between_those_of_a_stride_are_further_training_episodes(
+    discs: Path, tmp_path: Path
+) -> None:
+    made = prepare([film(discs)], 2, tmp_path / "video.hdf5", {"fps": 10.0})
+    video = film(discs).read()[0]
+    with open_file(made.file) as file:
+        train = file.read(file.of_split("train").tolist()).video
+        held_out = file.of_split("test")
+    assert len(train) == made.splits["train"]
+    assert torch.equal(train[0], video[0 : 2 * made.frames : 2])
+    assert torch.equal(train[1], video[1 : 2 * made.frames : 2])
+    assert len(held_out) == made.splits["test"] == 1
+
+
+def test_the_background_does_not_know_the_end_of_the_video(discs: Path, tmp_path: Path) -> None:
+    true = synthetic_videos.make("discs").video
+    other = true.copy()
+    other[80:] = 255 - other[80:]
+    paths = [
+        synthetic_videos.save(tmp_path / f"{name}.mp4", video)
+        for name, video in (("a", true), ("b", other))
+    ]
+    first, second = (
+        prepare([film(path)], 1, tmp_path / "x.hdf5", {}).backgrounds[0].float() for path in paths
+    )
+    assert (first - second).abs().mean() < 2  # of 255: the codec looks ahead a little
+
+
+def test_the_background_is_the_scene_without_objects(discs: Path, tmp_path: Path) -> None:
+    made = prepare([film(discs)], 1, tmp_path / "video.hdf5", {})
+    truth = (synthetic_videos.make("discs").background * 255).round().astype(np.uint8)
+    empty = synthetic_videos.save(tmp_path / "empty.mp4", np.stack([truth] * 40))
+    want = film(empty).read()[0, 20]
+    assert (made.backgrounds[0].float() - want.float()).abs().mean() < 6
+
+
+def test_a_file_that_was_not_prepared_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "balls.hdf5"
+    assert main(["data", "make", "interaction", "--out", str(other), "--episodes", "1"]) == 0
+    with pytest.raises(UserError, match="not prepared"):
+        FitData.read(other)
+
+
+# -- the schedule
+
+
+def recipe(steps: int = 1_000, **how: Any) -> Recipe:
+    return recipe_for("mine", "video.hdf5", any_video(SIZE), Length(steps, **how))
+
+
+@given(st.integers(100, 50_000))
+def test_a_schedule_is_as_long_as_the_training(steps: int) -> None:
+    schedule = recipe(steps).model.schedule
+    assert [length for _, length in schedule.lengths] == [length for _, length in LENGTHS]
+    last = schedule.lengths[-1][0]
+    assert last == round(LENGTHS[-1][0] * steps)
+    for line in (schedule.pres_prior, schedule.motion_weight, schedule.aux_weight):
+        assert 0 <= line.from_step <= line.to_step <= steps
+    assert schedule.motion_weight.to_step <= schedule.pres_prior.to_step
+
+
+def test_windows_are_no_longer_than_episodes() -> None:
+    assert recipe(longest=6).model.schedule.longest == 6
+
+
+def test_more_help_keeps_presence_high_for_longer() -> None:
+    more = STANDARD.stronger()
+    assert more.motion > STANDARD.motion
+    assert more.pres_end > STANDARD.pres_end
+    assert more.taught[1] > STANDARD.taught[1]
+
+
+def test_the_time_of_a_training_is_the_sum_of_its_steps() -> None:
+    pace = Pace({2: 0.1, 4: 0.2, 8: 0.4, 12: 0.5})
+    made = recipe(1_000)
+    schedule = made.model.schedule
+    want = sum(pace.seconds[schedule.length_at(step)] for step in range(1_000))
+    assert pace.total(made) == pytest.approx(want)
+
+
+def test_there_are_as_many_steps_as_there_is_time_for() -> None:
+    pace = Pace(dict.fromkeys((2, 4, 8, 12), 0.1))
+    number = steps_within(100.0, pace, recipe)
+    assert pace.total(recipe(number)) == pytest.approx(88, rel=0.01)
+    with pytest.raises(UserError, match="minutes more"):
+        steps_within(1.0, pace, recipe)
+
+
+# -- decisions
+
+
+def test_decisions_can_be_overridden() -> None:
+    decided = settings_for(synthetic_videos.facts_with())
+    own = override(decided, {"image_size": 128, "object_size": 0.5, "grid": None})
+    assert own.image_size.value == own.model().image_size == 128
+    assert own.image_size.reason == "as asked for"
+    assert own.hw_prior_mean.value == 0.0
+    assert own.grid == decided.grid
+    with pytest.raises(UserError, match="no decision 'colour'"):
+        override(decided, {"colour": 1})
+
+
+def test_what_is_said_of_a_video_is_enough_to_train_elsewhere() -> None:
+    decisions = settings_for(synthetic_videos.facts_with())
+    said = said_of(synthetic_videos.facts_with(), decisions)
+    assert {"model", "expected", "decisions", "fps"} <= said.keys()
+    assert said["expected"] > 0
+
+
+def test_a_folder_without_videos_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        films_of(tmp_path, settings_for(synthetic_videos.facts_with()), None)
+
+
+# -- attempts
+
+
+def told(watch: Watch, objects: list[float]) -> None:
+    for number, value in enumerate(objects):
+        watch({"step": 100 * (number + 1), "objects": value})
+
+
+def test_objects_that_vanish_end_a_training() -> None:
+    watch = Watch(expected=2.0, begin=300)
+    told(watch, [2.0, 1.5, 0.1, 0.1])
+    assert watch.healthy == 200
+    with pytest.raises(ObjectsLostError, match="lost at step 500"):
+        watch({"step": 500, "objects": 0.1})
+
+
+def test_objects_may_be_few_at_first_and_for_a_moment() -> None:
+    watch = Watch(expected=2.0, begin=1_000)
+    told(watch, [0.0] * 9)
+    watch = Watch(expected=2.0, begin=0)
+    told(watch, [0.0, 0.0, 2.0, 0.0, 0.0, 2.0])
+    watch({"step": 700, "validation_error": 0.1})
+
+
+class Losing:
+    """A stand-in for training that loses the objects so many times."""
+
+    def __init__(self, times: int, ended: Any) -> None:
+        self.left, self.ended = times, ended
+        self.recipes: list[Recipe] = []
+
+    def __call__(self, recipe: Recipe, *_: Any) -> Any:
+        self.recipes.append(recipe)
+        if self.left:
+            self.left -= 1
+            raise ObjectsLostError("objects are lost")
+        return self.ended
+
+
+class Ended:
+    """A training that has come to its end."""
+
+    def __init__(self) -> None:
+        self.trainee = self
+        self.step = 10**9
+        self.model = torch.nn.Linear(1, 1)
+
+
+@pytest.fixture
+def attempt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Losing], Any]:
+    pace = Pace(dict.fromkeys((2, 4, 8, 12), 0.01))
+    monkeypatch.setattr(fitting, "measure_pace", lambda *_: pace)
+
+    def run(losing: Losing) -> Any:
+        monkeypatch.setattr(fitting, "train", losing)
+        data = FitData(tmp_path / "x.hdf5", 30, {"train": 1, "val": 1, "test": 1}, (), {})
+        common = {"expected": 1.0, "device_name": "cpu", "tell": lambda _: None}
+        return train_within(Budget.of(5), "x", any_video(SIZE), data, tmp_path, **common)
+
+    return run
+
+
+def test_a_training_that_loses_its_objects_begins_again_with_more_help(
+    attempt: Callable[[Losing], Any],
+) -> None:
+    losing = Losing(1, Ended())
+    assert attempt(losing).attempts == 2
+    first, second = (each.model.schedule for each in losing.recipes)
+    assert second.pres_prior.end > first.pres_prior.end
+    assert second.motion_weight.start > first.motion_weight.start
+
+
+def test_it_does_not_begin_again_for_ever(attempt: Callable[[Losing], Any]) -> None:
+    with pytest.raises(UserError, match="3 attempts"):
+        attempt(Losing(3, Ended()))
+
+
+# -- all of it
+
+
+@pytest.mark.parametrize("kind", ["one_frame", "black", "still", "moving_camera"])
+def test_a_video_from_which_nothing_can_be_learned_is_refused_and_nothing_is_written(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = synthetic_videos.save(tmp_path / "film.mp4", synthetic_videos.refusal(kind))
+    assert main(["fit", str(path), "--out", str(tmp_path / "out"), "--minutes", "1"]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_fit_leaves_weights_tracks_futures_and_a_page(discs: Path, tmp_path: Path) -> None:
+    cfg = FitConfig(steps=6, batch=2, device="cpu", decided={"image_size": 64})
+    lines: list[str] = []
+    page = fit_video(discs, tmp_path / "out", replace(cfg), lines.append)
+    there = {path.name for path in (tmp_path / "out").iterdir()}
+    wanted = {"weights.safetensors", "tracks.csv", "tracks.txt", "tracks.mp4", "imagined.gif"}
+    assert wanted | {"index.html", "video.hdf5", "run-1"} <= there
+    text = page.read_text()
+    assert "tracks.mp4" in text
+    assert "hw_prior_mean" in text
+    model = gswm.load(tmp_path / "out" / "weights.safetensors")
+    assert model.saved_background is not None
+    assert any("steps on cpu" in line for line in lines)

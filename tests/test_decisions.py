@@ -12,7 +12,16 @@ from synthetic_videos import facts_with
 from gswm.core.errors import UserError
 from gswm.core.geometry import crop, paste
 from gswm.data.looking.facts import Quantiles
-from gswm.fit.decisions import FASTEST, MARGIN, PRESENT, SLOTS, STDS, logit, settings_for, sigmoid
+from gswm.fitting.decisions import (
+    FASTEST,
+    MARGIN,
+    PRESENT,
+    SLOTS,
+    STDS,
+    logit,
+    settings_for,
+    sigmoid,
+)
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
 
 

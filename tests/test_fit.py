@@ -18,14 +18,14 @@ from gswm.core.errors import UserError
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.storage.hdf5 import open_file
-from gswm.fit import fitting
-from gswm.fit.decisions import settings_for
-from gswm.fit.episodes import EPISODE, FitData, episode_length, planned, prepare
-from gswm.fit.fit import FitConfig, films_of, fit_video, override, said_of
-from gswm.fit.fitting import Budget, steps_within, train_within
-from gswm.fit.pace import Pace
-from gswm.fit.recipe import LENGTHS, STANDARD, Length, recipe_for
-from gswm.fit.watching import ObjectsLostError, Watch
+from gswm.fitting import attempts as fitting
+from gswm.fitting.attempts import Budget, steps_within, train_within
+from gswm.fitting.decisions import settings_for
+from gswm.fitting.episodes import EPISODE, FitData, episode_length, planned, prepare
+from gswm.fitting.fit import FitConfig, films_of, fit_video, override, said_of
+from gswm.fitting.pace import Pace
+from gswm.fitting.recipe import LENGTHS, STANDARD, Length, recipe_for
+from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.gswm.recipes import any_video
 from gswm.models.recipe import Recipe
 

@@ -1,6 +1,7 @@
 """Object-centric world models for video.
 
 model = gswm.load("two-layer")           a trained model; gswm.build for an untrained one
+model = gswm.fit("film.mp4", minutes=8)  a model of your own video
 video = gswm.read_video("film.mp4")      a tensor (1, time, 3, 64, 64)
 track = model.infer(video)               its objects, frame by frame
 future = model.imagine(video, given=10, steps=90, futures=16)
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gswm.data.worlds.registry import register_world, world
     from gswm.eval.protocols import Protocol, register_protocol
     from gswm.fast.loading import load
+    from gswm.fitting.fit import fit
     from gswm.models.base import Loss, ModelConfig, Noise, WorldModel, as_float
     from gswm.models.recipe import DataConfig, Recipe, TrainConfig
     from gswm.models.registry import RECIPES, ModelEntry, build, recipe, register
@@ -52,6 +54,7 @@ HOME = {
     **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
     **dict.fromkeys(["Protocol", "register_protocol"], "gswm.eval.protocols"),
     "load": "gswm.fast.loading",
+    "fit": "gswm.fitting.fit",
     **dict.fromkeys(["Loss", "ModelConfig", "Noise", "WorldModel", "as_float"], "gswm.models.base"),
     **dict.fromkeys(["DataConfig", "Recipe", "TrainConfig"], "gswm.models.recipe"),
     **dict.fromkeys(
@@ -88,6 +91,7 @@ __all__ = [
     "WorldModel",
     "as_float",
     "build",
+    "fit",
     "load",
     "open_video",
     "read_video",

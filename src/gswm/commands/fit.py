@@ -8,7 +8,7 @@ from tyro.conf import Positional
 
 from gswm.core.errors import UserError
 from gswm.core.waiting import tell
-from gswm.fit.fit import FitConfig, fit_video
+from gswm.fitting.fit import FitConfig, fit_video
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.footage import Region
 from gswm.data.looking.measuring import measure
 from gswm.data.looking.verdicts import MOVES, Verdict, verdicts_on
-from gswm.fit.decisions import Decisions, settings_for
+from gswm.fitting.decisions import Decisions, settings_for
 from gswm.viz import formats
 from gswm.viz.measured import measured_sheet
 

@@ -43,7 +43,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Footage:
+class Sampled:
     """What was read of one video, or of a folder of videos from one kind of camera."""
 
     stretches: tuple[Stretch, ...]
@@ -65,7 +65,7 @@ class Place:
         """Pixels of the video per pixel that is looked at; a small video is not enlarged."""
         return max(1.0, max(self.region[2:]) / SIDE)
 
-    def read(self, stride: int) -> Footage:
+    def read(self, stride: int) -> Sampled:
         """Every `stride`-th frame, in stretches."""
         budget = max(STRETCH + 10, BUDGET // len(self.reels))
         stretches = []
@@ -79,7 +79,7 @@ class Place:
                         stretches.append(Stretch(np.stack(some), numbers[0], which))
             except (UnusableError, OSError) as error:
                 raise UserError(f"cannot read {reel.name}: {error}") from error
-        return Footage(tuple(stretches), stride, self.scale)
+        return Sampled(tuple(stretches), stride, self.scale)
 
     def reduced(self, pixels, reel: Reel) -> UInt8[np.ndarray, "height width 3"]:
         """The region of one frame."""

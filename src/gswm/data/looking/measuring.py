@@ -12,7 +12,7 @@ from jaxtyping import Float, UInt8
 from gswm.data.background import static_background, without_standing
 from gswm.data.looking import moving, steadiness
 from gswm.data.looking.facts import Quantiles, VideoFacts
-from gswm.data.looking.footage import Footage, Place, Region, Stretch, place_of
+from gswm.data.looking.footage import Place, Region, Sampled, Stretch, place_of
 from gswm.data.looking.moving import Blob, Trace
 
 BACKGROUND = 120
@@ -155,7 +155,7 @@ def presence(traces: Sequence[Trace], frames: int) -> Float[np.ndarray, " time"]
 
 def facts_of(
     place: Place,
-    footage: Footage,
+    footage: Sampled,
     followed: Sequence[Followed],
     backgrounds: Sequence[RGB],
     noise: float,

@@ -1,4 +1,4 @@
-"""Film: what light, lens, sensor and compression make of what there is to see."""
+"""FilmLook: what light, lens, sensor and compression make of what there is to see."""
 
 from dataclasses import dataclass
 from math import pi
@@ -15,7 +15,7 @@ BLOCK = 8
 
 
 @dataclass(frozen=True)
-class Film:
+class FilmLook:
     """How some episodes are filmed."""
 
     gain: Float[Tensor, "episode time 3"]
@@ -40,7 +40,7 @@ class Film:
     """The share of a frame's time in which it is exposed."""
 
 
-def draw_film(dice: Dice, settings: ClipSettings) -> Film:
+def draw_film(dice: Dice, settings: ClipSettings) -> FilmLook:
     """The parameters of all films."""
     frames = settings.num_frames
     time = torch.arange(frames, dtype=torch.float64)
@@ -76,7 +76,7 @@ def draw_film(dice: Dice, settings: ClipSettings) -> Film:
     flicker = dice.chance(0.3)[:, None, None] * 0.08 * dice.normal(frames, 1)
     start = dice.uniform(0.0, 0.8)
     width = torch.where(dice.chance(0.15), 2.0, dice.uniform(0.1, 0.5))
-    return Film(
+    return FilmLook(
         gain=gain,
         offset=(drift * 0.03 * dice.normal())[:, None] * slow[..., 0].cos(),
         still_gain=torch.where(own, usual * other, usual),
@@ -110,7 +110,7 @@ def refocused(
 def swayed(
     background: Float32[Tensor, "episode 3 height width"],
     field: Float32[Tensor, "episode height width"],
-    film: Film,
+    film: FilmLook,
 ) -> Float32[Tensor, "episode time 3 height width"]:
     """The background of every frame, some parts moved by up to a pixel or two."""
     low, high = (values[:, None, None] for values in film.region.unbind(-1))

@@ -32,7 +32,7 @@ OUTSIDE = 5.0
 
 
 @dataclass(frozen=True)
-class Tracks:
+class Routes:
     """The roads of some episodes, drawn or not: a line on the ground, and how wide it is."""
 
     middle: Float[Tensor, "episode 2"]
@@ -69,13 +69,13 @@ class Motion:
     """The larger is in front."""
 
 
-def draw_tracks(dice: Dice, camera: Perspective) -> Tracks:
+def draw_tracks(dice: Dice, camera: Perspective) -> Routes:
     """Roads that cross the picture; in perspective most lead away from the camera."""
     deep = camera.kappa > 0
     away = pi / 2 + dice.uniform(-0.25, 0.25)
     angle = torch.where(deep & dice.chance(0.8), away, dice.uniform(0.0, pi))
     middle = 0.5 + dice.uniform(-0.2, 0.2, 2)
-    return Tracks(middle, angle, dice.uniform(0.12, 0.42), dice.choice(torch.ones(4)) + 1)
+    return Routes(middle, angle, dice.uniform(0.12, 0.42), dice.choice(torch.ones(4)) + 1)
 
 
 def draw_dish(dice: Dice) -> Dish:
@@ -112,7 +112,7 @@ def draw_motion(
     theme: Int64[Tensor, " episode"],
     kind: Int64[Tensor, "episode object"],
     camera: Perspective,
-    tracks: Tracks,
+    tracks: Routes,
     dish: Dish,
     in_dish: Bool[Tensor, " episode"],
 ) -> Motion:
@@ -181,7 +181,7 @@ def walk(
     dice: Dice,
     settings: ClipSettings,
     camera: Perspective,
-    tracks: Tracks,
+    tracks: Routes,
     dish: Dish,
     habits: Habits,
 ) -> tuple[
@@ -226,7 +226,7 @@ def starts(
     dice: Dice,
     settings: ClipSettings,
     camera: Perspective,
-    tracks: Tracks,
+    tracks: Routes,
     dish: Dish,
     habits: Habits,
 ) -> tuple[Float64[Tensor, "episode object 2"], Float64[Tensor, "episode object"]]:
@@ -265,7 +265,7 @@ def towards(heading: Float64[Tensor, "*object"]) -> Float64[Tensor, "*object 2"]
 
 
 def on_lanes(
-    dice: Dice, there: Float64[Tensor, "episode object 2"], tracks: Tracks
+    dice: Dice, there: Float64[Tensor, "episode object 2"], tracks: Routes
 ) -> Float64[Tensor, "episode object 2"]:
     """Places in the middle of lanes, as far from the camera, or as far along, as those given."""
     number = there.shape[1]

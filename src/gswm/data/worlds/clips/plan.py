@@ -10,12 +10,12 @@ from torch import Tensor
 from gswm.core.records import map_tensors
 from gswm.data.worlds.clips.camera import Perspective
 from gswm.data.worlds.clips.dice import Dice
-from gswm.data.worlds.clips.film import Film, draw_film
+from gswm.data.worlds.clips.film import FilmLook, draw_film
 from gswm.data.worlds.clips.looks import Appearances, draw_looks
 from gswm.data.worlds.clips.motion import (
     Dish,
     Motion,
-    Tracks,
+    Routes,
     draw_dish,
     draw_motion,
     draw_sizes,
@@ -54,14 +54,14 @@ class Plan:
     """All that is drawn at random for some episodes, on the CPU."""
 
     camera: Perspective
-    tracks: Tracks
+    tracks: Routes
     dish: Dish
     scenery: Scenery
     looks: Appearances
     motion: Motion
     things: Things
     shadows: Shadows
-    film: Film
+    film: FilmLook
 
     def __getitem__(self, which: slice) -> "Plan":
         return map_tensors(lambda values: values[which], self)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gswm.data.worlds.clips.camera import LEAST, Perspective
 from gswm.data.worlds.clips.dice import Dice, octaves, white
-from gswm.data.worlds.clips.motion import Dish, Tracks
+from gswm.data.worlds.clips.motion import Dish, Routes
 from gswm.data.worlds.clips.themes import GROUNDS
 
 REGIONS = 6
@@ -105,7 +105,7 @@ class Grounds:
 
 
 def draw_background(
-    scenery: Scenery, camera: Perspective, tracks: Tracks, dish: Dish, side: int
+    scenery: Scenery, camera: Perspective, tracks: Routes, dish: Dish, side: int
 ) -> tuple[Float32[Tensor, "episode 3 {side} {side}"], Float32[Tensor, "episode {side} {side}"]]:
     """The backgrounds, and a smooth field from 0 to 1 that tells parts of each apart."""
     number, device = len(scenery.key), scenery.key.device
@@ -138,7 +138,7 @@ def draw_background(
 
 
 def patterns(
-    scenery: Scenery, on: Grounds, tracks: Tracks, dish: Dish
+    scenery: Scenery, on: Grounds, tracks: Routes, dish: Dish
 ) -> tuple[Float32[Tensor, "episode side side"], Float32[Tensor, "episode side side"]]:
     """How much of the second color each pixel's ground has, and how much of a line is on it."""
     cos, sin = block(scenery.angle.cos()), block(scenery.angle.sin())
@@ -187,7 +187,7 @@ def patterns(
     return amount, line
 
 
-def road(scenery: Scenery, on: Grounds, tracks: Tracks) -> tuple[Tensor, Tensor]:
+def road(scenery: Scenery, on: Grounds, tracks: Routes) -> tuple[Tensor, Tensor]:
     """What lies beside the road, and the lines on it: whole at its sides, broken between lanes."""
     cos, sin = block(tracks.angle.cos()), block(tracks.angle.sin())
     x, y = on.x - block(tracks.middle[:, 0]), on.y - block(tracks.middle[:, 1])

@@ -9,7 +9,7 @@ from torch import Tensor
 from gswm.core.records import Record, concatenate, map_tensors
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.clips import film
-from gswm.data.worlds.clips.film import Film
+from gswm.data.worlds.clips.film import FilmLook
 from gswm.data.worlds.clips.looks import BODY
 from gswm.data.worlds.clips.painting import Painted, Placed, boxes, cast, paint, place
 from gswm.data.worlds.clips.plan import Plan
@@ -162,8 +162,8 @@ def cast_shadows(
 
 
 def film_frames(
-    plan: Film,
-    filmed: Film,
+    plan: FilmLook,
+    filmed: FilmLook,
     painted: Painted,
     light: Float32[Tensor, "frame side side"] | None,
     backdrop: Backdrop,

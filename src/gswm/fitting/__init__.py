@@ -2,6 +2,6 @@
 
 In reading order: `decisions` (settings that follow from what was measured of a video), `episodes`
 (the video, split by time), `recipe` (a schedule as long as there is time), `pace` (how long a step
-takes), `watching` (whether objects are lost), `fitting` (all attempts to train) and `showing`
-(tracks, futures and a page).
+takes), `watching` (whether objects are lost), `attempts` (all attempts to train), `showing`
+(tracks, futures and a page) and `fit` (all of it).
 """

@@ -11,10 +11,10 @@ import torch
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.fit.episodes import FitData
-from gswm.fit.pace import LEAST_STEPS, Pace, measure_pace
-from gswm.fit.recipe import STANDARD, Length, Teaching, recipe_for
-from gswm.fit.watching import ObjectsLostError, Watch
+from gswm.fitting.episodes import FitData
+from gswm.fitting.pace import LEAST_STEPS, Pace, measure_pace
+from gswm.fitting.recipe import STANDARD, Length, Teaching, recipe_for
+from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.recipe import Recipe

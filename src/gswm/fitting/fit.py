@@ -17,10 +17,10 @@ from gswm.data.placement import parse_region
 from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.fast.loading import load
 from gswm.fast.trainee import accelerate
-from gswm.fit import showing
-from gswm.fit.decisions import Decision, Decisions, logit, settings_for
-from gswm.fit.episodes import FitData, prepare
-from gswm.fit.fitting import Budget, Tell, Trained, train_within, with_background
+from gswm.fitting import showing
+from gswm.fitting.attempts import Budget, Tell, Trained, train_within, with_background
+from gswm.fitting.decisions import Decision, Decisions, logit, settings_for
+from gswm.fitting.episodes import FitData, prepare
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.weights import files as weights

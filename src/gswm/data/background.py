@@ -77,7 +77,10 @@ def static_background(video: Shaped[Tensor, "*batch time 3 height width"]) -> Pi
     return alike(first.unsqueeze(-4), frames).median(dim=-4).values
 
 
-def alike(background: Picture, frames: Picture) -> Picture:
+def alike(
+    background: Float[Tensor, "*#frame 3 height width"],
+    frames: Float[Tensor, "*frame 3 height width"],
+) -> Float[Tensor, "*frame 3 height width"]:
     """Frames in the light of the background; black bars stay black."""
     lit = match_light(background, frames).off(frames).clamp(0, 1)
     return torch.where(frames.amax(dim=-3, keepdim=True) > 0, lit, 0)

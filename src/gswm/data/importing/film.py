@@ -7,11 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.background import FRAMES, empty_scene
 from gswm.data.importing.sources import Source
 from gswm.data.importing.videos import (
     Cut,
@@ -49,7 +48,6 @@ class Film:
         self.path, self.cut, self.frames = Path(path), cut, frames
         self._placement: Placement | None = None
         self._footage: Footage | None = None
-        self._background: Tensor | None = None
         self._source_times: list[float] = []
 
     def __repr__(self) -> str:
@@ -112,12 +110,6 @@ class Film:
                 kept = self.thinned(self.timed(), frames)
         return batch_of(np.stack(kept))
 
-    def background(self) -> Float[Tensor, "3 size size"]:
-        """The scene without its objects, by frames from all of the video."""
-        if self._background is None:
-            self._background = empty_scene(self.sample(FRAMES)[0])
-        return self._background
-
     def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[FrameArray]:
         """Every 2^n-th of `frames`: at least so many, if there are, and fewer than twice that."""
         kept: list[FrameArray] = []
@@ -141,8 +133,8 @@ class Film:
             raise UserError(f"there is no video {self.path}; check the name")
         source = Source(self.path, self.path.name, "test")
         every = self.noted(frames_of(source, replace(self.cut, fps=None)))
-        all_wanted = self.cut.fps is None or self.path.is_dir()
-        found = islice(every if all_wanted else resample(every, self.cut.fps), self.frames)
+        fps = None if self.path.is_dir() else self.cut.fps  # images have no times
+        found = islice(every if fps is None else resample(every, fps), self.frames)
         first = next(found, None)
         if first is None:
             raise UnusableError(

@@ -133,7 +133,7 @@ class Film:
             raise UserError(f"there is no video {self.path}; check the name")
         source = Source(self.path, self.path.name, "test")
         every = self.noted(frames_of(source, replace(self.cut, fps=None)))
-        fps = None if self.path.is_dir() else self.cut.fps  # images have no times
+        fps = None if self.path.is_dir() else self.cut.fps
         found = islice(every if fps is None else resample(every, fps), self.frames)
         first = next(found, None)
         if first is None:

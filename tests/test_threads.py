@@ -1,11 +1,15 @@
-"""Work is shared out evenly."""
+"""Work is shared out evenly, and small operations are done in one thread."""
 
 import pytest
+import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gswm.core.devices import one_thread
 from gswm.data.worlds.threads import shares
+from gswm.models.gswm import gswm as model_file
+from gswm.models.gswm.propagation import Propagation
 
 
 @given(st.integers(1, 10_000), st.integers(1, 2000), st.integers(1, 9))
@@ -23,3 +27,41 @@ def test_pieces_are_small_and_no_thread_has_one_more_round(
 def test_two_threads_get_equal_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert shares(5400, 1024) == 900
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads torch is told to use, last; 4 at first."""
+    told = [4]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: told[-1])
+    monkeypatch.setattr(torch, "set_num_threads", told.append)
+    return told
+
+
+def test_there_are_as_many_threads_as_before_afterwards(threads: list[int]) -> None:
+    with pytest.raises(ZeroDivisionError), one_thread():
+        raise ZeroDivisionError
+    assert threads == [4, 1, 4]
+    with one_thread(when=False):
+        assert threads == [4, 1, 4]
+
+
+def test_few_objects_are_propagated_in_one_thread(
+    threads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, used, infer = tiny.lively().eval(), [], Propagation.infer
+
+    def noted(self: Propagation, *args: object) -> object:
+        used.append(threads[-1])
+        return infer(self, *args)
+
+    monkeypatch.setattr(Propagation, "infer", noted)
+    video = tiny.video(1, 3)
+    model.infer_after(model.infer(video[:, :2]).state_at(-1), video[:, 2:])
+    tiny.loss(model, video)
+    assert used == [1, 1, 4, 4]
+    used.clear()
+    monkeypatch.setattr(model_file, "FEW", 2)
+    model.infer(video)
+    assert used == [4, 4]
+    assert threads[-1] == 4

@@ -15,7 +15,6 @@ from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
-from gswm.data.background import FRAMES
 from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
@@ -183,7 +182,7 @@ def followed(
 
     A static background is looked for in frames from all of the video.
     """
-    behind = model.background_for(film.sample(FRAMES)) if model.cfg.takes_background else None
+    behind = model.background_for(film)
     taken: list[Take] = []
 
     def videos() -> Iterator[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Devices by name, and how exactly they multiply."""
+"""Devices by name, how exactly they multiply, and in how many threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,3 +35,21 @@ def tf32(on: bool) -> Iterator[None]:
     finally:
         for backend, was in zip(backends, before, strict=True):
             backend.allow_tf32 = was
+
+
+@contextmanager
+def one_thread(when: bool = True) -> Iterator[None]:
+    """Small operations on a CPU in one thread; in as many as before afterwards.
+
+    torch waits for all threads after each operation. For small ones the wait costs more than the
+    threads save, and many times more where another process uses a core.
+    """
+    threads = torch.get_num_threads()
+    if not when or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

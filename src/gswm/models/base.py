@@ -29,9 +29,10 @@ from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
+from gswm.data.background import FRAMES, empty_scene, shows
 from gswm.data.background import as_float as as_float
-from gswm.data.background import empty_scene, shows
 from gswm.data.batches.batch import Batch
+from gswm.data.importing.film import Film
 from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
@@ -324,26 +325,26 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         return as_float(background.to(self.device))
 
     @torch.no_grad()
-    def background_for(self, video: AnyVideo) -> Frame | None:
-        """The background of each video, from some of its frames; None for a model that takes none.
+    def background_for(self, video: AnyVideo | Film) -> Frame | None:
+        """The background of each video, from its frames; None for a model that takes none.
 
         It is the one saved with the model if that shows the same scene, in whatever light. Else it
         is the median of the frames, without the objects that stand in it for long.
 
             film = gswm.open_video("film.mp4", model.image_size)
-            behind = model.background_for(film.sample(128))
-            future = model.imagine(film.read(), 10, 50, background=behind)
+            chunks = (part.batch() for part in film.chunks())
+            tracks = model.infer_chunks(chunks, background=model.background_for(film))
 
         Args:
-            video: frames from all of a video, or only from its first part: `imagine` takes the
-                given frames if it is given no background.
+            video: some frames of each video, or a film, of which frames from all of it are taken.
         """
         if not self.cfg.takes_background:
             return None
-        video, saved = check_video(video, self.image_size).to(self.device), self.saved_background
+        frames = video.sample(FRAMES) if isinstance(video, Film) else video
+        frames, saved = check_video(frames, self.image_size).to(self.device), self.saved_background
         found = [
-            saved if saved is not None and shows(saved, frames) else empty_scene(frames)
-            for frames in video
+            saved if saved is not None and shows(saved, each) else empty_scene(each)
+            for each in frames
         ]
         return torch.stack(found)
 

@@ -7,11 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float64, UInt8
+from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.background import FRAMES, empty_scene
 from gswm.data.importing.sources import Source
 from gswm.data.importing.videos import (
     Cut,
@@ -49,7 +48,6 @@ class Film:
         self.path, self.cut, self.frames = Path(path), cut, frames
         self._placement: Placement | None = None
         self._footage: Footage | None = None
-        self._background: Tensor | None = None
         self._source_times: list[float] = []
 
     def __repr__(self) -> str:
@@ -111,12 +109,6 @@ class Film:
             if len(kept) < frames:
                 kept = self.thinned(self.timed(), frames)
         return batch_of(np.stack(kept))
-
-    def background(self) -> Float[Tensor, "3 size size"]:
-        """The scene without its objects, by frames from all of the video."""
-        if self._background is None:
-            self._background = empty_scene(self.sample(FRAMES)[0])
-        return self._background
 
     def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[FrameArray]:
         """Every 2^n-th of `frames`: at least so many, if there are, and fewer than twice that."""

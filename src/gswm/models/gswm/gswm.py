@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from gswm.core.devices import one_thread
 from gswm.core.distributions import Bernoulli
 from gswm.core.errors import UserError
 from gswm.core.geometry import paste
@@ -55,6 +56,8 @@ from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
 BackgroundKind = Literal["black", "static", "learned"]
+FEW = 32
+"""Slots of all videos, up to which a step on a CPU is faster in one thread."""
 
 
 @dataclass(frozen=True)
@@ -281,11 +284,17 @@ class GSWM(WorldModel[GSWMConfig]):
         x, at = frames(self.propagation.visible(video, contexts.mu_bg)), noise.frames()
         objects, first = self.begin(e_img[0], at[0])
         tracked, evidence = [objects], [first]
-        for t in range(1, len(x)):
-            objects, more = self.step(objects, seen[t - 1], x[t], e_img[t], at[t])
-            tracked.append(objects)
-            evidence.append(more)
+        with one_thread(self.steps_are_small(len(video))):
+            for t in range(1, len(x)):
+                objects, more = self.step(objects, seen[t - 1], x[t], e_img[t], at[t])
+                tracked.append(objects)
+                evidence.append(more)
         return tracked, evidence
+
+    def steps_are_small(self, batch: int) -> bool:
+        """Whether frame after frame is inferred or imagined, for few videos on a CPU."""
+        few = batch * self.cfg.num_objects <= FEW
+        return few and self.device.type == "cpu" and not torch.is_grad_enabled()
 
     def begin(
         self, e_img: Float[Tensor, "batch cell e"], noise: GSWMNoise
@@ -393,9 +402,10 @@ class GSWM(WorldModel[GSWMConfig]):
         seen = self.propagation.situation.survey(contexts.mu_bg)
         seen = torch.cat([state.seen[:, None], seen], dim=1)
         objects, imagined = state.objects, []
-        for t, now in enumerate(frames(noise.propagation)):
-            objects = self.propagation.imagine(objects, seen[:, t], now)
-            imagined.append(objects)
+        with one_thread(self.steps_are_small(batch)):
+            for t, now in enumerate(frames(noise.propagation)):
+                objects = self.propagation.imagine(objects, seen[:, t], now)
+                imagined.append(objects)
         return self.as_track(imagined, contexts, render=render)
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
@@ -464,11 +474,12 @@ class GSWM(WorldModel[GSWMConfig]):
             e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, batch * time)
         x = self.propagation.visible(video, contexts.mu_bg)
         objects, tracked = state.objects, list[Objects]()
-        for t, now in enumerate(noise.frames()):
-            objects, _ = self.propagation.infer(objects, seen[:, t], x[:, t], now.propagation)
-            if e_img is not None:
-                objects, _ = self.discover(objects, e_img[:, t], now)
-            tracked.append(objects)
+        with one_thread(self.steps_are_small(batch)):
+            for t, now in enumerate(noise.frames()):
+                objects, _ = self.propagation.infer(objects, seen[:, t], x[:, t], now.propagation)
+                if e_img is not None:
+                    objects, _ = self.discover(objects, e_img[:, t], now)
+                tracked.append(objects)
         return self.as_track(tracked, contexts, render=render)
 
 

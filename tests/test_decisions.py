@@ -22,7 +22,7 @@ from gswm.fitting.decisions import (
     settings_for,
     sigmoid,
 )
-from gswm.models.gswm.gswm import GSWM, GSWMConfig
+from gswm.models.gswm.gswm import GSWM
 
 
 def all_at(value: float) -> Quantiles:
@@ -114,7 +114,7 @@ def test_settings_of_any_video_fit_together(
         contrast=contrast,
     )
     found = settings_for(facts)
-    found.applied(GSWMConfig(background=True)).check()
+    found.model().check()
     least, most = SLOTS
     assert max(least, min(count, most)) <= found.num_objects.value <= most
     assert found.grid.value**2 >= 2 * found.num_objects.value or found.image_size.value == 64
@@ -125,19 +125,20 @@ def test_settings_of_any_video_fit_together(
 
 def test_decisions_become_the_settings_of_a_model() -> None:
     found = settings_for(facts_with())
-    model = found.applied(GSWMConfig(background=True))
+    model = found.model()
     assert model.num_objects == found.num_objects.value
     assert model.discovery.grid == found.grid.value
     assert model.schedule.hw_prior_mean.end == found.hw_prior_mean.value
     assert model.propagation.update.xy == found.update_xy.value
-    assert model.background
+    assert model.background == "static"
+    assert model.motion_threshold == found.motion_threshold.value
     assert GSWM(model).cfg.image_size == found.image_size.value
 
 
 def test_frames_are_left_out_if_objects_are_slow_and_never_added() -> None:
     slow = facts_with(frames=10_000, speeds=Quantiles(0.1, 0.2, 0.3, 0.4))
     found = settings_for(slow)
-    assert found.stride.value > 5
+    assert found.stride.value == 3  # of 25 a second: no more than 0.13 s
     assert found.fps.value == pytest.approx(25 / found.stride.value, abs=1e-3)
     assert settings_for(replace(slow, frames=300)).stride.value == 1
     fast = settings_for(facts_with(speeds=all_at(30.0)))
@@ -146,11 +147,17 @@ def test_frames_are_left_out_if_objects_are_slow_and_never_added() -> None:
     assert settings_for(replace(slow, fps=None)).fps.value is None
 
 
-def test_the_middle_square_is_taken_if_all_happens_there() -> None:
-    assert settings_for(facts_with(centered=0.99)).crop.value == "center"
-    assert settings_for(facts_with(centered=0.8)).crop.value == "none"
-    whole, middle = (settings_for(facts_with(centered=share)) for share in (0.8, 0.99))
-    assert whole.hw_prior_mean.value < middle.hw_prior_mean.value  # 200 px become as wide as 100
+def test_sizes_are_shares_of_the_longer_side() -> None:
+    square, wide = (settings_for(facts_with(width=width, height=100)) for width in (100, 200))
+    ratio = sigmoid(square.hw_prior_mean.value) / sigmoid(wide.hw_prior_mean.value)
+    assert ratio == pytest.approx(2, rel=0.03)
+
+
+def test_motion_is_told_from_noise_and_not_from_contrast_alone() -> None:
+    quiet = settings_for(facts_with(contrast=0.3, noise=0.005)).motion_threshold.value
+    noisy = settings_for(facts_with(contrast=0.3, noise=0.035)).motion_threshold.value
+    assert 0.005 < quiet < 0.3
+    assert noisy > quiet
 
 
 def test_a_video_without_objects_is_refused_with_its_verdict() -> None:

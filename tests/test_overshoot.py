@@ -127,7 +127,7 @@ def test_the_prior_is_told_what_it_remembers_of_a_track(name: str) -> None:
     """Its h after the given frames is the one that inference has; and so is its prior."""
     of = model(name)
     frames = video(time=GIVEN + HORIZON)
-    objects, evidence, contexts = of.tracked(frames, "first")
+    objects, evidence, contexts = of.tracked(frames, "first", None)
     seen = of.propagation.situation.survey(contexts.mu_bg)
     if name != "interaction":  # the background of each frame is another here, and is learned
         objects, evidence = objects[:2], evidence[:2]

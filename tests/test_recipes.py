@@ -84,18 +84,19 @@ STEPS = {
     "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
     "two-layer-dense-elbo": 24_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
-    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000, "clips": 30_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
-RATES = {"obj3d": 1e-4, "stove": 2e-3}
+RATES = {"obj3d": 1e-4, "clips": 4e-4, "stove": 2e-3}
 CURRICULA = {
     "single-ball": ((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9)),
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
+    "clips": ((0, 2), (4_000, 4), (8_000, 8), (14_000, 12)),
     "stove": ((0, 8), (20_000, 20)),
     "stove-single-ball": ((0, 9),),
 }
@@ -112,12 +113,12 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
+    assert r.train.clip_by == ("part" if name == "clips" else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
     assert r.train.batch == (128 if name.startswith("stove") else 16)
-    assert (r.data.episodes, r.data.first_frames) == (
-        (2_920, 30) if name == "obj3d" else (10_000, None)
-    )
+    data = {"obj3d": (2_920, 30), "clips": (4_096, None)}
+    assert (r.data.episodes, r.data.first_frames) == data.get(name, (10_000, None))
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)
     assert schedule.background_only == (500 if name.startswith("maze") else 0)
@@ -142,7 +143,11 @@ def test_training_ends_in_the_last_stage_and_after_all_annealing(name: str) -> N
 
 
 def test_every_other_recipe_is_a_baselines() -> None:
-    assert {name.split("-")[0] for name in RECIPES if name not in TABLE} == {"scalor", "stove"}
+    assert {name.split("-")[0] for name in RECIPES if name not in TABLE} == {
+        "clips",
+        "scalor",
+        "stove",
+    }
 
 
 def test_the_maze_begins_with_its_background_alone() -> None:

@@ -360,7 +360,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
             "--model.schedule.background-only is 3, and this model has no background: set it to 0",
         ),
         (
-            ["maze", "--model.no-background"],
+            ["maze", "--model.background", "black"],
             "--model.schedule.background-only is 500, and this model has no background",
         ),
         (

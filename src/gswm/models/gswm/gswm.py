@@ -20,6 +20,7 @@ from gswm.core.networks import GlimpseDecoder, Trunk, per_object
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY, Frame, Video
+from gswm.data.batches.augment import AugmentNoise, augmented
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
@@ -71,6 +72,8 @@ class GSWMConfig(ModelConfig):
     background: BackgroundKind = "black"
     """"learned" is the paper's context. "static" is for a fixed camera: a picture that the model
     is given with the video, and that keeps to each frame's light."""
+    augment: bool = False
+    """Train on mirrored, shifted and recolored videos too; with a static background alone."""
     motion_threshold: float = 0.1
     """How much a pixel differs from a static background where something moves."""
     aux_pres: bool = True
@@ -119,6 +122,8 @@ class GSWMConfig(ModelConfig):
                 "static, or the weight to 0"
             )
         self.schedule.overshoot.check()
+        if self.augment and self.background != "static":
+            raise UserError("--model.augment needs --model.background static")
         size, grid = self.image_size, self.discovery.grid
         if size < 64 or size & (size - 1):
             raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
@@ -204,6 +209,8 @@ class GSWM(WorldModel[GSWMConfig]):
         if isinstance(stage, OvershootStage):
             return OvershootNoise.draw(shape, batch, cfg, generator)
         noise = shape.draw(batch, stage.length, self.cfg.discovery.dropout, generator)
+        if self.cfg.augment:
+            noise = replace(noise, augment=AugmentNoise.draw(batch, generator))
         if not (frames := cfg.joint_frames(stage.length)) or stage.background_only:
             return noise
         frames *= max(1, cfg.samples)
@@ -222,6 +229,8 @@ class GSWM(WorldModel[GSWMConfig]):
         video, cfg = as_float(batch.video), self.cfg
         std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
         behind = None if batch.background is None else as_float(batch.background)
+        if noise.augment is not None and behind is not None:
+            video, behind = augmented(video, behind, noise.augment)
         contexts = self.context.infer(self.context.start(len(video), behind), noise.context, video)
         terms = context_terms(contexts)
         if stage.background_only:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gswm.core.distributions import logistic_noise, normal_noise
 from gswm.core.records import frames, map_tensors
+from gswm.data.batches.augment import AugmentNoise
 from gswm.models.base import Noise
 from gswm.models.gswm.discovery import DiscoveryNoise
 from gswm.models.gswm.propagation import PropagationNoise
@@ -37,6 +38,8 @@ class GSWMNoise(Noise):
     """In how many of them, for each video."""
     rollouts: RolloutNoise | None = None
     """Of the prior's rollouts beside the ELBO, if there are any."""
+    augment: AugmentNoise | None = None
+    """Of the videos themselves, if they are augmented."""
 
     def rows(self, which: slice) -> "GSWMNoise":
         """Of some of the videos."""
@@ -45,7 +48,7 @@ class GSWMNoise(Noise):
 
     def frames(self) -> "list[GSWMNoise]":
         """Frame by frame."""
-        return frames(replace(self, kept=(), rollouts=None))
+        return frames(replace(self, kept=(), rollouts=None, augment=None))
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,7 @@ def any_video(image_size: int) -> GSWMConfig:
     return GSWMConfig(
         image_size=image_size,
         background="static",
+        augment=True,
         discovery=DiscoveryConfig(
             grid=8, hw_std=0.8, start_at_prior=True, rejection=0.2, rival_rejection=0.3
         ),

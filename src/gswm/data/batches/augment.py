@@ -1,0 +1,79 @@
+"""Other videos from the same: mirrored, shifted, and with objects of other colors.
+
+A video of a fixed camera is its background and a difference, x = b + d, and only objects differ
+much. With the difference recolored, b + R d, a white car becomes a dark or a green one on the same
+road. A model of a few objects then learns what objects are, and not what these few look like.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gswm.core.shapes import Frame, Video
+from gswm.data.background import match_light
+
+FARTHEST = 0.15
+"""Largest shift, as a share of the side."""
+GAINS = (0.5, 1.5)
+"""Least and largest factor on a difference."""
+PLAIN = 0.3
+"""Share of the videos whose colors stay as they are."""
+
+
+@dataclass(frozen=True)
+class AugmentNoise:
+    """What is random about it."""
+
+    mirrored: Bool[Tensor, " batch"]
+    shift: Float[Tensor, "batch 2"]
+    """Down and to the right, as shares of the side."""
+    mix: Float[Tensor, "batch 3 3"]
+    """R: the colors of a difference from its colors."""
+
+    @staticmethod
+    def draw(batch: int, generator: torch.Generator) -> "AugmentNoise":
+        """Permuted channels, each with its own sign and gain; some videos keep their colors."""
+
+        def rand(*shape: int) -> Tensor:
+            return torch.rand(batch, *shape, generator=generator, device=generator.device)
+
+        order = rand(3).argsort(dim=1)
+        sign = torch.where(rand(1) < 0.5, -1.0, 1.0)
+        gain = GAINS[0] + (GAINS[1] - GAINS[0]) * rand(3)
+        one = torch.eye(3, device=generator.device)
+        mix = one[order] * (sign * gain)[..., None]
+        mix = torch.where(rand(1, 1) < PLAIN, one, mix)
+        return AugmentNoise(rand() < 0.5, FARTHEST * (2 * rand(2) - 1), mix)
+
+
+@torch.no_grad()
+def augmented(video: Video, background: Frame, noise: AugmentNoise) -> tuple[Video, Frame]:
+    """Another video, and its background."""
+    lit = match_light(background[:, None], video).on(background[:, None]).clamp(0, 1)
+    other = torch.einsum("bij,btjhw->btihw", noise.mix, video - lit)
+    video = (lit + other).clamp(0, 1)
+    rows, columns = places(video.shape[-1], noise)
+    frames = taken(video.flatten(1, 2), rows, columns).unflatten(1, video.shape[1:3])
+    return frames, taken(background, rows, columns)
+
+
+def places(size: int, noise: AugmentNoise) -> tuple[Int[Tensor, "batch y"], Int[Tensor, "batch x"]]:
+    """Which row and which column each pixel is from; those beyond the edge are the edge's."""
+    at = torch.arange(size, device=noise.shift.device)
+    by = (size * noise.shift).round().long()
+    rows, columns = ((at - by[:, i : i + 1]).clamp(0, size - 1) for i in range(2))
+    return rows, torch.where(noise.mirrored[:, None], size - 1 - columns, columns)
+
+
+def taken(
+    pixels: Float[Tensor, "batch channel height width"],
+    rows: Int[Tensor, "batch y"],
+    columns: Int[Tensor, "batch x"],
+) -> Float[Tensor, "batch channel y x"]:
+    """Some rows and columns of each picture."""
+    channels, width = pixels.shape[1], pixels.shape[3]
+    down = rows[:, None, :, None].expand(-1, channels, -1, width)
+    across = columns[:, None, None, :].expand(-1, channels, rows.shape[1], -1)
+    return pixels.gather(2, down).gather(3, across)

@@ -11,12 +11,14 @@ from torch import Tensor
 import gswm
 from gswm.core.distributions import Bernoulli
 from gswm.core.errors import UserError
+from gswm.core.networks import per_object
 from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.background import Light, match_light, static_background
 from gswm.data.batches.batch import Batch
 from gswm.models.gswm import objective
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
+from gswm.models.gswm.rendering import DRAWN
 from gswm.models.layers import StaticContext
 from gswm.models.recipe import DataConfig, Recipe
 
@@ -253,3 +255,29 @@ def test_a_static_model_learns_from_a_batch_with_its_background() -> None:
     loss.total.backward()
     assert {"motion", "motion_pres", "aux_pres"} <= loss.terms.keys()
     assert model.discovery.mlp_disc[-1].weight.grad is not None
+
+
+# -- tight boxes
+
+
+def test_reported_boxes_are_as_large_as_what_is_drawn() -> None:
+    model, behind = still().eval(), picture()
+    track = model.infer(tiny.video(2, 2), background=behind)
+    for t in range(2):
+        o = track.states[t].objects.o
+        alpha = per_object(model.renderer.deconv_what, o.what).sigmoid()[:, :, 3]
+        size = alpha.shape[-1]
+        for b in range(2):
+            for k in range(o.xy.shape[1]):
+                rows = [i for i in range(size) if (alpha[b, k, i] > DRAWN).any()]
+                columns = [j for j in range(size) if (alpha[b, k, :, j] > DRAWN).any()]
+                box = [(0, size), (0, size)]
+                if rows and columns:
+                    box = [(rows[0], rows[-1] + 1), (columns[0], columns[-1] + 1)]
+                for axis, (low, high) in enumerate(box):
+                    whole = float(o.hw[b, k, axis].clamp_min(0.02))
+                    middle = float(o.xy[b, k, 1 - axis]) + whole * ((low + high) / size - 1)
+                    assert float(track.hw[b, t, k, axis]) == pytest.approx(
+                        whole * (high - low) / size, abs=1e-5
+                    )
+                    assert float(track.xy[b, t, k, 1 - axis]) == pytest.approx(middle, abs=1e-5)

@@ -2,10 +2,10 @@
 
 Shares of the training, by step:
 
-    T          2 ──────── 4 ──────── 8 ───────────── 12 ──────────────
-    motion     teaches ─────── less and less ─ 0
-    presence   prior stays high ───────────── falls ─────── small
-    auxiliary  0 ─────────────────────────── rises ─ 1
+    T          2 ───────── 4 ─────── 8 ─────── 12 ────────────
+    motion     teaches ─── less and less ─ 0
+    presence   prior stays high ─────── falls ─── small
+    auxiliary  0 ─────────────────────── rises ─ 1
 """
 
 from dataclasses import dataclass, replace
@@ -28,13 +28,13 @@ class Teaching:
 
     motion: float = 2.0
     """Weight of each pixel of the motion loss at first."""
-    taught: tuple[float, float] = (0.15, 0.35)
+    taught: tuple[float, float] = (0.25, 0.5)
     """When the motion loss begins to fade, and when it is gone."""
     pres_start: float = 0.1
     pres_end: float = 1e-3
-    fall: tuple[float, float] = (0.35, 0.7)
+    fall: tuple[float, float] = (0.45, 0.75)
     """When the prior of presence begins to fall, and when it is at its end."""
-    auxiliary: tuple[float, float] = (0.5, 0.7)
+    auxiliary: tuple[float, float] = (0.6, 0.8)
 
     def stronger(self) -> "Teaching":
         """For another attempt, after objects were lost."""

@@ -424,10 +424,16 @@ class GSWM(WorldModel[GSWMConfig]):
             Scene(each, context, seen[:, t])
             for t, (each, context) in enumerate(zip(objects, contexts.states, strict=True))
         ]
-        if not render:
-            return as_track(scenes, None, None)
-        mu = self.renderer.draw(stack([each.o for each in objects], dim=1), contexts.mu_bg)
-        return as_track(scenes, mu, contexts.mu_bg)
+        mu = mu_bg = None
+        if render:
+            mu_bg = contexts.mu_bg
+            mu = self.renderer.draw(stack([each.o for each in objects], dim=1), mu_bg)
+        track = as_track(scenes, mu, mu_bg)
+        if self.cfg.background != "static":
+            return track
+        tight = [self.renderer.extents(each.o) for each in objects]
+        xy, hw = (torch.stack(each, dim=1) for each in zip(*tight, strict=True))
+        return replace(track, xy=xy, hw=hw)
 
     # -- editing
 

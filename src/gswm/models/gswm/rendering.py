@@ -15,15 +15,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.core.geometry import paste
+from gswm.core.geometry import SMALLEST, centers, paste
 from gswm.core.networks import GlimpseDecoder, in_parts, per_object
 from gswm.core.records import map_tensors
-from gswm.core.shapes import Scalars, Video
+from gswm.core.shapes import Points, Scalars, Video
 from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 
 EPS = 1e-5
 """Keeps pixels without objects at 0."""
+DRAWN = 0.4
+"""α from which on something is drawn."""
 
 
 class Renderer(nn.Module):
@@ -57,6 +59,24 @@ class Renderer(nn.Module):
         alpha_att = alpha_att * o.pres[..., None, None]
         y_att = alpha_att * y_att
         return self.place(torch.cat([y_att, alpha_att], dim=2), o)
+
+    def extents(self, o: Attributes) -> tuple[Points, Points]:
+        """xy and hw of the part of each box in which something is drawn; all of an empty one.
+
+        A box may be larger than its object: nothing in the objective keeps it tight.
+        """
+        drawn = per_object(self.deconv_what, o.what)[:, :, 3].sigmoid() > DRAWN
+        at, half = centers(drawn.shape[-1], o.xy), 1 / drawn.shape[-1]
+        ends = []
+        for shown in (drawn.any(dim=-1), drawn.any(dim=-2)):  # rows, columns
+            low = torch.where(shown, at - half, 1.0).amin(dim=-1)
+            high = torch.where(shown, at + half, -1.0).amax(dim=-1)
+            ends.append((low, high))
+        low, high = (torch.stack(each, dim=-1) for each in zip(*ends, strict=True))
+        some = (high > low).all(dim=-1, keepdim=True)
+        hw = o.hw.clamp_min(SMALLEST)
+        middle, share = torch.where(some, (low + high) / 2, 0), torch.where(some, high - low, 2) / 2
+        return o.xy + (middle * hw).flip(-1), hw * share
 
     def place(self, glimpses: Float[Tensor, "batch object 4 h w"], o: Attributes) -> Foreground:
         """[ŷ_att, α̂_att] of every object, on one canvas."""

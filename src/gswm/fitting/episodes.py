@@ -1,8 +1,8 @@
 """A video as episodes to fit a model to: split by time, with the background of the first part.
 
-Nothing is known of the frames that are to be predicted: the background comes from the training
-frames alone. Where a model sees every n-th frame only, the training frames in between are not
-lost: they are further episodes, each of every n-th frame too.
+The background comes from the training frames alone; the sizes and the number of objects are
+measured on all of the video. Where a model sees every n-th frame only, the training frames in
+between are not lost: they are further episodes, each of every n-th frame too.
 """
 
 import json

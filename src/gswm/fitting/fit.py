@@ -54,6 +54,7 @@ def fit(
     out: str | Path | None = None,
     device: str = "auto",
     seed: int = 0,
+    region: str | None = None,
     **decided: Any,
 ) -> WorldModel[Any]:
     """Fit a model to a video of a fixed camera.
@@ -67,11 +68,12 @@ def fit(
         out: The folder for weights, tracks and a page. Default: fits/NAME.
         device: "cpu", "cuda" or "auto".
         seed: Of weights, windows and noise.
+        region: Use this part of the picture only: "x,y,width,height" in pixels.
         decided: Settings that are not to be derived from the video: `image_size`, `num_objects`,
             `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
     folder = Path(out) if out is not None else Path("fits") / Path(video).stem
-    cfg = FitConfig(minutes=minutes, device=device, seed=seed, decided=decided)
+    cfg = FitConfig(minutes=minutes, device=device, seed=seed, region=region, decided=decided)
     fit_video(Path(video), folder, cfg, print)
     return load(folder / WEIGHTS, device)
 
@@ -81,13 +83,18 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     budget = Budget.of(cfg.minutes)
     films: list[Film] = []
     if is_name_of_file(video.name) and not video.is_dir():
+        if own := [name for name, value in cfg.decided.items() if value is not None]:
+            raise UserError(f"{video} is prepared: {own[0]} was decided when it was made")
+        if cfg.region is not None:
+            raise UserError(f"{video} is prepared: give --region when you prepare it")
         data = FitData.read(video)
     else:
         facts = measured(video, cfg, tell)
         decisions = override(settings_for(facts), cfg.decided)
         films = films_of(video, decisions, cfg.region)
         out.mkdir(parents=True, exist_ok=True)
-        data = prepare(films, decisions.stride.value, out / DATA, said_of(facts, decisions))
+        said = said_of(facts, decisions) | {"region": cfg.region}
+        data = prepare(films, decisions.stride.value, out / DATA, said)
     settings = from_dict(GSWMConfig, data.said["model"])
     tell(f"{data.file}: episodes of {data.frames} frames, {in_words(data)}")
     if cfg.prepare:
@@ -173,7 +180,7 @@ def write_results(
     given = trained.recipe.data.given
     episodes = showing.held_out(data.file)
     scores = showing.score(model, episodes, given)
-    known = {key: data.said[key] for key in ("fps",) if data.said.get(key) is not None}
+    known = {key: data.said[key] for key in ("fps", "region") if data.said.get(key) is not None}
     about = {
         "step": trained.recipe.train.steps,
         "seed": trained.recipe.seed,

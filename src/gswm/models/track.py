@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
+from gswm.core.geometry import SMALLEST
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
 from gswm.data.importing.film import Film
@@ -287,7 +288,7 @@ class Track:
             to_array(each[episode])[there]
             for each in (self.xy, self.hw, self.depth, self.pres, self.id)
         )
-        center, wh = footage.placement.to_source(xy, hw)
+        center, wh = footage.placement.to_source(xy, hw.clip(SMALLEST))
         row = there.nonzero()[0]
         numbers = (*center.T, *wh.T, depth.astype(np.float64), pres.astype(np.float64))
         return Located(footage.times[row], footage.frames[row], ids.astype(np.int64), *numbers)

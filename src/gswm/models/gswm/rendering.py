@@ -61,7 +61,7 @@ class Renderer(nn.Module):
         return self.place(torch.cat([y_att, alpha_att], dim=2), o)
 
     def extents(self, o: Attributes) -> tuple[Points, Points]:
-        """xy and hw of the part of each box in which something is drawn; all of an empty one.
+        """The part of each box in which something is drawn, as xy and hw; all of an empty box.
 
         A box may be larger than its object: nothing in the objective keeps it tight.
         """

@@ -53,6 +53,7 @@ def assert_same(one: Episodes, other: Episodes) -> None:
         assert torch.equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bits_however_episodes_are_chunked() -> None:
     whole = made(SMALL, 11)
     assert_same(whole, made(SMALL, 11))

@@ -89,6 +89,7 @@ def test_frames_between_those_of_a_stride_are_further_training_episodes(
     assert len(held_out) == made.splits["test"] == 1
 
 
+@pytest.mark.slow
 def test_the_background_does_not_know_the_end_of_the_video(discs: Path, tmp_path: Path) -> None:
     true = synthetic_videos.make("discs").video
     other = true.copy()
@@ -269,7 +270,14 @@ def test_it_does_not_begin_again_for_ever(attempt: Callable[[Losing], Any]) -> N
 # -- all of it
 
 
-@pytest.mark.parametrize("kind", ["frames", "black", "still", "camera"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "frames",
+        "black",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("still", "camera")),
+    ],
+)
 def test_a_video_from_which_nothing_can_be_learned_is_refused_and_nothing_is_written(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -349,6 +349,7 @@ def test_a_long_video_is_tracked_in_chunks(
     assert len(rows(whole)) > 11
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_a_video_of_two_hours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,9 @@
 """Measuring a video: each number is near the truth of videos that were made for it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,16 @@ from gswm.data.looking.verdicts import verdicts_on
 from gswm.data.storage.hdf5 import Writer
 
 Measured = Callable[[str], Measurement]
+QUICK = ("discs", "cars", "crossing", "black", "still")
+"""Kinds of videos that are measured in every run of the tests."""
+
+
+def quick_or_slow(kinds: Iterable[str]) -> list[Any]:
+    """All kinds, most of which are for the slow tests."""
+    return [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
+
+
+EACH_KIND, EACH_REFUSAL = quick_or_slow(synthetic.KINDS), quick_or_slow(synthetic.REFUSALS)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +53,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return of
 
 
-@pytest.mark.parametrize("kind", synthetic.KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_what_is_measured_is_near_the_truth(kind: str, measured: Measured) -> None:
     true, facts = synthetic.make(kind), measured(kind).facts
     assert facts.frames == len(true.video)
@@ -60,7 +71,7 @@ def test_what_is_measured_is_near_the_truth(kind: str, measured: Measured) -> No
     assert verdicts_on(facts) == ()
 
 
-@pytest.mark.parametrize("kind", synthetic.KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_boxes_are_where_the_objects_are(kind: str, measured: Measured) -> None:
     true, found = synthetic.make(kind), measured(kind)
     each = found.followed[0]
@@ -88,7 +99,7 @@ def test_an_object_that_stands_for_a_while_counts_all_the_time(measured: Measure
     assert measured("stop_and_go").facts.counts.low == 2
 
 
-@pytest.mark.parametrize("kind", synthetic.REFUSALS)
+@pytest.mark.parametrize("kind", EACH_REFUSAL)
 def test_what_cannot_be_learned_from_is_refused_with_its_number(
     kind: str, measured: Measured
 ) -> None:
@@ -104,6 +115,7 @@ def test_a_camera_that_pans_is_measured(measured: Measured) -> None:
     assert measured("camera").facts.shift == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_two_scenes_in_one_video_are_a_cut(tmp_path: Path) -> None:
     both = np.concatenate(
         [synthetic.make("discs").video[:60], synthetic.make("visitors").video[20:80]]
@@ -124,6 +136,7 @@ def test_a_region_is_measured_alone_in_pixels_of_the_video(tmp_path: Path) -> No
         measure(path, (0, 0, 193, 10))
 
 
+@pytest.mark.slow
 def test_a_large_video_is_reduced_and_measured_in_its_own_pixels(tmp_path: Path) -> None:
     large = synthetic.make("visitors").video.repeat(2, 1).repeat(2, 2)
     found = measure(synthetic.save(tmp_path / "large.mp4", large))
@@ -132,6 +145,7 @@ def test_a_large_video_is_reduced_and_measured_in_its_own_pixels(tmp_path: Path)
     assert found.facts.speeds.median == pytest.approx(2 * 4, rel=0.1)
 
 
+@pytest.mark.slow
 def test_images_and_an_imported_file_are_measured_alike(tmp_path: Path, measured: Measured) -> None:
     video = synthetic.make("visitors").video
     (tmp_path / "images").mkdir()
@@ -148,6 +162,7 @@ def test_images_and_an_imported_file_are_measured_alike(tmp_path: Path, measured
         assert facts.speeds.median == pytest.approx(4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_videos_of_a_folder_count_together(tmp_path: Path) -> None:
     for kind in ("visitors", "crossing"):
         synthetic.save(tmp_path / f"{kind}.mp4", synthetic.make(kind).video)

@@ -223,6 +223,7 @@ def test_no_posterior_depends_on_what_learns() -> None:
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 def test_it_lowers_the_error_of_rollouts_it_has_not_seen_the_noise_of() -> None:
     of = model(cfg=replace(CFG, kl=0.0))
     tracks, params = observed(of), list(of.propagation.parameters())

@@ -69,6 +69,7 @@ def test_the_demo_shows_what_ships(
     assert (out / "worlds" / "maze.png").is_file()
 
 
+@pytest.mark.slow
 def test_without_weights_there_are_all_worlds(
     shipped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,6 +155,7 @@ def test_torchrun_with_two_processes_trains_what_one_trains(tmp_path: Path) -> N
     assert start["processes"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
 def test_one_process_that_torchrun_started_trains_what_one_trains(tmp_path: Path) -> None:
     """It speaks to itself, which is how NCCL can be tried on one GPU."""
@@ -179,6 +180,7 @@ def test_two_processes_stopped_and_resumed_train_what_one_trains(tmp_path: Path)
     assert [line["step"] for line in metrics_of(together)] == [3, 4, 6, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
 def test_the_second_process_needs_no_file_of_the_first(tmp_path: Path) -> None:
     """Neither the weights to begin with nor the run; what another left there does not matter."""

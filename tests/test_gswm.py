@@ -239,7 +239,13 @@ for name in plain:
 """
 
 
-@pytest.mark.parametrize("code", [PLAIN, COMPILED], ids=["refusals", "compiled"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(PLAIN, id="refusals"),
+        pytest.param(COMPILED, id="compiled", marks=pytest.mark.slow),
+    ],
+)
 def test_without_shape_checks(code: str) -> None:
     """Wrong input is refused in one sentence; a frame step compiles to one graph with gradients."""
     run = subprocess.run(

@@ -26,7 +26,7 @@ from gswm.data.looking.verdicts import verdicts_on
 from gswm.data.storage.hdf5 import Writer
 
 Measured = Callable[[str], Measurement]
-QUICK = ("discs", "cars", "crossing", "black", "still")
+QUICK = ("discs", "cars", "black")
 """Kinds of videos that are measured in every run of the tests."""
 
 
@@ -83,6 +83,7 @@ def test_boxes_are_where_the_objects_are(kind: str, measured: Measured) -> None:
     assert np.mean(near) > 0.95
 
 
+@pytest.mark.slow
 def test_contrast_and_noise_are_those_of_the_video(measured: Measured) -> None:
     assert measured("low_contrast").facts.contrast == pytest.approx(0.08, abs=0.015)
     assert measured("small_fast").facts.contrast == pytest.approx(0.8, abs=0.2)
@@ -95,6 +96,7 @@ def test_light_is_that_of_the_video(measured: Measured) -> None:
     assert measured("discs").facts.light == pytest.approx((1, 1), abs=0.02)
 
 
+@pytest.mark.slow
 def test_an_object_that_stands_for_a_while_counts_all_the_time(measured: Measured) -> None:
     assert measured("stop_and_go").facts.counts.low == 2
 
@@ -111,6 +113,7 @@ def test_what_cannot_be_learned_from_is_refused_with_its_number(
     assert "\n" not in first.line
 
 
+@pytest.mark.slow
 def test_a_camera_that_pans_is_measured(measured: Measured) -> None:
     assert measured("camera").facts.shift == pytest.approx(1, abs=0.05)
 

@@ -315,6 +315,7 @@ def test_walls_are_where_no_corridor_is() -> None:
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+@pytest.mark.slow
 def test_the_results_that_ship_are_what_the_command_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
 import torch
 from tiny import generator
 from torch import Tensor, nn
@@ -91,6 +92,7 @@ def learn_and_check(*, show: bool = False) -> None:
     assert foretold.mean() < still.mean() / 2, (foretold, still)
 
 
+@pytest.mark.slow
 def test_two_balls_are_found_and_foretold() -> None:
     """In a process without shape checks, which would double the time."""
     run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)

@@ -183,6 +183,7 @@ def test_one_run_needs_no_mps(mps: Path, tmp_path: Path) -> None:
     assert asked(mps) == []
 
 
+@pytest.mark.slow
 def test_real_runs_go_on_where_they_were_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,6 +315,7 @@ def test_a_mistake_is_one_line_before_anything_runs(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_cluster_runs_what_a_sweep_submits(tmp_path: Path) -> None:
     bad = "print('gswm: the disk is full', file=sys.stderr)\nsys.exit(4)"
     jobs = [fake(tmp_path, 0, bad), fake(tmp_path, 1, "(here / 'done').touch()")]

@@ -703,6 +703,7 @@ def on_folder(folder: Path, out: Path) -> list[str]:
     return [*args, "--train.validation-episodes", "1"]
 
 
+@pytest.mark.slow
 def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
     obj3d: Path, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -1,5 +1,7 @@
 """The background of a fixed camera and the light of each frame, against what they were made of."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,6 +20,11 @@ from gswm.data.background import (
 )
 
 SHAPE = (3, 48, 64)
+
+
+def slow(*kinds: str) -> list[Any]:
+    """Kinds of videos for the slow tests."""
+    return [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
 def scene(seed: int, contrast: float) -> Tensor:
@@ -102,7 +109,7 @@ def test_bytes_and_floats_are_one() -> None:
     assert torch.equal(static_background(video), static_background(video.float() / 255))
 
 
-@pytest.mark.parametrize("kind", ["insects", "cars", "visitors", "crossing"])
+@pytest.mark.parametrize("kind", ["cars", *slow("insects", "visitors", "crossing")])
 def test_the_median_is_the_scene_without_its_objects(kind: str) -> None:
     made = make(kind)
     video = torch.from_numpy(made.video).permute(0, 3, 1, 2)
@@ -140,7 +147,7 @@ def test_an_object_that_never_goes_is_background() -> None:
     assert torch.equal(without_standing(median, video), median)
 
 
-@pytest.mark.parametrize("kind", ["insects", "cars", "crossing", "swaying"])
+@pytest.mark.parametrize("kind", ["cars", *slow("insects", "crossing", "swaying")])
 def test_a_background_without_objects_stays_as_it_is(kind: str) -> None:
     made = make(kind)
     video = torch.from_numpy(made.video).permute(0, 3, 1, 2)

@@ -51,6 +51,7 @@ def small(chosen: Recipe) -> Recipe:
     return replace(chosen, model=replace(chosen.model, sizes=SIZES))
 
 
+@pytest.mark.slow
 def test_figures_of_training_stand_beside_the_authors() -> None:
     so_far: list[int] = []
     figures = bench_train(

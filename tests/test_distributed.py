@@ -202,6 +202,7 @@ def test_the_second_process_needs_no_file_of_the_first(tmp_path: Path) -> None:
     assert weights.read_header(here / "last.safetensors")["about"]["step"] == 16
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_the_first_process_ends_the_second_in_one_line(tmp_path: Path) -> None:
     out, log = tmp_path / "run", tmp_path / "log"
     both = pair([*settings(out), "--max-minutes", "0"], log)

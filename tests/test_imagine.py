@@ -99,6 +99,7 @@ def test_a_video_of_ones_own_goes_on_beyond_its_end(
         assert moving.n_frames == 6
 
 
+@pytest.mark.slow
 def test_means_have_one_future_and_samples_depend_on_the_seed(model: str, tmp_path: Path) -> None:
     def table(name: str, *settings: str) -> list[dict[str, str]]:
         out = tmp_path / name

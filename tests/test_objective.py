@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import build, config, generator, loss, video
+from tiny import attributes, build, config, generator, loss, video
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
 from gswm.core.distributions import Bernoulli, Gaussian
-from gswm.core.records import map_tensors
+from gswm.core.records import map_tensors, stack
 from gswm.data.batches.batch import Batch
 from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.gswm.discovery import DiscoveryEvidence
-from gswm.models.gswm.objective import discovery_terms, propagation_terms
+from gswm.models.gswm.objective import discovery_terms, propagation_terms, slack
 from gswm.models.gswm.propagation import PropagationEvidence
 from gswm.models.layers import Contexts
 
@@ -169,3 +169,17 @@ def test_slots_that_are_never_filled_cost_nothing() -> None:
     assert float(got[0].metrics["objects"]) == float(got[1].metrics["objects"])
     for name, term in got[0].terms.items():
         torch.testing.assert_close(term, got[1].terms[name], rtol=1e-4, atol=1e-2)
+
+
+def test_slack_is_the_empty_part_of_the_boxes_of_present_objects() -> None:
+    frames = [attributes(B, K, seed) for seed in range(T)]
+    o = stack(frames, dim=1)
+    fill = uniform(9, B, T, K, 1)
+    got = slack(o, fill, 64)
+    for b in range(B):
+        want = 0.0
+        for t in range(T):
+            for k in range(K):
+                h, w = (float(side) * 64 for side in o.hw[b, t, k])
+                want += float(o.pres[b, t, k]) * h * w * (1 - float(fill[b, t, k]))
+        assert float(got[b]) == pytest.approx(want, rel=1e-4)

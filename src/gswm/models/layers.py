@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian
 from gswm.core.records import frames, map_tensors
-from gswm.core.shapes import Frame, Mask, Video
+from gswm.core.shapes import Frame, Mask, Scalars, Video
 from gswm.data.background import Light, match_light
 
 ContextNoise = Float[Tensor, "batch time context"]
@@ -22,6 +22,8 @@ class Foreground:
 
     mu_fg: Frame
     alpha: Mask
+    fill: Scalars | None = None
+    """The mean of α in the box of each object, where the model knows it."""
 
     def over(self, mu_bg: Frame) -> Frame:
         """μ: the frame, with the background where no object is."""

@@ -239,7 +239,8 @@ class GSWM(WorldModel[GSWMConfig]):
 
         objects, evidence = self.track(video, contexts, noise)
         o = stack([each.o for each in objects], dim=1)
-        mu, alpha = self.renderer.layers(o, contexts.mu_bg)
+        painted = self.renderer.paint(o, contexts.mu_bg)
+        mu = painted.mu
         hw_mean = cfg.schedule.hw_prior_mean.at(step).to(video.device, torch.float32)
         prior_att = self.discovery.prior_att(hw_mean)
         found = stack([each.found for each in evidence], dim=1)
@@ -250,9 +251,12 @@ class GSWM(WorldModel[GSWMConfig]):
         if not cfg.schedule.motion_weight.is_zero:
             moves = objective.motion(video, contexts.mu_bg, cfg.motion_threshold)
             first = Bernoulli(found.pres.logit[:, 0])
-            taught = objective.motion_terms(alpha, first, moves, cfg.object_size)
+            taught = objective.motion_terms(painted.alpha, first, moves, cfg.object_size)
             weight = cfg.schedule.motion_weight.at(step).to(video.device, torch.float32)
             terms |= {name: weight * term for name, term in taught.items()}
+        if not cfg.schedule.slack_weight.is_zero:
+            weight = cfg.schedule.slack_weight.at(step).to(video.device, torch.float32)
+            terms["slack"] = weight * objective.slack(o, painted.fill, cfg.image_size)
         if known:
             prior = self.propagation.latent.prior(stack(known, dim=1).h_prior)
             aux = pres_prior if cfg.aux_pres else None

@@ -9,6 +9,7 @@
 The first steps may also be taught by motion: m is where a frame differs from a static background.
 No box is ever read off m.
 
+    slack = Σ_k pres_k h_k w_k (1 - mean α_k)
     motion = Σ (α - m)²    motion_pres = -Σ_ij log q(z̄_pres = is there a middle of m in the cell)
 
 Sums run over pixels, objects and frames. A propagated slot counts by the presence it had one
@@ -26,6 +27,7 @@ from gswm.core.shapes import Video
 from gswm.models.elbo import PerVideo, per_video
 from gswm.models.gswm.discovery import DiscoveryEvidence
 from gswm.models.gswm.propagation import PropagationEvidence
+from gswm.models.objects import Attributes
 
 STEEPNESS = 6.0
 """Of the step from unmoved to moved, in units of the threshold."""
@@ -83,6 +85,12 @@ def motion_terms(
         "motion": per_video((alpha - moves).square()),
         "motion_pres": per_video(missed + false),
     }
+
+
+def slack(o: Attributes, fill: Float[Tensor, "batch time object 1"], image_size: int) -> PerVideo:
+    """Pixels of boxes in which nothing is drawn, of the objects that are there."""
+    pixels = o.hw.prod(dim=-1, keepdim=True) * image_size**2
+    return per_video(o.pres.detach() * pixels * (1 - fill))
 
 
 def motion(video: Video, mu_bg: Video, threshold: float) -> Float[Tensor, "b t 1 h w"]:

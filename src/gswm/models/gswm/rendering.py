@@ -11,6 +11,8 @@ canvases are laid over each other by depth:
     μ = μ_fg + (1 - α) μ_bg
 """
 
+from dataclasses import dataclass, replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -28,6 +30,17 @@ DRAWN = 0.4
 """α from which on something is drawn."""
 
 
+@dataclass(frozen=True)
+class DrawnFrames:
+    """Some frames as the model draws them."""
+
+    mu: Video
+    alpha: Float[Tensor, "batch time 1 height width"]
+    """The mask of all objects."""
+    fill: Float[Tensor, "batch time object 1"]
+    """The mean of α_att in the box of each object."""
+
+
 class Renderer(nn.Module):
     """Draws objects."""
 
@@ -38,32 +51,33 @@ class Renderer(nn.Module):
 
     def draw(self, o: Attributes, mu_bg: Video) -> Video:
         """μ of every frame, all at once; in parts where no gradient is wanted."""
-        return self.layers(o, mu_bg)[0]
+        return self.paint(o, mu_bg).mu
 
-    def layers(
-        self, o: Attributes, mu_bg: Video
-    ) -> tuple[Video, Float[Tensor, "batch time 1 height width"]]:
-        """μ of every frame, and the mask α of its objects."""
+    def paint(self, o: Attributes, mu_bg: Video) -> DrawnFrames:
+        """Every frame, and what its objects cover."""
 
-        def paint(some: tuple[Attributes, Tensor]) -> tuple[Tensor, Tensor]:
-            objects = self(some[0])
-            return objects.over(some[1]), objects.alpha
+        def some(part: tuple[Attributes, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+            objects = self(part[0])
+            assert objects.fill is not None
+            return objects.over(part[1]), objects.alpha, objects.fill
 
         flat = map_tensors(lambda x: x.flatten(0, 1), (o, mu_bg))
-        return map_tensors(lambda x: x.unflatten(0, mu_bg.shape[:2]), in_parts(paint, flat))
+        painted = in_parts(some, flat)
+        return DrawnFrames(*(each.unflatten(0, mu_bg.shape[:2]) for each in painted))
 
     def forward(self, o: Attributes) -> Foreground:
         """Every object in its box, the near over the far."""
         y_att, alpha_att = per_object(self.deconv_what, o.what).sigmoid().split([3, 1], dim=2)
 
+        fill = alpha_att.mean(dim=(-2, -1))
         alpha_att = alpha_att * o.pres[..., None, None]
         y_att = alpha_att * y_att
-        return self.place(torch.cat([y_att, alpha_att], dim=2), o)
+        return replace(self.place(torch.cat([y_att, alpha_att], dim=2), o), fill=fill)
 
     def extents(self, o: Attributes) -> tuple[Points, Points]:
         """The part of each box in which something is drawn, as xy and hw; all of an empty box.
 
-        A box may be larger than its object: nothing in the objective keeps it tight.
+        A box may be larger than its object; see `objective.slack`.
         """
         drawn = per_object(self.deconv_what, o.what)[:, :, 3].sigmoid() > DRAWN
         at, half = centers(drawn.shape[-1], o.xy), 1 / drawn.shape[-1]

@@ -83,6 +83,9 @@ class Schedule(Curriculum):
     """Factor on the auxiliary loss of presence."""
     motion_weight: Anneal = field(default=Anneal(0.0, 0.0))
     """How much each pixel of the motion loss counts; 0 for none. It needs a static background."""
+    slack_weight: Anneal = field(default=Anneal(0.0, 0.0))
+    """How much each pixel of a box counts in which its object is not drawn. Boxes are as large as
+    they like without it."""
     hw_prior_mean: Anneal = field(default=Anneal(-1.5, -1.5))
     """Mean of the prior of z̄_hw, before its sigmoid."""
     overshoot: Overshooting = field(default_factory=Overshooting)

@@ -1,5 +1,6 @@
 """`gswm fit`: the split by time, the schedule, attempts, and all of it on a small video."""
 
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.storage.hdf5 import open_file
 from gswm.fitting import attempts as fitting
-from gswm.fitting.attempts import Budget, steps_within, train_within
+from gswm.fitting.attempts import Budget, FitStoppedError, steps_within, train_within
 from gswm.fitting.decisions import settings_for
 from gswm.fitting.episodes import EPISODE, FitData, episode_length, planned, prepare
 from gswm.fitting.fit import FitConfig, films_of, fit_video, override, said_of
@@ -29,6 +30,7 @@ from gswm.fitting.recipe import LENGTHS, STANDARD, Length, recipe_for
 from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.gswm.recipes import any_video
 from gswm.models.recipe import Recipe
+from gswm.train.signals import Signals, Stopped
 
 SIZE = 64
 
@@ -239,11 +241,11 @@ class Ended:
 
 
 @pytest.fixture
-def attempt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Losing], Any]:
+def attempt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Any], Any]:
     pace = Pace(dict.fromkeys((2, 4, 8, 12), 0.01))
     monkeypatch.setattr(fitting, "measure_pace", lambda *_: pace)
 
-    def run(losing: Losing) -> Any:
+    def run(losing: Callable[..., Any]) -> Any:
         monkeypatch.setattr(fitting, "train", losing)
         data = FitData(tmp_path / "x.hdf5", 30, {"train": 1, "val": 1, "test": 1}, (), {})
         common = {"expected": 1.0, "device_name": "cpu", "tell": lambda _: None}
@@ -260,6 +262,28 @@ def test_a_training_that_loses_its_objects_begins_again_with_more_help(
     first, second = (each.model.schedule for each in losing.recipes)
     assert second.pres_prior.end > first.pres_prior.end
     assert second.motion_weight.start > first.motion_weight.start
+
+
+def test_a_signal_ends_a_fit_with_its_exit_code(attempt: Callable[[Any], Any]) -> None:
+    def interrupted(*args: Any) -> Any:
+        signals = next(arg for arg in args if isinstance(arg, Signals))
+        signals.by = signal.SIGINT
+        return Ended()
+
+    with pytest.raises(FitStoppedError, match="--resume") as raised:
+        attempt(interrupted)
+    assert raised.value.code == 130
+
+
+def test_a_fit_whose_time_ends_before_its_first_step_says_so(
+    attempt: Callable[[Any], Any],
+) -> None:
+    def late(*_: Any) -> Any:
+        raise Stopped
+
+    with pytest.raises(FitStoppedError, match="more --minutes") as raised:
+        attempt(late)
+    assert raised.value.code == 2
 
 
 def test_it_does_not_begin_again_for_ever(attempt: Callable[[Losing], Any]) -> None:

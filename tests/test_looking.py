@@ -283,7 +283,7 @@ def test_look_says_why_a_video_is_of_no_use(
     ("args", "said"),
     [
         (["no.mp4"], "there is no video"),
-        (["{here}", "--region", "1,2,3"], "--region is '1,2,3'"),
+        (["{here}", "--region", "1,2,3"], "the region is '1,2,3'"),
         (["{here}/text.mp4"], "cannot read"),
         (["{here}", "--out", "x.txt"], "must end in .png"),
         (["{here}", "--json", "x.txt"], "must end in .json"),

@@ -47,7 +47,7 @@ def own_film(
     if path.is_dir():  # images have no times
         cut, plain = replace(cut, fps=None), replace(plain, fps=None)
     film = Film(path, cut, frames)
-    _ = film.placement  # refuses what cannot be read before anything is said
+    _ = film.placement  # raises UserError for an unreadable file before anything is printed
     alike = []
     if cut.fps != plain.fps:
         alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")

@@ -21,7 +21,7 @@ from gswm.viz.overlay import boxes_of
 
 @dataclass(frozen=True)
 class TrackSource:
-    """Where tracks come from."""
+    """A source of tracks: a file, a baseline or a model."""
 
     name: str
     tracks: Callable[[], tuple[MotBoxes, Picture | None]]
@@ -61,7 +61,7 @@ def source_of(
     device: torch.device,
     half: bool = False,
 ) -> TrackSource:
-    """What is to be scored, by the names before the options: MODEL and VIDEO, or VIDEO alone."""
+    """Find the tracks to score. `names` are MODEL and VIDEO, or VIDEO alone."""
     if tracks is not None and baseline is not None:
         raise UserError("give --tracks or --baseline: one of the two")
     if tracks is None and baseline is None:

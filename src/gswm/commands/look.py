@@ -7,13 +7,13 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from gswm.core.errors import UserError
 from gswm.core.files import check_output, write_whole
 from gswm.core.settings import to_dict
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.footage import Region
 from gswm.data.looking.measuring import measure
 from gswm.data.looking.verdicts import MOVES, Verdict, verdicts_on
+from gswm.data.placement import parse_region
 from gswm.fitting.decisions import Decisions, settings_for
 from gswm.viz import formats
 from gswm.viz.measured import measured_sheet
@@ -35,7 +35,7 @@ class LookCommand:
 
     def run(self) -> int:
         """Measure the video; 2 if nothing can be learned from it."""
-        region = None if self.region is None else parsed(self.region)
+        region = parse_region(self.region)
         for path, endings in ((self.out, formats.STILL), (self.json, (".json",))):
             if path is not None:
                 check_output(path, endings, [self.video])
@@ -51,18 +51,6 @@ class LookCommand:
             said = as_json(str(self.video), region, found.facts, decisions, verdicts)
             write_whole(self.json, (json.dumps(said, indent=2) + "\n").encode())
         return 2 if refused else 0
-
-
-def parsed(region: str) -> Region:
-    """Four numbers."""
-    try:
-        left, top, width, height = (int(part) for part in region.split(","))
-    except ValueError:
-        raise UserError(
-            f"--region is '{region}'; give left, top, width and height in pixels, such as "
-            "0,40,320,200"
-        ) from None
-    return left, top, width, height
 
 
 def as_json(
@@ -86,7 +74,7 @@ def as_json(
 def lines(
     name: str, facts: VideoFacts, decisions: Decisions | None, verdicts: tuple[Verdict, ...]
 ) -> list[str]:
-    """What is printed."""
+    """Format the report."""
     rate = "" if facts.fps is None else f", {facts.seconds:.1f} s at {facts.fps:.4g} per second"
     several = f"{facts.videos} videos, " if facts.videos > 1 else ""
     size = f"{facts.width} x {facts.height} px"

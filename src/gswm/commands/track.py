@@ -157,7 +157,7 @@ class TrackCommand:
             self.draw(track, video)
 
     def footage_of_episode(self, frames: int) -> Footage | None:
-        """Where in its video an imported episode is."""
+        """Return the source frames of an imported episode, or None if the file has none."""
         if not hdf5.is_name_of_file(self.source):
             return None
         with hdf5.open_file(self.source) as file:

@@ -1,4 +1,4 @@
-"""Fit a model to a video: measure it, prepare it, train for some minutes, and keep the weights."""
+"""Train a model on a prepared video for some minutes, in several attempts if objects are lost."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from gswm.models.recipe import Recipe
 from gswm.train.checkpoint import numbered
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig
-from gswm.train.signals import Signals
+from gswm.train.signals import Signals, Stopped
 from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
 
@@ -54,9 +54,20 @@ class Budget:
         return 60 * self.minutes - (time.monotonic() - self.began)
 
 
+class FitStoppedError(UserError):
+    """A signal, or the end of the time, came before there was a model to show."""
+
+    def __init__(self, run: Path, signals: Signals) -> None:
+        if signals.exit_code:
+            self.code = signals.exit_code
+            super().__init__(f"stopped; `gswm train --resume {run}` finishes the training")
+        else:
+            super().__init__("the time ended before the first step: give more --minutes")
+
+
 @dataclass(frozen=True)
 class Trained:
-    """What came of the training."""
+    """A trained model, and how it was trained."""
 
     model: WorldModel[Any]
     recipe: Recipe
@@ -128,8 +139,11 @@ def train_within(
             report_every=max(1, min(100, number // 50)),
             compiled=False,
         )
+        signals = Signals()
         try:
-            ended = train(recipe, run, device_name, cfg, Signals(), make, watch)
+            ended = train(recipe, run, device_name, cfg, signals, make, watch)
+        except Stopped as error:
+            raise FitStoppedError(run, signals) from error
         except ObjectsLostError as error:
             if attempt == ATTEMPTS:
                 raise UserError(
@@ -141,6 +155,8 @@ def train_within(
             tell(f"{error}; another attempt, {since}, with more help by motion")
             teaching = teaching.stronger()
             continue
+        if signals.exit_code:
+            raise FitStoppedError(run, signals)
         finished = ended.trainee.step >= number
         return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished)
     raise AssertionError("every attempt returns or raises")

@@ -17,7 +17,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.background import FRAMES, as_float, static_background, without_standing
+from gswm.data.background import FRAMES, empty_scene
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Take, batch_of
@@ -162,9 +162,7 @@ def background_of(film: Film, frames: int) -> Picture:
         seen += len(take)
         if seen >= frames:
             break
-    shown = as_float(torch.cat(kept))
-    empty = without_standing(static_background(shown), shown)
-    return (empty * 255).round().to(torch.uint8)
+    return (empty_scene(torch.cat(kept)) * 255).round().to(torch.uint8)
 
 
 def some_of(take: Take, first: int, step: int, frames: int) -> UInt8[Tensor, "time 3 size size"]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 
-from gswm.data.background import static_background, without_standing
+from gswm.data.background import empty_scene
 from gswm.data.looking import moving, steadiness
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.footage import Place, Region, Sampled, Stretch, place_of
@@ -111,7 +111,7 @@ def look_at(scene: Sequence[Stretch]) -> tuple[RGB, float, list[Followed]]:
     frames = np.concatenate([stretch.frames for stretch in scene])
     some = frames[np.unique(np.linspace(0, len(frames) - 1, BACKGROUND).astype(int))]
     video = torch.from_numpy(np.ascontiguousarray(some.transpose(0, 3, 1, 2)))
-    background = without_standing(static_background(video), video)
+    background = empty_scene(video)
     picture = (255 * background).round().to(torch.uint8).permute(1, 2, 0).numpy()
     away = [moving.differences(stretch.frames, background) for stretch in scene]
     noise = moving.SIGMA * float(np.median([np.median(np.abs(d)) for d, _ in away]))

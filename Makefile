@@ -25,7 +25,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@
+	$(BIN)/python -c 'import pathlib; pathlib.Path("$@").touch()'
 
 demo: setup
 	$(BIN)/gswm demo --out demo

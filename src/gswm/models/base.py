@@ -73,6 +73,11 @@ class ModelConfig:
         """Whether the model is given a picture of the background; see `WorldModel.infer`."""
         return False
 
+    @property
+    def takes_labels(self) -> bool:
+        """Whether the loss needs the true boxes of a world's objects."""
+        return False
+
     def check(self) -> None:
         """Raise `UserError` if the settings do not fit together."""
         if (steps := self.schedule.background_only) > 0 and not self.has_background:

@@ -56,6 +56,7 @@ def open_loader(
     ahead: int = 8,
     memory: int = MEMORY,
     progress: Progress | None = None,
+    labels: bool = False,
 ) -> Loader:
     """Batches of windows of `length` frames, of the data at a path or of a world.
 
@@ -77,6 +78,7 @@ def open_loader(
         ahead: batches that they read ahead.
         memory: bytes that making episodes, or copying a file, may take beside the videos.
         progress: is told how many episodes are on the device.
+        labels: of a world, with the true boxes of its objects.
     """
     device = torch.device(device)
     common = {"batch": batch, "seed": seed, "rank": rank, "ranks": ranks, "device": device}
@@ -88,7 +90,13 @@ def open_loader(
             windows = Windows(fresh.episodes, num_frames, **common)
             windows.check(length)
             _refuse_large(source, windows)
-            return Fresh(source, windows, length, chunk=fresh.chunk, uses=fresh.uses, memory=memory)
+            return Fresh(
+                *(source, windows, length),
+                chunk=fresh.chunk,
+                uses=fresh.uses,
+                memory=memory,
+                labels=labels,
+            )
         there = source.splits[split]
         windows = Windows(_first(episodes, there.episodes, "episodes"), num_frames, **common)
         windows.check(length)
@@ -97,10 +105,16 @@ def open_loader(
             *(None, range(windows.num_episodes), windows, source, there.seed),
             memory=memory,
             progress=progress,
+            labels=labels,
         )
         data = {"world": source.name, "world_seed": there.seed, **held.extras()}
         return Resident(held, windows, length, data)
 
+    if labels:
+        raise UserError(
+            f"{source}: a file does not teach by labels: name a world, or set "
+            "--model.schedule.label-weight to 0"
+        )
     if fresh:
         raise UserError(f"{source}: a file has no fresh episodes; name a world, or leave it off")
     file = FrameFile(source, split, episodes)

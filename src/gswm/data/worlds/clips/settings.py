@@ -33,6 +33,9 @@ class ClipSettings:
     """The most static things in a background."""
     occluders: float = 0.15
     """Share of clips with static things in front of the objects."""
+    ghosts: float = 0.2
+    """Share of clips whose background picture also shows things that stood there before or after
+    the clip, as a median does of what rests for long."""
     sway: float = 0.25
     """Share of clips in which parts of the background move slightly, as leaves do."""
     blur: float = 0.6
@@ -52,5 +55,6 @@ class ClipSettings:
 
     def without_camera(self) -> "ClipSettings":
         """The same, but frames show exactly the background and the objects before it."""
-        names = ("sway", "blur", "drift", "exposure", "own_light", "focus", "noise", "compression")
-        return replace(self, **dict.fromkeys(names, 0.0))
+        light = ("drift", "exposure", "own_light")
+        lens = ("sway", "blur", "focus", "noise", "compression")
+        return replace(self, **dict.fromkeys(("ghosts", *light, *lens), 0.0))

@@ -84,7 +84,7 @@ STEPS = {
     "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
     "two-layer-dense-elbo": 24_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
-    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000, "clips": 30_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000, "clips": 24_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,

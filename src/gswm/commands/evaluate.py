@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf, isnan
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -29,6 +30,7 @@ from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.median_sort import Tracker
 from gswm.eval.metrics import lpips
+from gswm.eval.metrics.sizes import SCORES, SIZES
 from gswm.eval.protocols import Protocol, protocol, usual
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
@@ -253,6 +255,26 @@ def laid_out(value: Any, indent: int = 0) -> str:
 
 
 def table(result: Result, world: str, split: str) -> str:
-    """Scores, one a line."""
+    """Scores, one a line; those by size as a table."""
     head = f"{world}, {split}: {result.episodes} episodes by {result.protocol.name}"
-    return "\n".join([head, *(f"  {k:18} {v:.4f}" for k, v in result.scores.items())])
+    sized = {f"{score}_{size}" for score in SCORES for size in SIZES}
+    single = {k: v for k, v in result.scores.items() if k not in sized}
+    lines = [head, *(f"  {k:18} {v:.4f}" for k, v in single.items())]
+    return "\n".join(
+        lines + (table_by_size(result.scores) if "sizes" in result.protocol.metrics else [])
+    )
+
+
+def table_by_size(scores: dict[str, float]) -> list[str]:
+    """A line for each class of sizes."""
+    lines = ["  " + "".join([f"{'size':18}", *(f"{score:>12}" for score in SCORES)])]
+    for size, (low, high) in SIZES.items():
+        span = f"from {low:.0%}" if high == inf else f"{low:.0%} to {high:.0%}"
+        name = size if size == "all" else f"{size}, {span if low else f'below {high:.0%}'}"
+        named = {score: scores[f"{score}_{size}"] for score in SCORES}
+        cells = (
+            "-" if isnan(v) else f"{v:,.0f}" if score == "true_boxes" else f"{v:.3f}"
+            for score, v in named.items()
+        )
+        lines.append("  " + "".join([f"{name:18}", *(f"{cell:>12}" for cell in cells)]))
+    return lines

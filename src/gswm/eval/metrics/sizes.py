@@ -49,7 +49,11 @@ class SizeCounts:
         """Of all episodes together; NaN where a class has no boxes."""
         found = self.found.sum(dim=0).tolist()
         named = zip(SIZES, found, self.tracks, strict=True)
-        return {f"{k}_{name}": v for name, *of in named for k, v in class_scores(*of).items()}
+        return {
+            f"{score}_{size}": value
+            for size, number, tracks in named
+            for score, value in class_scores(number, tracks).items()
+        }
 
     def curves(self) -> dict[str, list[float]]:
         """None: these are scores of whole episodes."""

@@ -31,6 +31,7 @@ from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.gswm.recipes import any_video
 from gswm.models.recipe import Recipe
 from gswm.train.signals import Signals, Stopped
+from gswm.weights.files import read_header
 
 SIZE = 64
 
@@ -322,6 +323,10 @@ def test_a_fit_leaves_weights_tracks_futures_and_a_page(discs: Path, tmp_path: P
     text = page.read_text()
     assert "tracks.mp4" in text
     assert "hw_prior_mean" in text
+    assert "their background alone, PSNR" in text
     model = gswm.load(tmp_path / "out" / "weights.safetensors")
     assert model.saved_background is not None
+    known = read_header(tmp_path / "out" / "weights.safetensors")["about"]["held_out"]
+    assert known["windows"] > 0
+    assert known["psnr"] > 0
     assert any("steps on cpu" in line for line in lines)

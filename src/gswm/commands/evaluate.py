@@ -5,14 +5,16 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf, isnan
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+import torch
 from tyro.conf import Positional, arg
 
 import gswm
 from gswm.commands.importing import import_once
-from gswm.commands.labelled import score_labelled, source_of
+from gswm.commands.labelled import VideoModel, forecast_table, score_labelled, source_of
 from gswm.commands.parsing import PRINTED, check_json
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
@@ -29,6 +31,7 @@ from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.median_sort import Tracker
 from gswm.eval.metrics import lpips
+from gswm.eval.metrics.sizes import SCORES, SIZES
 from gswm.eval.protocols import Protocol, protocol, usual
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
@@ -49,9 +52,9 @@ class EvaluateCommand:
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
     video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """With --labels: the video that they are of, a file or a folder of images. The model tracks it
-    as `gswm track` does by default; with --tracks or --baseline, VIDEO is the only name before the
-    options."""
+    """A video, a file or a folder of images: score what the model imagines of its end. With
+    --labels, which are of this video, also score the model's tracks, as `gswm track` makes them by
+    default; with --tracks or --baseline, VIDEO is the only name before the options."""
     world: str | None = None
     """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
     OBJ3D's, which is imported once; the one that the model was trained on if not given."""
@@ -74,7 +77,8 @@ class EvaluateCommand:
     """With --labels: labels that are not higher become ignore regions; a share of the video's
     height if below 1, else pixels."""
     last: float = 0.2
-    """With --labels: score this last share of the video's frames separately too."""
+    """With a video: imagine in this last share of its frames; with --labels, score tracks in it
+    separately too."""
     episodes: int | None = None
     """The first so many of the split; all if not given."""
     device: str = "auto"
@@ -90,6 +94,8 @@ class EvaluateCommand:
         """Measure, and say what was measured."""
         if self.labels is not None:
             return self.run_labelled(self.labels)
+        if self.model is not None and self.video is not None:
+            return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
             raise UserError("name a model, or --baseline, to measure: one of the two")
@@ -118,14 +124,8 @@ class EvaluateCommand:
             )
         say_what_lacks(result)
         data = {"world": world, "of": known, "split": split}
-        stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
-        report = {"command": self.command(), "model": about, "data": data, **stamp}
-        if self.json == PRINTED:
-            print(laid_out(report | result.to_json()))
-            return
-        if self.json is not None:
-            write_whole(self.json, (laid_out(report | result.to_json()) + "\n").encode())
-        print(table(result, world, split))
+        about = {"model": about, "data": data, **stamp(device)}
+        self.say(about | result.to_json(), table(result, world, split))
 
     def run_labelled(self, labels: Path) -> None:
         """Score tracks against labels, and say how good they are."""
@@ -136,33 +136,58 @@ class EvaluateCommand:
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
-        stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
-        report = {"command": self.command(), **scored.to_json(), **stamp}
+        lines = [f"{source.name} on {labels}", scored.table()]
+        if scored.imagination is not None:
+            lines.append(forecast_table(scored.imagination, self.last))
+        self.say(scored.to_json() | stamp(device), "\n".join(lines))
+
+    def run_imagined(self, model: str, video: Path) -> None:
+        """Score what a model imagines of the end of a video."""
+        self.check_no_labels()
+        for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
+            if self.sets(name):
+                raise UserError(f"{flag(name)} says nothing about {video}: leave out one of them")
+        check_json(self.json)
+        device = find_device(self.device)
+        scores = VideoModel(model, video, device, self.half).forecast(self.last)
+        if scores is None:
+            raise UserError(
+                f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
+                "larger --last, or a longer video"
+            )
+        text = f"{model} on {video}\n{forecast_table(scores, self.last)}"
+        self.say({"imagination": scores.to_json()} | stamp(device), text)
+
+    def say(self, report: dict[str, Any], text: str) -> None:
+        """Print `text`, and write all of the report where it is asked for."""
+        report = {"command": self.command(), **report}
         if self.json == PRINTED:
             print(laid_out(report))
             return
         if self.json is not None:
             write_whole(self.json, (laid_out(report) + "\n").encode())
-        print(f"{source.name} on {labels}")
-        print(scored.table())
+        print(text)
+
+    def sets(self, setting: str) -> bool:
+        """Whether a setting is other than the default."""
+        return getattr(self, setting) != getattr(EvaluateCommand(), setting)
 
     def check_no_labels(self) -> None:
         """Refuse settings that mean nothing without --labels."""
-        default = EvaluateCommand()
-        for name in ("video", "tracks", "frames", "min_height", "last"):
-            if getattr(self, name) != getattr(default, name):
-                shown = "a video after the model" if name == "video" else flag(name)
-                raise UserError(f"{shown} needs --labels; see labels/README.md")
+        for name in ("tracks", "frames", "min_height"):
+            if self.sets(name):
+                raise UserError(f"{flag(name)} needs --labels; see labels/README.md")
+        if self.video is None and self.sets("last"):
+            raise UserError("--last needs a video after the model")
         if self.baseline in get_args(Tracker):
             raise UserError(f"--baseline {self.baseline} needs a video and --labels")
 
     def command(self) -> str:
         """How to measure this again."""
         words = ["gswm", "eval", *(name for name in (self.model, self.video) if name)]
-        default = EvaluateCommand()
-        for setting in MEASURED:
-            if (value := getattr(self, setting)) != getattr(default, setting):
-                words += [flag(setting)] if value is True else [flag(setting), str(value)]
+        for setting in filter(self.sets, MEASURED):
+            value = getattr(self, setting)
+            words += [flag(setting)] if value is True else [flag(setting), str(value)]
         return shlex.join(words)
 
 
@@ -171,6 +196,11 @@ MEASURED = (
     *("labels", "tracks", "frames", "min_height", "last"),
 )
 """Settings on which the scores depend."""
+
+
+def stamp(device: torch.device) -> dict[str, Any]:
+    """What made the scores."""
+    return {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
 
 
 def flag(setting: str) -> str:
@@ -253,6 +283,26 @@ def laid_out(value: Any, indent: int = 0) -> str:
 
 
 def table(result: Result, world: str, split: str) -> str:
-    """Scores, one a line."""
+    """Scores, one a line; those by size as a table."""
     head = f"{world}, {split}: {result.episodes} episodes by {result.protocol.name}"
-    return "\n".join([head, *(f"  {k:18} {v:.4f}" for k, v in result.scores.items())])
+    sized = {f"{score}_{size}" for score in SCORES for size in SIZES}
+    single = {k: v for k, v in result.scores.items() if k not in sized}
+    lines = [head, *(f"  {k:18} {v:.4f}" for k, v in single.items())]
+    return "\n".join(
+        lines + (table_by_size(result.scores) if "sizes" in result.protocol.metrics else [])
+    )
+
+
+def table_by_size(scores: dict[str, float]) -> list[str]:
+    """A line for each class of sizes."""
+    lines = ["  " + "".join([f"{'size':18}", *(f"{score:>12}" for score in SCORES)])]
+    for size, (low, high) in SIZES.items():
+        span = f"from {low:.0%}" if high == inf else f"{low:.0%} to {high:.0%}"
+        name = size if size == "all" else f"{size}, {span if low else f'below {high:.0%}'}"
+        named = {score: scores[f"{score}_{size}"] for score in SCORES}
+        cells = (
+            "-" if isnan(v) else f"{v:,.0f}" if score == "true_boxes" else f"{v:.3f}"
+            for score, v in named.items()
+        )
+        lines.append("  " + "".join([f"{name:18}", *(f"{cell:>12}" for cell in cells)]))
+    return lines

@@ -26,6 +26,7 @@ from gswm.eval.metrics.distance import center_errors
 from gswm.eval.metrics.futures import futures
 from gswm.eval.metrics.lpips import Lpips
 from gswm.eval.metrics.pixels import decibels, pixels, squared_error
+from gswm.eval.metrics.sizes import by_size
 from gswm.eval.metrics.tracking import tracked
 from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
@@ -39,6 +40,8 @@ MOST = 16
 """Episodes at once."""
 
 
+OF_TRACKS = ("tracking", "sizes")
+"""What is measured of a model that sees all frames."""
 ONLY_PIXELS = ("pixels",)
 """What can be measured of videos of which no more is known."""
 VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_right")
@@ -144,7 +147,7 @@ def see(
     track = imagine(model, episodes, rules, generator)
     if episodes.truth is None:
         return Seen(track, None, None)
-    if "tracking" not in rules.metrics or isinstance(model, Baseline):
+    if not set(OF_TRACKS) & set(rules.metrics) or isinstance(model, Baseline):
         return Seen(track, whole(track), None)
     seen = model.infer(
         episodes.video,
@@ -179,8 +182,11 @@ def measure(
                 raise UserError(f"{rules.name} is about contacts: of these episodes none are known")
             contacts = episodes.space.contacts[:, : rules.frames].repeat_interleave(number, dim=0)
             measured["collisions"] = collisions(predicted, spread, contacts, given)
-        if seen.tracked is not None:
+        if seen.tracked is not None and "tracking" in rules.metrics:
             measured["tracking"] = tracked(seen.tracked, true)
+        if seen.tracked is not None and "sizes" in rules.metrics:
+            side = episodes.video.shape[-1]
+            measured["sizes"] = by_size(seen.tracked, known(episodes), side)
     if "pixels" in rules.metrics and (drawn := seen.track.reconstruction) is not None:
         measured["pixels"] = pixels(drawn[:, 0], as_float(episodes.video[:, given:]), lpips)
     return measured

@@ -12,7 +12,7 @@ from gswm.data.splits import SplitName
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
 
-Metric = Literal["center", "tracking", "corridor", "futures", "pixels", "collisions"]
+Metric = Literal["center", "tracking", "sizes", "corridor", "futures", "pixels", "collisions"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ PROTOCOLS = {
         Protocol("gswm-3d-10-90", 10, 90, ("center", "tracking", "pixels", "collisions")),
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
         Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
-        Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking")),
+        Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking", "sizes")),
         Protocol("slotformer-6-44", 6, 44, ("pixels",), split="val"),
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )

@@ -178,14 +178,16 @@ def write_results(
     if len(data.backgrounds) == 1:
         with_background(model, data.backgrounds[0])
     given = trained.recipe.data.given
-    episodes = showing.held_out(data.file)
-    scores = showing.score(model, episodes, given)
+    end = showing.held_out(data.file)
+    scores = showing.score(model, end, given)
+    ahead = scores.forecast
     known = {key: data.said[key] for key in ("fps", "region") if data.said.get(key) is not None}
     about = {
         "step": trained.recipe.train.steps,
         "seed": trained.recipe.seed,
         "videos": {"fit": "letterbox"} | known,
-        "validation": {"error": 10 ** (-scores.imagined / 10), "psnr": scores.imagined},
+        "validation": {"error": 10 ** (-ahead.psnr / 10), "psnr": ahead.psnr},
+        "held_out": {"psnr_inferred": scores.inferred, "objects": scores.objects} | ahead.to_json(),
         "decisions": data.said["decisions"],
     }
     weights.save(out / WEIGHTS, model, trained.recipe, half=True, about=about)
@@ -197,7 +199,7 @@ def write_results(
         seen = Film(film.path, replace(film.cut, fps=data.said["fps"]))
         rows.append(showing.track_film(model, seen, behind[None]))
         showing.write_tracks(out, seen, rows[-1], stem)
-    showing.imagine(out, model, episodes, given)
+    showing.imagine(out, model, end.episodes, given)
     steps, tries = trained.recipe.train.steps, trained.attempts
     lead = (
         f"A model of {steps:,} steps, at {1000 * trained.seconds / steps:.0f} ms each"

@@ -1,20 +1,17 @@
 """`gswm demo`: what ships, imagined, measured and shown."""
 
-import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
+import tiny
 from PIL import Image
-from tiny import SIZES
 
 from gswm.cli import main, parse
 from gswm.commands import demo
 from gswm.data.worlds.registry import WORLDS
-from gswm.models.registry import build, recipe
-from gswm.weights import files as weights
+from gswm.models.registry import recipe
 from gswm.weights import finding
 
 
@@ -31,26 +28,10 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def save_small(folder: Path, name: str) -> None:
-    """A small model that nobody trained, but that sees objects everywhere."""
-    small = recipe(name)
-    small = replace(small, model=replace(small.model, sizes=SIZES))
-    torch.manual_seed(0)
-    untrained = build(small)
-    with torch.no_grad():
-        for presence in ("discovery.mlp_disc", "propagation.latent.mlp_att"):
-            untrained.get_parameter(f"{presence}.4.bias")[0] = 9.0
-    about = {"test": {"on_mode": 0.5}}
-    file = folder / f"{name}.safetensors"
-    weights.save(file, untrained, small, about=about)
-    listed = f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
-    (folder / "checksums.txt").write_text(listed)
-
-
 def test_the_demo_shows_what_ships(
     shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_small(shipped, "single-ball")
+    tiny.ship(shipped, "single-ball", about={"test": {"on_mode": 0.5}})
     some = {name: WORLDS[name] for name in ("single-ball", "maze")}
     monkeypatch.setattr(demo, "WORLDS", some)
     out = tmp_path / "demo"

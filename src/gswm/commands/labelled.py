@@ -9,12 +9,12 @@ import torch
 
 from gswm.commands.films import own_film
 from gswm.commands.resolving import resolve
-from gswm.commands.track import followed
 from gswm.core.errors import UserError
 from gswm.core.waiting import explained
 from gswm.data.mot import MotBoxes, read_mot
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
+from gswm.tracking.following import locate
 from gswm.viz.located import Located
 from gswm.viz.overlay import boxes_of
 
@@ -98,8 +98,7 @@ def tracks_by(
     """
     model, about = resolve(name, device, half)
     film = own_film(path, about["about"].get("videos", {}), model.image_size, None)
-    found = followed(model, film, device, "always")
-    rows = Located.join([track.located(take.footage) for take, track in found])
+    rows = locate(model, film)
     every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
     width, height = film.placement.width, film.placement.height
     return every.mot().clipped(width, height), Picture(width, height, len(film.source_times))

@@ -23,6 +23,7 @@ from gswm.fitting.decisions import Decision, Decisions, logit, settings_for
 from gswm.fitting.episodes import FitData, prepare
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
+from gswm.tracking.following import locate
 from gswm.weights import files as weights
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
@@ -195,7 +196,7 @@ def write_results(
         films, data.backgrounds, showing.track_names(len(films)), strict=False
     ):
         seen = Film(film.path, replace(film.cut, fps=data.said["fps"]))
-        rows.append(showing.track_film(model, seen, behind[None]))
+        rows.append(locate(model, seen, background=behind[None]))
         showing.write_tracks(out, seen, rows[-1], stem)
     showing.imagine(out, model, episodes, given)
     steps, tries = trained.recipe.train.steps, trained.attempts

@@ -1,6 +1,6 @@
 """What a fit leaves behind: tracks of the video in its own units, imagined futures, and a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -10,8 +10,7 @@ from torch import Tensor
 
 from gswm.core.files import write_whole
 from gswm.data.episode import Episodes
-from gswm.data.importing.film import CHUNK, Film
-from gswm.data.placement import Footage
+from gswm.data.importing.film import Film
 from gswm.data.storage.hdf5 import open_file
 from gswm.eval.metrics.pixels import decibels, squared_error
 from gswm.models.base import WorldModel, as_float
@@ -87,19 +86,6 @@ def score(model: WorldModel[Any], episodes: Episodes, given: int) -> Scores:
 def mean_psnr(ours: Tensor, true: Tensor) -> float:
     """The mean over videos, in dB."""
     return decibels(squared_error(ours.float().clamp(0, 1), true).double()).mean().item()
-
-
-def track_film(model: WorldModel[Any], film: Film, background: Tensor | None) -> Located:
-    """The objects of a whole film, in its own units."""
-    footages: list[Footage] = []
-
-    def videos() -> Iterator[Tensor]:
-        for take in film.chunks(CHUNK):
-            footages.append(take.footage)
-            yield take.batch().to(model.device)
-
-    tracks = model.infer_chunks(videos(), background=background)
-    return Located.join([track.located(footages[-1]) for track in tracks])
 
 
 def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") -> list[Path]:

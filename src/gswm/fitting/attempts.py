@@ -31,6 +31,9 @@ RESERVED = 0.12
 CHECKPOINTS = 10
 """Checkpoints of a training, to return to one."""
 
+REPORTED = 5
+"""The fewest steps of a report: with fewer windows, none of them may show an object by chance."""
+
 Tell = Callable[[str], None]
 
 
@@ -142,7 +145,7 @@ def train_within(
         cfg = LoopConfig(
             max_minutes=most,
             save_every=max(1, number // CHECKPOINTS),
-            report_every=max(1, min(100, number // 50)),
+            report_every=max(REPORTED, min(100, number // 50)),
             compiled=False,
         )
         signals = Signals()

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from gswm.eval.metrics.pixels import decibels, squared_error
 from gswm.models.base import WorldModel, as_float
 from gswm.report.cells import Table
 from gswm.report.drawing import Drawing, Label, Line, Part
-from gswm.report.page import Section, figure, page, table_html
+from gswm.report.page import Section, figure, movie, page, table_html
 from gswm.viz import formats
 from gswm.viz.located import Located
 from gswm.viz.overlay import save_located
@@ -118,11 +117,7 @@ def write_page(
     decisions: Sequence[tuple[str, str, str]],
 ) -> Path:
     """One page with everything; its pictures lie beside it."""
-    movies = [
-        f'<video src="{escape(name)}" controls loop muted playsinline style="max-width:100%">'
-        "</video>"
-        for name in (f"{stem}.mp4" for stem in track_names(len(rows)))
-    ]
+    movies = [movie(f"{stem}.mp4") for stem in track_names(len(rows))]
     drawn = [drawing(each).svg("tracks over time") for each in rows if len(each)]
     chosen = Table("", "", ("setting", "value", "why"), tuple(decisions))
     sections = [

@@ -15,7 +15,7 @@ ORDER = [
     "viz",
     *("models", "models.gswm", "models.scalor", "models.stove"),
     *("weights", "eval.metrics", "eval", "report", "train"),
-    *("fast.kernels", "fast", "fitting", "studio", "bench", "commands"),
+    *("fast.kernels", "fast", "tracking", "fitting", "studio", "bench", "commands"),
     "",  # the modules beside the packages
 ]
 MODELS = {package for package in ORDER if package.startswith("models.")}

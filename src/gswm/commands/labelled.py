@@ -10,7 +10,6 @@ import torch
 
 from gswm.commands.films import own_film
 from gswm.commands.resolving import resolve
-from gswm.commands.track import followed
 from gswm.core.errors import UserError
 from gswm.core.waiting import explained
 from gswm.data.importing.film import Film
@@ -19,6 +18,7 @@ from gswm.eval.forecast import ForecastScores, film_windows, forecast
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
 from gswm.models.base import WorldModel
+from gswm.tracking.following import locate
 from gswm.viz.located import Located
 from gswm.viz.overlay import boxes_of
 
@@ -124,8 +124,7 @@ class VideoModel:
         Boxes are cut off at the borders of the picture, as labels are.
         """
         film, place = self.film, self.film.placement
-        found = followed(self.resolved[0], film, self.device, "always")
-        rows = Located.join([track.located(take.footage) for take, track in found])
+        rows = locate(self.resolved[0], film)
         every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
         picture = Picture(place.width, place.height, len(film.source_times))
         return every.mot().clipped(place.width, place.height), picture

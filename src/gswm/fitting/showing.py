@@ -1,8 +1,7 @@
 """What a fit leaves behind: tracks of the video in its own units, imagined futures, and a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.data.episode import Episodes
-from gswm.data.importing.film import CHUNK, Film
-from gswm.data.placement import Footage
+from gswm.data.importing.film import Film
 from gswm.data.storage.hdf5 import open_file
 from gswm.eval.forecast import MOST, ForecastScores, Window, forecast, starts, window_length
 from gswm.eval.metrics.pixels import decibels, squared_error
 from gswm.models.base import WorldModel, as_float
 from gswm.report.cells import Table
 from gswm.report.drawing import Drawing, Label, Line, Part
-from gswm.report.page import Section, figure, page, table_html
+from gswm.report.page import Section, figure, movie, page, table_html
 from gswm.viz import formats
 from gswm.viz.located import Located
 from gswm.viz.overlay import save_located
@@ -101,19 +99,6 @@ def mean_psnr(ours: Tensor, true: Tensor) -> float:
     return decibels(squared_error(ours.float().clamp(0, 1), true).double()).mean().item()
 
 
-def track_film(model: WorldModel[Any], film: Film, background: Tensor | None) -> Located:
-    """The objects of a whole film, in its own units."""
-    footages: list[Footage] = []
-
-    def videos() -> Iterator[Tensor]:
-        for take in film.chunks(CHUNK):
-            footages.append(take.footage)
-            yield take.batch().to(model.device)
-
-    tracks = model.infer_chunks(videos(), background=background)
-    return Located.join([track.located(footages[-1]) for track in tracks])
-
-
 def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") -> list[Path]:
     """The tracks of a film as a table, as MOTChallenge text, and drawn on its frames."""
     files = [folder / f"{name}.{kind}" for kind in ("csv", "txt", "mp4")]
@@ -144,11 +129,7 @@ def write_page(
     decisions: Sequence[tuple[str, str, str]],
 ) -> Path:
     """One page with everything; its pictures lie beside it."""
-    movies = [
-        f'<video src="{escape(name)}" controls loop muted playsinline style="max-width:100%">'
-        "</video>"
-        for name in (f"{stem}.mp4" for stem in track_names(len(rows)))
-    ]
+    movies = [movie(f"{stem}.mp4") for stem in track_names(len(rows))]
     drawn = [drawing(each).svg("tracks over time") for each in rows if len(each)]
     chosen = Table("", "", ("setting", "value", "why"), tuple(decisions))
     sections = [

@@ -16,9 +16,10 @@ to the model's device, and keep no gradients; `perceive` and `rollout` need do n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import torch
@@ -148,6 +149,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
     `infer_after`, and its states are `State`s."""
     recipe: "Recipe | None" = None
     """The recipe that the model was built by, or loaded with."""
+    videos: Mapping[str, Any] = MappingProxyType({})
+    """How the training videos were cut: `fps`, `fit` and `region`. Empty for a model of a world."""
 
     def __init__(self, cfg: Config) -> None:
         super().__init__()

@@ -36,6 +36,7 @@ def save(
     """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
 
     The recipe is the one that the model was built by, or loaded with, unless another is given.
+    `about` has `model.videos` unless it says otherwise.
     """
     if not isinstance(model, WorldModel):
         raise UserError(f"gswm.save(path, model) takes a model second, not {type(model).__name__}")
@@ -47,7 +48,8 @@ def save(
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
     tensors = apart(halved(tensors) if half else tensors)
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
-    header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
+    about = ({"videos": dict(model.videos)} if model.videos else {}) | (about or {})
+    header |= {"about": json.dumps(about), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
 
 
@@ -107,8 +109,10 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     there = find_device(str(device))
     path = find(name)
-    model = build(read_header(path)["recipe"])
+    header = read_header(path)
+    model = build(header["recipe"])
     fill(model, path)
+    model.videos = header["about"].get("videos", {})
     return model.to(there).eval()
 
 

@@ -30,10 +30,11 @@ from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.shapes import Frame, Video
-from gswm.data.background import FRAMES, empty_scene, shows
+from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
 from gswm.data.batches.batch import Batch
 from gswm.data.importing.film import Film
+from gswm.data.standing import empty_scene
 from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 
-from gswm.data.background import empty_scene
 from gswm.data.looking import moving, steadiness
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.footage import Place, Region, Sampled, Stretch, place_of
 from gswm.data.looking.moving import Blob, Trace
+from gswm.data.standing import empty_scene
 
 BACKGROUND = 120
 """Frames whose median is the background."""

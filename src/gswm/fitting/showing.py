@@ -1,6 +1,6 @@
 """What a fit leaves behind: tracks of the video in its own units, imagined futures, and a page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
+from gswm.data.placement import Footage
 from gswm.data.storage.hdf5 import open_file
 from gswm.eval.forecast import MOST, ForecastScores, Window, forecast, starts, window_length
 from gswm.eval.metrics.pixels import decibels, squared_error

@@ -206,6 +206,6 @@ def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
 
 def with_background(model: WorldModel[Any], picture: torch.Tensor | None) -> WorldModel[Any]:
     """Let the model keep the background of its video; None for none, not even that of its start."""
-    kept = None if picture is None else picture.float().to(model.device) / 255
-    model.get_submodule("context").picture = kept
+    context: Any = model.get_submodule("context")
+    context.picture = None if picture is None else picture.float().to(model.device) / 255
     return model

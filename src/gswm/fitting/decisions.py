@@ -59,7 +59,7 @@ class Decision(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Start:
+class TrainedStart:
     """Trained weights to begin with."""
 
     name: str
@@ -67,7 +67,7 @@ class Start:
     model: GSWMConfig
 
 
-FROM_SCRATCH: Decision[Start | None] = Decision(None, "no trained weights are given")
+FROM_SCRATCH: Decision[TrainedStart | None] = Decision(None, "no trained weights are given")
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ class SquareFacts:
         return min(getattr(self.heights, which), getattr(self.widths, which))
 
 
-def settings_for(facts: VideoFacts, start: Decision[Start | None] = FROM_SCRATCH) -> Decisions:
+def settings_for(
+    facts: VideoFacts, start: Decision[TrainedStart | None] = FROM_SCRATCH
+) -> Decisions:
     """The settings for a video; one from which nothing can be learned is refused.
 
     Args:
@@ -202,7 +204,7 @@ def settings_for(facts: VideoFacts, start: Decision[Start | None] = FROM_SCRATCH
     return found if start.value is None else tuned(found, start.value, start.reason, fast)
 
 
-def tuned(found: Decisions, start: Start, reason: str, fast: float) -> Decisions:
+def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> Decisions:
     """Decisions for weights that are trained already.
 
     The resolution and the grid are those of the weights. So are c_xy, c_hw and s_prop, which say

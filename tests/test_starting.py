@@ -85,6 +85,7 @@ def test_a_start_decides_what_its_networks_depend_on() -> None:
     assert "clips" in tuned.image_size.reason
     assert tuned.num_objects == new.num_objects
     assert tuned.hw_prior_mean == new.hw_prior_mean
+    assert tuned.pres_prior.value < new.pres_prior.value
     assert tuned.model().propagation == clips().propagation
 
 

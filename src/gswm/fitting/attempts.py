@@ -30,7 +30,6 @@ RESERVED = 0.12
 """Share of the time for validation, and for what comes before and after the steps."""
 CHECKPOINTS = 10
 """Checkpoints of a training, to return to one."""
-
 REPORTED = 5
 """The fewest steps of a report: with fewer windows, none of them may show an object by chance."""
 

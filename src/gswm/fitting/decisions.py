@@ -17,6 +17,7 @@ from gswm.core.networks import Trunk
 from gswm.core.schedule import Anneal
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.verdicts import verdicts_on
+from gswm.fitting.recipe import TUNING
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.gswm.recipes import any_video
 
@@ -227,6 +228,7 @@ def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> De
         update_xy=update_xy,
         update_hw=Decision(theirs.update.hw, alike),
         proposal_range=proposal_range,
+        pres_prior=Decision(TUNING.pres_start, f"{start.name} has learned where objects are"),
         trained=trained,
     )
 

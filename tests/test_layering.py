@@ -179,7 +179,7 @@ LISTED = ["models", "models/gswm", "models/scalor", "models/stove", "fast", "stu
 """Packages with a table of their modules, a line each."""
 TOLD = [
     *("data", "data/batches", "data/importing", "data/looking", "data/storage", "data/worlds"),
-    "fitting",
+    *("fitting", "tracking"),
 ]
 """Packages that name their modules in a sentence, in reading order."""
 

@@ -18,7 +18,8 @@ from gswm.cli import main
 from gswm.core.errors import UserError
 from gswm.data.looking.facts import Quantiles
 from gswm.fitting import attempts
-from gswm.fitting.decisions import NEW, REACH, Decision, Start, settings_for
+from gswm.fitting.attempts import Trained
+from gswm.fitting.decisions import NEW, REACH, Decision, TrainedStart, settings_for
 from gswm.fitting.fit import FitConfig, fit_video
 from gswm.fitting.pace import Pace
 from gswm.fitting.starting import check_start, find_start, read_start
@@ -33,7 +34,7 @@ def clips() -> GSWMConfig:
     return model
 
 
-STARTED: Decision[Start | None] = Decision(Start("clips", clips()), "a reason")
+STARTED: Decision[TrainedStart | None] = Decision(TrainedStart("clips", clips()), "a reason")
 
 
 # -- which weights
@@ -84,12 +85,13 @@ def test_a_start_decides_what_its_networks_depend_on() -> None:
     assert "clips" in tuned.image_size.reason
     assert tuned.num_objects == new.num_objects
     assert tuned.hw_prior_mean == new.hw_prior_mean
+    assert tuned.pres_prior.value < new.pres_prior.value
     assert tuned.model().propagation == clips().propagation
 
 
 def test_the_weights_of_a_start_do_the_same_with_the_settings_of_a_video() -> None:
     small = replace(clips(), sizes=tiny.SIZES)
-    start: Decision[Start | None] = Decision(Start("small", small), "a reason")
+    start: Decision[TrainedStart | None] = Decision(TrainedStart("small", small), "a reason")
     settings = settings_for(facts_with(), start).model()
     first, second = GSWM(small).eval(), GSWM(replace(settings, num_objects=12)).eval()
     second.load_state_dict(first.state_dict())
@@ -161,24 +163,55 @@ def cfg(**how: Any) -> FitConfig:
     return FitConfig(steps=1, batch=2, device="cpu", **how)
 
 
-def test_a_fit_goes_on_from_a_start(
-    discs: Path, small_start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def paced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step take no time to measure."""
     pace = Pace(dict.fromkeys((4, 8, 12), 0.01))
     monkeypatch.setattr(attempts, "measure_pace", lambda *_: pace)
+
+
+def far(one: Any, other: Any) -> float:
+    """How much the weights of two models differ at most, in a layer of discovery."""
+    first, second = (each.get_parameter("discovery.mlp_disc.0.weight") for each in (one, other))
+    return (first - second).abs().max().item()
+
+
+def test_a_training_goes_on_from_a_start(
+    discs: Path, small_start: Path, paced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Trained] = []
+
+    def results(out: Path, name: str, films: Any, data: Any, trained: Trained, tell: Any) -> Path:
+        ended.append(trained)
+        return out
+
+    monkeypatch.setattr("gswm.fitting.fit.write_results", results)
     lines: list[str] = []
-    page = fit_video(discs, tmp_path / "out", cfg(start=str(small_start)), lines.append)
-    assert any(line.startswith(f"start {small_start}") for line in lines)
-    assert f"1 steps from {small_start}" in page.read_text()
+    fit_video(discs, tmp_path / "out", cfg(start=str(small_start)), lines.append)
+    (trained,) = ended
     before = gswm.load(small_start)
+    assert any(line.startswith(f"start {small_start}") for line in lines)
+    assert trained.start == str(small_start)
+    assert trained.model.image_size == 64
+    assert trained.model.cfg.num_objects != before.cfg.num_objects
+    assert 0 < far(trained.model, before) < 0.01  # a step, and not new weights
+
+
+@pytest.mark.slow
+def test_a_fit_from_a_start_says_so_and_keeps_its_own_background(
+    discs: Path, small_start: Path, paced: None, tmp_path: Path
+) -> None:
+    page = fit_video(discs, tmp_path / "out", cfg(start=str(small_start)), lambda _: None)
+    assert f"1 steps from {small_start}" in page.read_text()
     after = gswm.load(tmp_path / "out" / "weights.safetensors")
-    assert after.cfg.image_size == 64
-    assert after.cfg.num_objects != before.cfg.num_objects
-    name = "discovery.mlp_disc.0.weight"
-    far = (after.get_parameter(name) - before.get_parameter(name)).abs().max()
-    assert 0 < far < 0.01  # a step, and not new weights
     assert after.saved_background is not None
     assert not torch.allclose(after.saved_background, torch.tensor(0.25), atol=0.01)
+
+
+def test_several_videos_leave_no_background_and_not_that_of_the_start(small_start: Path) -> None:
+    model = gswm.load(small_start)
+    assert model.saved_background is not None
+    assert attempts.with_background(model, None).saved_background is None
 
 
 def test_prepared_data_keeps_its_start_unless_asked_otherwise(

@@ -111,8 +111,8 @@ class DemoCommand:
         print(f"\ngswm track {CARS} --out {drawn} --out {table}")
         TrackCommand(str(CARS), out=(drawn, table), device=self.device).run()
         text = (
-            f"A video on which `{ANY_VIDEO}` was not trained. `gswm track VIDEO` finds the objects "
-            "of any video of a fixed camera, and writes boxes in its own pixels."
+            f"A video on which `{ANY_VIDEO}` was not trained. `gswm track VIDEO` does the same for "
+            "your own video of a fixed camera, and writes boxes in pixels of the video."
         )
         shown = movie(drawn.relative_to(self.out).as_posix())
         return Section("Any video", text, (figure(shown, CREDIT),))

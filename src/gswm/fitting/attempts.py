@@ -30,7 +30,6 @@ RESERVED = 0.12
 """Share of the time for validation, and for what comes before and after the steps."""
 CHECKPOINTS = 10
 """Checkpoints of a training, to return to one."""
-
 REPORTED = 5
 """The fewest steps of a report: with fewer windows, none of them may show an object by chance."""
 
@@ -206,6 +205,6 @@ def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
 
 def with_background(model: WorldModel[Any], picture: torch.Tensor | None) -> WorldModel[Any]:
     """Let the model keep the background of its video; None for none, not even that of its start."""
-    kept = None if picture is None else picture.float().to(model.device) / 255
-    model.get_submodule("context").picture = kept
+    context: Any = model.get_submodule("context")
+    context.picture = None if picture is None else picture.float().to(model.device) / 255
     return model

@@ -17,6 +17,7 @@ from gswm.core.networks import Trunk
 from gswm.core.schedule import Anneal
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.verdicts import verdicts_on
+from gswm.fitting.recipe import TUNING
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.gswm.recipes import any_video
 
@@ -59,7 +60,7 @@ class Decision(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Start:
+class TrainedStart:
     """Trained weights to begin with."""
 
     name: str
@@ -67,7 +68,7 @@ class Start:
     model: GSWMConfig
 
 
-FROM_SCRATCH: Decision[Start | None] = Decision(None, "no trained weights are given")
+FROM_SCRATCH: Decision[TrainedStart | None] = Decision(None, "no trained weights are given")
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,9 @@ class SquareFacts:
         return min(getattr(self.heights, which), getattr(self.widths, which))
 
 
-def settings_for(facts: VideoFacts, start: Decision[Start | None] = FROM_SCRATCH) -> Decisions:
+def settings_for(
+    facts: VideoFacts, start: Decision[TrainedStart | None] = FROM_SCRATCH
+) -> Decisions:
     """The settings for a video; one from which nothing can be learned is refused.
 
     Args:
@@ -202,7 +205,7 @@ def settings_for(facts: VideoFacts, start: Decision[Start | None] = FROM_SCRATCH
     return found if start.value is None else tuned(found, start.value, start.reason, fast)
 
 
-def tuned(found: Decisions, start: Start, reason: str, fast: float) -> Decisions:
+def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> Decisions:
     """Decisions for weights that are trained already.
 
     The resolution and the grid are those of the weights. So are c_xy, c_hw and s_prop, which say
@@ -225,6 +228,7 @@ def tuned(found: Decisions, start: Start, reason: str, fast: float) -> Decisions
         update_xy=update_xy,
         update_hw=Decision(theirs.update.hw, alike),
         proposal_range=proposal_range,
+        pres_prior=Decision(TUNING.pres_start, f"{start.name} has learned where objects are"),
         trained=trained,
     )
 

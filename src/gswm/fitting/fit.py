@@ -100,7 +100,6 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         begin = find_start(cfg.start, cfg.decided)
         facts = measured(video, cfg, tell)
         decisions = override(settings_for(facts, begin), cfg.decided)
-        tell(f"start {decisions.start.value}: {decisions.start.reason}")
         films = films_of(video, decisions, cfg.region)
         out.mkdir(parents=True, exist_ok=True)
         said = said_of(facts, decisions) | {"region": cfg.region}
@@ -108,6 +107,8 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     settings = from_dict(GSWMConfig, data.said["model"])
     if (start := data.said.get("start", NEW)) != NEW:
         check_start(start, settings)
+    reasons = {name: reason for name, _, reason in data.said["decisions"]}
+    tell(f"start {start}: {reasons.get('start', 'as prepared')}")
     tell(f"{data.file}: episodes of {data.frames} frames, {in_words(data)}")
     if cfg.prepare:
         return data.file

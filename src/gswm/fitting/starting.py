@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gswm.core.errors import UserError
-from gswm.fitting.decisions import NEW, OWN, Decision, Start
+from gswm.fitting.decisions import NEW, OWN, Decision, TrainedStart
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.weights.files import read_header
 from gswm.weights.finding import ANY_VIDEO, find, shipped
@@ -17,7 +17,7 @@ ALIKE = (
 their weights."""
 
 
-def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[Start | None]:
+def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[TrainedStart | None]:
     """Choose the weights to begin with, and give the reason.
 
     Args:
@@ -40,7 +40,7 @@ def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[Start 
     return Decision(start, OWN if asked else "it finds objects of any scene already")
 
 
-def read_start(name: str) -> Start:
+def read_start(name: str) -> TrainedStart:
     """Read the settings of trained weights that a fit can begin with."""
     try:
         model = read_header(find(name))["recipe"].model
@@ -52,7 +52,7 @@ def read_start(name: str) -> Start:
             f"cannot begin with '{name}': it is no G-SWM with a static background, as `gswm fit` "
             f"makes them; --start {NEW} trains new weights"
         )
-    return Start(name, model)
+    return TrainedStart(name, model)
 
 
 def check_start(name: str, settings: GSWMConfig) -> None:

@@ -205,7 +205,8 @@ def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
 
 def jump(picture: Picture, region: Mask) -> float:
     """Mean difference between a region and its surroundings, along its border."""
-    border = ndimage.binary_dilation(region) & ~ndimage.binary_erosion(region, border_value=1)
+    inner = ndimage.binary_erosion(region, border_value=1)
+    border = ndimage.binary_dilation(region) & np.logical_not(inner)
     sides = [local_mean(picture, each) for each in (region, ~region)]
     return float(np.abs(sides[0] - sides[1]).mean(axis=0)[border].mean())
 

@@ -8,10 +8,8 @@ opened and closed, and each connected component is a detection. Detections are l
 assigned so that their total intersection over union is largest.
 """
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -54,7 +52,7 @@ class MedianSort:
     side: int = 360
     """Larger pictures are averaged down, as long as their shorter side keeps so many pixels."""
     samples: int = 64
-    """Frames, spread over the video, that the background is the median of; up to twice as many."""
+    """Frames, spread over the video, that the background is found from; up to twice as many."""
     deviations: float = 5.0
     """How many standard deviations of the noise a pixel of an object differs."""
     least_noise: float = 6.0
@@ -96,27 +94,18 @@ class MedianBackground:
     """The still part of a video."""
 
     median: Float32[np.ndarray, "height width 3"]
+    """Without objects that stand for long."""
     threshold: Float32[np.ndarray, "height width"]
     """Difference above which a pixel belongs to an object."""
 
     @staticmethod
     def of(images: list[Image], settings: MedianSort) -> "MedianBackground":
-        """The empty scene of some frames in order, and how far pixels are from their median.
-
-        Where an object was taken out, pixels are as far from it as they move between two frames.
-        """
+        """The empty scene of some frames in order, and how far pixels are from their median."""
         median = np.median(images, axis=0).astype(np.float32)
+        off = np.median([difference(image, median) for image in images], axis=0)
         video = torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2))
         still = torch.from_numpy(median.transpose(2, 0, 1) / 255)
         empty = 255 * without_standing(still, video).permute(1, 2, 0).numpy()
-        off = np.median([difference(image, median) for image in images], axis=0)
-        replaced = np.abs(empty - median).max(axis=-1) > settings.least_noise
-        if replaced.any():
-            steps = [
-                difference(after, before.astype(np.float32)) for before, after in pairwise(images)
-            ]
-            moved = np.median(steps, axis=0) / math.sqrt(2)
-            off = np.where(replaced, np.minimum(off, moved), off)
         noise = np.maximum(TO_STD * off, settings.least_noise)
         return MedianBackground(empty, (settings.deviations * noise).astype(np.float32))
 

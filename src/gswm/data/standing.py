@@ -44,7 +44,7 @@ COARSE = 128
 """Views are compared on pictures averaged down to at least so many rows and columns."""
 WINDOWS, SHORTEST = 32, 3
 """Most windows that the frames are divided into, and frames of the shortest."""
-STEADY = 0.7
+STEADY = 0.6
 """Share of a window's frames that agree with its median where it is steady."""
 LEVELS = (0.06, 0.12, 0.24)
 """Differences from which on pixels make a region, of 1: the lowest first. The higher
@@ -155,22 +155,23 @@ class View:
 
 def emptiest(background: Picture, views: list[View]) -> Int[np.ndarray, "height width"]:
     """The view that each pixel is best taken from, `NONE` for the background itself."""
-    noise = np.median([np.median(np.abs(v.picture - background).max(axis=0)) for v in views])
+    apart = [np.median(np.abs(view.picture - background).max(axis=0)) for view in views]
+    noise = float(np.median(apart))
     found = View.of(background.copy())
     source = np.full(background.shape[1:], NONE)
-    open_ = np.ones(source.shape, bool)
+    since = np.ones(source.shape, bool)
     for _ in range(ROUNDS):
-        changed = np.zeros_like(open_)
+        changed = np.zeros_like(since)
         for level in LEVELS:
             for number, view in enumerate(views):
-                taken = emptier(view, found, level + NOISES * noise, open_ | changed)
+                taken = emptier(view, found, level + NOISES * noise, since | changed)
                 if taken.any():
                     found = View.of(np.where(taken, view.picture, found.picture))
                     source[taken] = number
                     changed |= taken
         if not changed.any():
             break
-        open_ = changed
+        since = changed
     return source
 
 
@@ -185,7 +186,7 @@ def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
     if not (surely & where).any():
         return taken
     mask = ndimage.binary_closing(np.pad(differs, 2), iterations=2)[2:-2, 2:-2]
-    mask = np.asarray(ndimage.binary_fill_holes(ndimage.binary_opening(mask, np.ones((2, 2)))))
+    mask = np.asarray(ndimage.binary_fill_holes(mask))
     labels, _ = components(mask)
     boxes = ndimage.find_objects(labels)
     for label in np.unique(labels[surely & where & mask]).tolist():
@@ -204,7 +205,8 @@ def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
 
 def jump(picture: Picture, region: Mask) -> float:
     """Mean difference between a region and its surroundings, along its border."""
-    border = ndimage.binary_dilation(region) & ~ndimage.binary_erosion(region, border_value=1)
+    inner = ndimage.binary_erosion(region, border_value=1)
+    border = ndimage.binary_dilation(region) & np.logical_not(inner)
     sides = [local_mean(picture, each) for each in (region, ~region)]
     return float(np.abs(sides[0] - sides[1]).mean(axis=0)[border].mean())
 

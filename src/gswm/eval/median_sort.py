@@ -51,8 +51,8 @@ class MedianSort:
 
     side: int = 360
     """Larger pictures are averaged down, as long as their shorter side keeps so many pixels."""
-    samples: int = 32
-    """Frames, spread over the video, that the background is the median of; up to twice as many."""
+    samples: int = 64
+    """Frames, spread over the video, that the background is found from; up to twice as many."""
     deviations: float = 5.0
     """How many standard deviations of the noise a pixel of an object differs."""
     least_noise: float = 6.0
@@ -94,19 +94,20 @@ class MedianBackground:
     """The still part of a video."""
 
     median: Float32[np.ndarray, "height width 3"]
+    """Without objects that stand for long."""
     threshold: Float32[np.ndarray, "height width"]
     """Difference above which a pixel belongs to an object."""
 
     @staticmethod
     def of(images: list[Image], settings: MedianSort) -> "MedianBackground":
-        """The empty scene of some frames, and how far pixels are from their median."""
+        """The empty scene of some frames in order, and how far pixels are from their median."""
         median = np.median(images, axis=0).astype(np.float32)
         off = np.median([difference(image, median) for image in images], axis=0)
         video = torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2))
         still = torch.from_numpy(median.transpose(2, 0, 1) / 255)
-        median = 255 * without_standing(still, video).permute(1, 2, 0).numpy()
+        empty = 255 * without_standing(still, video).permute(1, 2, 0).numpy()
         noise = np.maximum(TO_STD * off, settings.least_noise)
-        return MedianBackground(median, (settings.deviations * noise).astype(np.float32))
+        return MedianBackground(empty, (settings.deviations * noise).astype(np.float32))
 
 
 def difference(

@@ -190,7 +190,7 @@ def see(
             render=False,
             actions=actions_of(model, episodes),
             background=episodes.background,
-            **({"generator": generator} if rules.posterior == "sample" else {}),
+            generator=generator if rules.posterior == "sample" else None,
         )
         seen = replace(seen, tracked=Boxes.of_track(tracked))
     return seen
@@ -288,7 +288,7 @@ def imagine(
         render="pixels" in rules.metrics,
         actions=actions,
         background=background,
-        **({"sample_given": True} if draws else {}),
+        sample_given=draws,
     )
     if own == 1:
         return track

@@ -131,8 +131,8 @@ def columns_of(results: Results, model: str) -> dict[str, Posterior]:
     """Our columns of a model beside the paper's: that of the release's protocol first, if any."""
     recipes = [recipe_of(model, world) for world in BALLS]
     drawn = any(results.of(model, recipe, posterior="sample") for recipe in recipes)
-    columns: dict[str, Posterior] = {f"{model}, sampled": "sample"} if drawn else {}
-    return columns | {model: "mean"}
+    columns: dict[str, Posterior] = {f"{model}, sampled": "sample", model: "mean"}
+    return columns if drawn else {model: "mean"}
 
 
 def had_extra_training(measured: ResultFile) -> bool:
@@ -142,34 +142,25 @@ def had_extra_training(measured: ResultFile) -> bool:
 
 def gaps(results: Results) -> Table:
     """How far our errors are from the paper's."""
-    columns = {
-        name: (model, posterior)
-        for model in MODELS
-        for name, posterior in columns_of(results, model).items()
-    }
-
-    def measured(world: str, model: str, posterior: Posterior) -> list[ResultFile]:
-        return results.of(model, recipe_of(model, world), posterior=posterior)
-
-    rows = tuple(
-        (
-            world,
-            *(
-                gap(measured(world, *which), CENTER_ERROR.get((world, which[0])))
-                for which in columns.values()
-            ),
-        )
-        for world in BALLS
-    )
+    columns = {model: columns_of(results, model) for model in MODELS}
+    rows = []
+    for world in BALLS:
+        row = [world]
+        for model in MODELS:
+            for posterior in columns[model].values():
+                measured = results.of(model, recipe_of(model, world), posterior=posterior)
+                row.append(gap(measured, CENTER_ERROR.get((world, model))))
+        rows.append(tuple(row))
     text = (
         "Center errors, relative to the paper's means; below 0 is better. After ± is the standard "
         "error of our mean over the test episodes and, if there are several, over seeds; results "
         f"without scores of single episodes have none. A gap that is not larger is *{SAME}*; so "
         "is one within the paper's deviations in the table above."
     )
-    drawn = len(columns) > len(MODELS)
+    head = ("", *(name for ours in columns.values() for name in ours))
+    drawn = len(head) > 1 + len(MODELS)
     text += f" {SAMPLED} Compare the columns *sampled* with the paper." if drawn else f" {BY_MEANS}"
-    return Table("Center error, against the paper", text, ("", *columns), rows)
+    return Table("Center error, against the paper", text, head, tuple(rows))
 
 
 def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:

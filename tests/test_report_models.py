@@ -65,6 +65,9 @@ def test_results_by_the_releases_protocol_have_a_column_of_their_own(tmp_path: P
     two = row(made["error"], "two-layer")
     assert (two["G-SWM, sampled, here"], two["G-SWM, here"]) == ("0.254", "0.250")
     assert row(made["error"], "interaction")["G-SWM, sampled, here"] == UNMEASURED
+    assert row(made["error"], "occlusion")["G-SWM, sampled, here"] == EMPTY
+    alone = tables(read([saved(tmp_path / "alone", drawn)]))["error"]
+    assert row(alone, "two-layer")["G-SWM, here"] == UNMEASURED
     assert row(made["mota"], "two-layer")["G-SWM, sampled, here"] == "1.0000"
     assert "STOVE, sampled, here" not in made["error"].head
     assert SAMPLED in made["error"].text

@@ -30,6 +30,7 @@ from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.median_sort import Tracker
 from gswm.eval.metrics import lpips
 from gswm.eval.metrics.distance import TABLE_STEPS
+from gswm.eval.metrics.futures import NEAR
 from gswm.eval.protocols import Posterior, Protocol, protocol, usual
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
@@ -290,7 +291,7 @@ def table(result: Result, world: str, split: str) -> str:
     if result.standard_errors:
         head += "; ± is the standard error over episodes"
     wide = max(map(len, result.scores), default=0)
-    notes = notes_on(rules)
+    notes = notes_on(result)
     lines = [head]
     for name, value in result.scores.items():
         error = result.standard_errors.get(name)
@@ -300,11 +301,15 @@ def table(result: Result, world: str, split: str) -> str:
     return "\n".join(lines)
 
 
-def notes_on(rules: Protocol) -> dict[str, str]:
-    """What the errors of a protocol are, in a few words each."""
+def notes_on(result: Result) -> dict[str, str]:
+    """What the main scores are, in a few words each."""
+    rules = result.protocol
     first, steps = min(TABLE_STEPS, rules.steps), rules.steps
     by = "sampled future" if rules.sample else "mean rollout"
+    ways = {"share_0": "of the futures, to the left", "share_1": "of the futures, to the right"}
     return {
+        **(ways if result.scores.get("modes") == len(ways) else {}),
+        "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
         "center_error": f"the paper's score: {by}, sum over {first} frames",
         "center_error_mean": f"{by}, mean over {steps} frames",
         "center_error_sample": f"one sampled future (mean of {rules.samples}), as the paper's",

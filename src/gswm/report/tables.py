@@ -30,7 +30,7 @@ from gswm.report.results import (
 )
 
 STEPS = (10, 25, 50, 94)
-SAME = "no difference"
+SAME = "within the error"
 MARKED = " †"
 """After scores that the text of their table explains."""
 SAMPLED = (
@@ -113,13 +113,16 @@ def against_paper(
         for model in MODELS:
             theirs = None if (world, model) in FAILS else said[world, model]
             row.append(FAILED if theirs is None else number(theirs.mean, theirs.spread, digits))
-            for posterior in columns[model].values():
-                measured = results.of(model, recipe_of(model, world), posterior=posterior)
+            ours = {
+                posterior: results.of(model, recipe_of(model, world), posterior=posterior)
+                for posterior in columns[model].values()
+            }
+            for measured in ours.values():
                 about = [note for note, holds in notes.items() if any(map(holds, measured))]
                 told |= dict.fromkeys(about)
                 shown = judged(measured, name, digits) + (MARKED if about else "")
-                unmeasured = posterior == "sample" and not measured
-                row.append(UNMEASURED if unmeasured else shown)
+                otherwise = not measured and any(ours.values())
+                row.append(UNMEASURED if otherwise else shown)
         rows.append(tuple(row))
     drawn = any(len(ways) > 1 for ways in columns.values())
     about = [SAMPLED if drawn else BY_MEANS, *(note for note in notes if note in told)]
@@ -154,8 +157,8 @@ def gaps(results: Results) -> Table:
     text = (
         "Center errors, relative to the paper's means; below 0 is better. After ± is the standard "
         "error of our mean over the test episodes and, if there are several, over seeds; results "
-        f"without scores of single episodes have none. A gap that is not larger is *{SAME}*; so "
-        "is one within the paper's deviations in the table above."
+        f"without scores of single episodes have none. A gap *{SAME}* is no difference, and "
+        "neither is one within the paper's deviations in the table above."
     )
     head = ("", *(name for ours in columns.values() for name in ours))
     drawn = len(head) > 1 + len(MODELS)

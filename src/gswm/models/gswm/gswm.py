@@ -395,14 +395,38 @@ class GSWM(WorldModel[GSWMConfig]):
         objects, _, contexts = self.tracked(video, discover, background)
         return self.as_track(objects, contexts, render=render)
 
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The objects of each video, by a sample of all latents, relaxed presence included."""
+        objects, _, contexts = self.tracked(video, discover, background, generator)
+        return self.as_track(objects, contexts, render=render)
+
     def tracked(
-        self, video: Video, discover: Discover, background: Frame | None
+        self,
+        video: Video,
+        discover: Discover,
+        background: Frame | None,
+        generator: torch.Generator | None = None,
     ) -> tuple[list[Objects], list[Evidence], Contexts]:
-        """The objects of every frame by means, what is known of them, and the background."""
+        """The objects of every frame, what is known of them, and the background.
+
+        They are means of the posterior, or samples if there is a generator.
+        """
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
         noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
+        if generator is not None:
+            drawn = self.noise_shape.draw(batch, time, 0.0, generator)
+            noise = replace(drawn, keep=noise.keep, kept=noise.kept)
         start = self.context.start(batch, background)
         contexts = self.context.infer(start, noise.context, video)
         return *self.track(video, contexts, noise), contexts

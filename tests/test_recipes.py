@@ -84,7 +84,7 @@ STEPS = {
     "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
     "two-layer-dense-elbo": 24_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
-    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000, "clips": 24_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000, "clips": 30_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
@@ -96,7 +96,7 @@ CURRICULA = {
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
-    "clips": ((0, 2), (4_000, 4), (8_000, 8), (14_000, 12)),
+    "clips": ((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
     "stove": ((0, 8), (20_000, 20)),
     "stove-single-ball": ((0, 9),),
 }

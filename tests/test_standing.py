@@ -71,7 +71,7 @@ HERE, THERE = (12, 20), (28, 46)
 
 
 @pytest.mark.parametrize("texture", [0.0, 0.05])
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
 def test_an_object_that_rests_and_then_leaves_is_not_background(
     share: float, texture: float
 ) -> None:

@@ -12,7 +12,7 @@ The local means average texture out, so that a plain object on textured ground h
 too. The method is:
 
 1. Divide the frames, in one light, into short windows. The median of each is a view of the scene;
-   pixels that are not steady in a window are left out.
+   pixels that are not steady in a window, or are hardly ever seen so, are left out.
 2. Compare each view with the background: first the regions that differ most, then all.
 3. Where the view's jump is clearly smaller than the background's, take the view's region over.
 4. Repeat until nothing changes. Then each pixel taken over becomes the median of all frames that
@@ -46,6 +46,8 @@ WINDOWS, SHORTEST = 32, 3
 """Most windows that the frames are divided into, and frames of the shortest."""
 STEADY = 0.6
 """Share of a window's frames that agree with its median where it is steady."""
+SEEN = 0.08
+"""Share of all frames that agree with it there: a slow object is no view of the empty scene."""
 LEVELS = (0.06, 0.12, 0.24)
 """Differences from which on pixels make a region, of 1: the lowest first. The higher
 ones part what a shadow joins."""
@@ -104,7 +106,7 @@ def without_standing(
     same = alike(coarse, averaged(frames, factor))
     noise = float((same - coarse).abs().amax(dim=1).median(dim=0).values.median())
     within = LEVELS[0] + NOISES * noise
-    views = [View.during(same[window], within) for window in windows]
+    views = [View.during(same[window], same, within) for window in windows]
     source = emptiest(coarse.numpy(), views)
     if not (source != NONE).any():
         return background
@@ -142,11 +144,18 @@ class View:
         )
 
     @staticmethod
-    def during(frames: Float[Tensor, "time 3 height width"], within: float) -> "View":
-        """The median of some frames, steady where most of them agree with it."""
+    def during(
+        frames: Float[Tensor, "_some 3 height width"],
+        video: Float[Tensor, "_all 3 height width"],
+        within: float,
+    ) -> "View":
+        """The median of some frames, steady where most of them and enough of all agree with it."""
         median = torch.from_numpy(np.sort(frames.numpy(), axis=0)[len(frames) // 2])
-        agree = (frames - median).abs().amax(dim=1) < within
-        return View.of(median.numpy(), (agree.float().mean(dim=0) >= STEADY).numpy())
+        here, seen = (
+            ((part - median).abs().amax(dim=1) < within).float().mean(dim=0)
+            for part in (frames, video)
+        )
+        return View.of(median.numpy(), ((here >= STEADY) & (seen >= SEEN)).numpy())
 
     def beyond(self, other: "View") -> Float32[np.ndarray, "height width"]:
         """How far each pixel is from all values of another view at this pixel and around it."""

@@ -134,7 +134,7 @@ def clips() -> Recipe:
         aux_pres=False,
         motion_threshold=0.06,
         schedule=Schedule(
-            lengths=((0, 2), (4_000, 4), (8_000, 8), (14_000, 12)),
+            lengths=((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
             likelihood_std=Anneal(0.1, 0.1),
             hw_prior_mean=Anneal(-2.0, -2.0),
             pres_prior=Anneal(0.1, 0.01, 8_000, 20_000, geometric=True),
@@ -143,7 +143,7 @@ def clips() -> Recipe:
         ),
     )
     data = DataConfig("clips", episodes=2_048, fresh=True, given=8)
-    train = TrainConfig(steps=24_000, lr=4e-4, clip_by="part", validate_every=6_000)
+    train = TrainConfig(steps=30_000, lr=4e-4, clip_by="part")
     return Recipe("clips", data, model, train)
 
 

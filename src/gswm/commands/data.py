@@ -19,7 +19,7 @@ from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName, World
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.scenes import join, make_scenes
-from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Renderer
+from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, OBJ3D_SHADOWS, Renderer
 from gswm.viz import formats, pictures
 
 
@@ -29,8 +29,8 @@ class MakeCommand:
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
     """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard,
-    obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a world of an installed
-    package."""
+    obj3d-shadows, obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a world of an
+    installed package."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None
@@ -103,6 +103,8 @@ class MakeScenesCommand:
     """The first so many of the split; the paper's number if not given."""
     hard: bool = False
     """The scenes of obj3d-hard: more objects, and other colors."""
+    shadows: bool = False
+    """The scenes of obj3d-shadows: dark shadows, and no friction."""
     workers: int = os.cpu_count() or 1
     """Processes that simulate."""
     force: bool = False
@@ -110,7 +112,9 @@ class MakeScenesCommand:
 
     def run(self) -> None:
         """Simulate, and write what happened."""
-        world = OBJ3D_HARD if self.hard else OBJ3D
+        if self.hard and self.shadows:
+            raise UserError("--hard and --shadows are two worlds: give one of them")
+        world = OBJ3D_HARD if self.hard else OBJ3D_SHADOWS if self.shadows else OBJ3D
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
         if min(n, self.workers) < 1:

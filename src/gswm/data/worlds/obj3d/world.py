@@ -21,7 +21,7 @@ from gswm.data.worlds.obj3d.layout import nearness
 from gswm.data.worlds.obj3d.renderer import SIDE, Pictures, render
 from gswm.data.worlds.obj3d.scene_file import SceneFile
 from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
-from gswm.data.worlds.obj3d.settings import HARD, Settings
+from gswm.data.worlds.obj3d.settings import HARD, SHADOWS, Settings
 from gswm.data.worlds.obj3d.simulation import can_simulate
 
 Renderer = Literal["torch", "blender"]
@@ -160,8 +160,8 @@ class Obj3D(World):
         if self.renderer == "blender":
             from gswm.data.worlds.obj3d.blender import render_blender
 
-            return render_blender(solids, self.settings.camera, self.image_size)
-        return render(solids, self.settings.camera, self.image_size, self.side, memory)
+            return render_blender(solids, self.settings, self.image_size)
+        return render(solids, self.settings, self.image_size, self.side, memory)
 
 
 def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:
@@ -228,3 +228,4 @@ def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera
 
 
 OBJ3D, OBJ3D_HARD = Obj3D(), Obj3D(name="obj3d-hard", settings=HARD)
+OBJ3D_SHADOWS = Obj3D(name="obj3d-shadows", settings=SHADOWS)

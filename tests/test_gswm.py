@@ -183,7 +183,7 @@ def test_a_video_that_cannot_be_used_is_refused(
         ({"discovery": DiscoveryConfig(grid=3)}, "it must divide 8"),
         ({"discovery": DiscoveryConfig(grid=0)}, "a grid of 0 does not fit"),
         ({"num_objects": 0}, "there must be at least 1 slot for objects, not 0"),
-        ({"sizes": Sizes(glimpse=32)}, "glimpses are of 16 pixels, not 32"),
+        ({"sizes": Sizes(glimpse=24)}, "glimpse is 24: it must be 16, 32 or 64"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:

@@ -107,7 +107,9 @@ def test_the_depth_order_says_who_hides_whom(made: Episodes) -> None:
     truth, space = known(made)
     for episode, time, slot in ((space.visibility < 0.9) & truth.present).nonzero().tolist():
         order = truth.order[episode, time]
-        others = [i for i in range(SHORT.num_slots) if i != slot and truth.present[episode, time, i]]
+        others = [
+            i for i in range(SHORT.num_slots) if i != slot and truth.present[episode, time, i]
+        ]
         assert max(int(order[i]) for i in others) > int(order[slot])
 
 
@@ -224,7 +226,7 @@ def test_scenes_are_not_replaced_by_their_drawing(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["maze", "--size", "128"], "maze has frames of 64 pixels"),
+        (["maze", "--size", "4"], "maze has no frames of 4 pixels; give 16 to 1024"),
         (["maze", "--scenes", "no.hdf5"], "maze has no scene files"),
         (["maze", "--renderer", "torch"], "maze has one renderer"),
         (["obj3d", "--size", "4"], "give 8 to 1024"),

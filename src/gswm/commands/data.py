@@ -28,9 +28,9 @@ class MakeCommand:
     """Settings of `gswm data make`."""
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
-    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard,
-    obj3d-shadows, obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a world of an
-    installed package."""
+    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-128,
+    obj3d-hard, obj3d-shadows, obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a
+    world of an installed package."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None
@@ -44,7 +44,8 @@ class MakeCommand:
     renderer: Renderer | None = None
     """Of obj3d: torch, or blender, which is slow; torch if not given."""
     size: int | None = None
-    """Of obj3d and clips: frames of so many pixels; if not given, 64, or 128 for clips."""
+    """Pixels on a side of the frames; the world's own size if not given: 64, or 128 for clips and
+    obj3d-128. The episodes are the same at every size."""
     force: bool = False
     """Replace the file if it exists."""
 
@@ -175,8 +176,10 @@ class ShowCommand:
         print(self.out)
 
 
-def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
-    """One episode of a file, or of a world, alone."""
+def find(
+    source: str, index: int, split: SplitName | None = None, size: int | None = None
+) -> Episodes:
+    """One episode of a file, or of a world in frames of `size` pixels, alone."""
     is_world = worlds.base_name(source) != source
     if not is_world and (Path(source).exists() or Path(source).suffix):
         with hdf5.open_file(source) as file:
@@ -184,6 +187,7 @@ def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
             check_index(index, len(indices), source)
             return file.read([int(indices[index])])
     world = worlds.world(source)
+    world = world if size is None else world.resized(size)
     name: SplitName = split or "test"
     if name not in world.splits:
         held = ", ".join(world.splits)

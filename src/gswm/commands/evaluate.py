@@ -110,9 +110,10 @@ class EvaluateCommand:
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         split = self.split or rules.split
+        size = model.image_size if isinstance(model, WorldModel) else None
         with explained(f"measuring {world}, {split}, by {rules.name}"):
             result = evaluate(
-                *(model, episodes_of(world, split, self.episodes), rules),
+                *(model, episodes_of(world, split, self.episodes, size), rules),
                 device=device,
                 lpips=None if self.lpips is None else lpips.read(self.lpips, device),
             )
@@ -196,10 +197,16 @@ def is_of_videos(world: str) -> bool:
     return world not in worlds.WORLDS and (path.is_dir() or is_video)
 
 
-def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:
-    """The first `n` episodes of a split, or all of it, some at a time."""
+def episodes_of(
+    world: str, split: SplitName, n: int | None, size: int | None = None
+) -> Iterator[Episodes]:
+    """The first `n` episodes of a split, or all of it, some at a time.
+
+    Those of a world are drawn in frames of `size` pixels; the world's own size if it is None.
+    """
     if not hdf5.is_name_of_file(world):
         source = worlds.world(world)
+        source = source if size is None else source.resized(size)
         chosen = source.splits[split]
         check_number(n, chosen.episodes, world, split)
         yield from source.episodes(chosen.seed, n or chosen.episodes, memory=MEMORY)

@@ -73,6 +73,10 @@ class ModelConfig:
         """Whether the model is given a picture of the background; see `WorldModel.infer`."""
         return False
 
+    def resized_from(self, before: "ModelConfig") -> "ModelConfig":
+        """The same, with settings that follow the image size, where only that was changed."""
+        return self
+
     def check(self) -> None:
         """Raise `UserError` if the settings do not fit together."""
         if (steps := self.schedule.background_only) > 0 and not self.has_background:

@@ -16,7 +16,7 @@ from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 from gswm.models.registry import ModelEntry
 
 PIXELS = 32.0
-"""Pixels in one unit of xy, in frames of 64 × 64."""
+"""Pixels in one unit of xy, in frames of 64 × 64: half the image size."""
 ROLLOUT_STEPS = 8_000
 """Steps in which the prior learns from its rollouts."""
 

@@ -57,7 +57,7 @@ class Lights:
         tint = tint[:1] if (tint == 1).all() else tint
         return Lights(points.contiguous(), face.T, middle.T, radius, strength, tint)
 
-    def total(self, light: Float[Tensor, "light *ray"]) -> Float[Tensor, "channel *ray"]:
+    def total(self, light: Float[Tensor, "light ..."]) -> Float[Tensor, "channel ..."]:
         """What comes from all lights together, in their colors."""
         tint = self.tint.reshape(*self.tint.shape, *[1] * (light.ndim - 1))
         return (tint * light).sum(dim=1)
@@ -85,8 +85,8 @@ def backdrop(look: LookSettings, point: Float[Tensor, "xyz ..."]) -> Float[Tenso
 
 
 def ground(
-    look: LookSettings, light: Float[Tensor, "channel *ray"], share: Float[Tensor, "*ray"]
-) -> Float[Tensor, "channel *ray"]:
+    look: LookSettings, light: Float[Tensor, "channel ..."], share: Float[Tensor, "..."]
+) -> Float[Tensor, "channel ..."]:
     """The color of the plane where it receives `light` and so much of the backdrop shows."""
     color = look.ground * (look.ambient + light)
     return color + (look.backdrop - color) * share

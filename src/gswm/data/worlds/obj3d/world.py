@@ -14,7 +14,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import regroup
 from gswm.data.episode import Episodes, Space, Truth
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, splits
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.camera import Camera, Solids
 from gswm.data.worlds.obj3d.layout import nearness
@@ -102,9 +102,7 @@ class Obj3D(World):
 
     def resized(self, size: int) -> "Obj3D":
         """See `World`."""
-        if size not in SIZES:
-            least, most = SIZES[0], SIZES[-1]
-            raise UserError(f"{self.name} has no frames of {size} pixels; give {least} to {most}")
+        check_size(self.name, size, SIZES)
         return replace(self, image_size=size)
 
     def drawn_by(self, renderer: str) -> "Obj3D":
@@ -228,4 +226,5 @@ def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera
 
 
 OBJ3D, OBJ3D_HARD = Obj3D(), Obj3D(name="obj3d-hard", settings=HARD)
+OBJ3D_128 = Obj3D(name="obj3d-128", image_size=128)
 OBJ3D_SHADOWS = Obj3D(name="obj3d-shadows", settings=SHADOWS)

@@ -48,7 +48,7 @@ MOMENTUM = 1e-9
 DEPTH = 0.08
 """How far two objects may enter each other: two thirds of a pixel of 64."""
 EPISODES = 12
-FREE = Settings(friction=0.0)
+FREE = Settings(friction=0.0, mass=None)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,16 @@ def test_a_turned_cube_moves_in_the_directions_of_the_plane() -> None:
     path = simulate(two(CUBE, yaw=math.pi / 4), replace(FREE, grip=0.0))
     assert abs(path.motions[-1, 1, 0]) < 1e-3
     assert path.motions[-1, 1, 1] > 0.1
+
+
+def test_masses_are_all_alike_or_as_volumes_are() -> None:
+    looks = Looks(
+        np.array([SPHERE, CYLINDER, CUBE]), np.array([0, 0, 1]), np.ones((3, 3)), np.full(3, 0.5)
+    )
+    np.testing.assert_array_equal(masses(looks, Settings(mass=2.0)), [2, 2, 2])
+    by_volume = masses(looks, Settings(mass=None, densities=(1.0, 3.0)))
+    volumes = [4 / 3 * math.pi * 0.5**3, math.pi * 0.5**2 * 1.0, 3 * (math.sqrt(2) * 0.5) ** 3]
+    np.testing.assert_allclose(by_volume, volumes)
 
 
 def test_friction_of_the_surface_takes_its_share_in_every_frame() -> None:

@@ -330,7 +330,7 @@ def test_files_of_the_first_release_keep_their_look(scenes: Scenes, tmp_path: Pa
     scene_file.save(path, SceneFile(scenes, replace(SHADOWS, num_frames=14), "test", 9))
     with h5py.File(path, "r+") as file:
         about = json.loads(str(file.attrs["settings"]))
-        for name in ("look", "entry_across", "shot_materials", "cube_scale"):
+        for name in ("look", "entry_across", "shot_materials", "cube_scale", "mass"):
             del about[name]
         file.attrs["settings"] = json.dumps(about)
     assert scene_file.load(path).settings == replace(SHADOWS, num_frames=14)

@@ -102,8 +102,10 @@ class EvaluateCommand:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
-        if isinstance(model, WorldModel) and is_of_videos(world):
-            cut = Cut.like(about["about"].get("videos", {}), model.image_size)
+        if is_of_videos(world):
+            cut = Cut()
+            if isinstance(model, WorldModel):
+                cut = Cut.like(about["about"].get("videos", {}), model.image_size)
             world = str(import_once(Path(world), cut))
         known = hdf5.world_of(world)
         rules = protocol(self.protocol) if self.protocol else fitting(world)

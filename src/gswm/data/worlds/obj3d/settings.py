@@ -89,7 +89,7 @@ class LookSettings:
     """Diffuse reflection of metal, as a share of the object's color."""
     mirror: float = 1.0
     """Mirror reflection of metal."""
-    metal_gloss: tuple[float, float] = (120.0, 1.0)
+    metal_gloss: tuple[float, float] = (120.0, 0.7)
     """Exponent and strength of highlights on metal."""
     white: float = 0.7
     """The color of these highlights, from 0 (the object's) to 1 (the light's)."""
@@ -146,18 +146,20 @@ class Settings:
     """Where the sphere starts, from the picture's left side to its right."""
     entry: Range = (0.84, 0.96)
     """The same from its top to its bottom."""
-    speed: Range = (0.18, 0.26)
+    speed: Range = (0.18, 0.28)
     """Of the sphere in the first frame, in lengths a frame."""
     first_contact: Range = (10.5, 28.0)
     """Between these frames two objects touch for the first time."""
+    mass: float | None = 1.0
+    """Of every object; None for its density times its volume."""
     densities: tuple[float, float] = (1.0, 1.0)
-    """Of rubber and of metal: a mass is this times the volume."""
+    """Of rubber and of metal, where `mass` is None."""
     restitution: float = 0.9
     """The share of the speed at which two objects near that they part with; exact to 0.01 from
     0.8 on, to 0.08 below."""
     grip: float = 0.3
     """Friction between two objects, by which round ones spin too."""
-    friction: float = 0.02
+    friction: float = 0.018
     """The share of its speed that the surface takes from an object in a frame, when small."""
     num_frames: int = 100
     camera: CameraSettings = field(default_factory=CameraSettings)
@@ -187,6 +189,7 @@ SHADOWS = Settings(
     entry_across=(0.22, 0.78),
     entry=(0.80, 0.90),
     speed=(0.14, 0.22),
+    mass=None,
     friction=0.0,
     camera=CameraSettings(field_of_view=38.0),
     look=SHADOWS_LOOK,

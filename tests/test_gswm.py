@@ -11,6 +11,7 @@ from tiny import build, config, generator, lively, loss, video
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.geometry import SMALLEST
 from gswm.data.batches.batch import Batch
 from gswm.models.base import check_video
 from gswm.models.gswm.discovery import DiscoveryConfig
@@ -192,11 +193,27 @@ def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
     assert said in str(error.value)
 
 
+@torch.no_grad()
+def test_tight_boxes_are_the_extents_of_what_is_drawn() -> None:
+    model = lively("obj3d", tight_boxes=True)
+    loose = lively("obj3d", tight_boxes=False)
+    loose.load_state_dict(model.state_dict())
+    tight, track = model.infer(video(1, 3)), loose.infer(video(1, 3))
+    for t, scene in enumerate(track.states):
+        xy, hw = model.renderer.extents(scene.objects.o)
+        torch.testing.assert_close(tight.xy[:, t], xy)
+        torch.testing.assert_close(tight.hw[:, t], hw)
+        torch.testing.assert_close(track.xy[:, t], scene.objects.o.xy)
+    assert (tight.hw <= track.hw.clamp_min(SMALLEST) + 1e-6).all()
+    assert torch.equal(tight.id, track.id)
+
+
 PLAIN = """
 import torch
 from tiny import build, config, video
 import gswm
 from gswm.core.errors import UserError
+from gswm.core.geometry import SMALLEST
 
 try:
     gswm.save("model.safetensors", "two-layer")

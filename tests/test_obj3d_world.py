@@ -316,6 +316,31 @@ def test_obj3d_shadows_is_what_obj3d_was_in_the_first_release() -> None:
         assert (shown.space.masks[0].numpy() != before["masks"]).mean() < 1e-3
 
 
+def test_a_shortened_world_draws_the_first_frames_of_the_same_episodes(
+    folder: Path, made: Episodes
+) -> None:
+    there = world(f"obj3d:{folder}").shortened(9)
+    assert there.num_frames == 9
+    short = next(there.episodes(9, 3))
+    (truth, space), (whole, whole_space) = known(short), known(made)
+    assert torch.equal(short.video, made.video[:, :9])
+    assert torch.equal(truth.positions, whole.positions[:, :9])
+    assert torch.equal(space.contacts, whole_space.contacts[:, :9])
+    assert whole_space.contacts.any()
+    assert world(f"obj3d:{folder}").shortened(50).num_frames == 14
+
+
+def test_a_loader_draws_no_more_frames_than_it_needs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, show = [], Obj3D.show
+    monkeypatch.setattr(
+        Obj3D, "show", lambda self, *args: drawn.append(self.num_frames) or show(self, *args)
+    )
+    open_loader(world(f"obj3d:{folder}"), batch=2, length=5, first_frames=8).close()
+    assert drawn == [8]
+
+
 def test_objects_come_to_rest_by_friction() -> None:
     there = Obj3D(settings=Settings())
     scenes = next(there.scenes(33, 4, 4))

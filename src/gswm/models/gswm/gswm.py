@@ -80,6 +80,9 @@ class GSWMConfig(ModelConfig):
     """How much a pixel differs from a static background where something moves."""
     aux_pres: bool = True
     """The auxiliary loss of presence."""
+    tight_boxes: bool = False
+    """Cut reported boxes to what is drawn in them, as with a static background. A box may hold more
+    than its object, such as its shadow."""
     sizes: Sizes = field(default_factory=Sizes)
     propagation: PropagationConfig = field(default_factory=PropagationConfig)
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
@@ -446,7 +449,7 @@ class GSWM(WorldModel[GSWMConfig]):
             mu_bg = contexts.mu_bg
             mu = self.renderer.draw(stack([each.o for each in objects], dim=1), mu_bg)
         track = as_track(scenes, mu, mu_bg)
-        if self.cfg.background != "static":
+        if not self.cfg.tight_boxes and self.cfg.background != "static":
             return track
         tight = [self.renderer.extents(each.o) for each in objects]
         xy, hw = (torch.stack(each, dim=1) for each in zip(*tight, strict=True))

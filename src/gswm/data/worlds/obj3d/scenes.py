@@ -85,6 +85,15 @@ class Scenes:
         parts = {name: part[start:stop] for name, part in parts.items() if name != "contacts"}
         return Scenes(**parts, contacts=replace(contacts, episode=contacts.episode - start))
 
+    def first_frames(self, frames: int) -> "Scenes":
+        """The same scenes, up to their frame `frames - 1` and what it shows of contacts."""
+        if frames >= self.poses.shape[1]:
+            return self
+        kept = np.floor(self.contacts.time) + 1 < frames
+        contacts = Contacts(*(getattr(self.contacts, f.name)[kept] for f in fields(Contacts)))
+        poses, motions = self.poses[:, :frames], self.motions[:, :frames]
+        return replace(self, poses=poses, motions=motions, contacts=contacts)
+
     def impulses(self) -> Float32[np.ndarray, "episode time object object"]:
         """How strongly each two pushed each other between a frame and the one before it."""
         episodes, time, objects, _ = self.poses.shape

@@ -46,6 +46,8 @@ class Obj3D(World):
     """Rays of a pixel, each way."""
     workers: int = 1
     """Processes that simulate."""
+    frames: int | None = None
+    """Frames that are drawn of each episode; None for all."""
     files: tuple[SceneFile, ...] = field(default=(), repr=False)
     """Scenes that are there; none for simulating them."""
     num_frames: int = field(init=False, repr=False, compare=False)
@@ -62,7 +64,8 @@ class Obj3D(World):
         held: dict[SplitName, Split] = {
             file.split: Split(file.seed, len(file.scenes)) for file in self.files
         }
-        object.__setattr__(self, "num_frames", self.settings.num_frames)
+        all_frames = self.settings.num_frames
+        object.__setattr__(self, "num_frames", min(self.frames or all_frames, all_frames))
         object.__setattr__(self, "num_objects", self.settings.num_slots)
         object.__setattr__(self, "splits", held or SPLITS)
 
@@ -99,6 +102,10 @@ class Obj3D(World):
         is_file = path.suffix.lower() == ".hdf5" and not path.is_dir()
         held = Obj3D.of_files([path]) if is_file else Obj3D.of_folder(path)
         return replace(self, settings=held.settings, files=held.files)
+
+    def shortened(self, frames: int) -> "Obj3D":
+        """See `World`. Scenes are simulated to their end, so that they are the same."""
+        return replace(self, frames=frames)
 
     def resized(self, size: int) -> "Obj3D":
         """See `World`."""
@@ -148,6 +155,7 @@ class Obj3D(World):
         self, scenes: Scenes, device: str | torch.device = "cpu", memory: int = MEMORY
     ) -> Episodes:
         """Scenes with their pictures."""
+        scenes = scenes.first_frames(self.num_frames)
         solids = solids_of(scenes, device)
         pictures = self.draw(solids, memory)
         camera = Camera(self.settings.camera, self.image_size)

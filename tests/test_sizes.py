@@ -194,3 +194,13 @@ def test_worlds_are_drawn_at_the_size_of_the_model() -> None:
 def test_a_glimpse_has_a_size_that_a_decoder_can_give() -> None:
     with pytest.raises(UserError, match="glimpse is 20"):
         config(sizes=Sizes(glimpse=20)).check()
+
+
+def test_a_file_of_another_size_than_the_models_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "small.hdf5"
+    assert main(["data", "make", "single-ball", "--episodes", "2", "--out", str(out)]) == 0
+    args = ["train", "single-ball", "--data", str(out), "--model.image-size", "128"]
+    assert main([*args, "--device", "cpu", "--out", str(tmp_path / "run")]) == 2
+    assert "has frames of 64 × 64 pixels" in capsys.readouterr().err

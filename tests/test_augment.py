@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.batches.augment import FARTHEST, AugmentNoise, augmented
+from gswm.data.batches.augment import FARTHEST, AugmentNoise, augmented, moved
+from gswm.data.labels import UNCLEAR, Labels
 from gswm.models.gswm.gswm import GSWM
 
 SIZE = 32
@@ -92,3 +93,41 @@ def test_only_videos_with_a_background_are_augmented() -> None:
     model = tiny.lively("clips", image_size=64, augment=True)
     stage = model.cfg.schedule.steady(2).stage(0)
     assert model.noise(2, stage, tiny.generator()).augment is not None
+
+
+def test_boxes_go_where_their_pixels_go() -> None:
+    video, behind = scene(batch=4)
+    noise = replace(
+        plain(4),
+        mirrored=torch.tensor([False, True, False, True]),
+        shift=torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.125, -0.0625], [0.125, -0.0625]]),
+    )
+    there = (video - behind[:, None]).abs().amax(dim=2) > 0
+    boxes = moved(boxes_around(there), noise, SIZE)
+    other, ground = augmented(video, behind, noise)
+    want = boxes_around((other - ground[:, None]).abs().amax(dim=2) > 0.05)
+    assert torch.allclose(boxes.xy, want.xy, atol=1e-5)
+    assert torch.equal(boxes.hw, want.hw)
+    assert boxes.present.all()
+
+
+def test_boxes_whose_middle_leaves_the_frame_become_unclear() -> None:
+    there = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
+    there[..., :4, :4] = True
+    away = replace(plain(1), shift=torch.tensor([[-0.125, 0.0]]))
+    boxes = moved(boxes_around(there), away, SIZE)
+    assert not boxes.present.any()
+    assert boxes.visibility.item() == pytest.approx(UNCLEAR)
+
+
+def boxes_around(masks: Tensor) -> Labels:
+    """One box a frame."""
+    edges = []
+    for dim in (-2, -1):  # columns, then rows
+        seen = masks.any(dim=dim).float()
+        first, last = seen.argmax(dim=-1), SIZE - seen.flip(-1).argmax(dim=-1)
+        edges.append((first / SIZE, last / SIZE))
+    xy = torch.stack([a + b - 1 for a, b in edges], dim=-1)[:, :, None]
+    hw = torch.stack([b - a for a, b in reversed(edges)], dim=-1)[:, :, None]
+    ones = torch.ones(*masks.shape[:2], 1)
+    return Labels(ones > 0, ones, xy, hw)

@@ -51,6 +51,7 @@ def test_futures_are_those_of_their_episode() -> None:
     track = Baseline("stay").imagine(episodes, 10, 10)
     many = {name: getattr(track, name).repeat_interleave(4, 1) for name in ("xy", "hw", "depth")}
     many |= {name: getattr(track, name).repeat_interleave(4, 1) for name in ("pres", "id")}
+    many["reconstruction"] = None
     shown = examples(episodes[:2], whole(replace(track, **many)), None, 10, 4, first=5)
     assert [example["episode"] for example in shown] == [5, 6]
     assert episodes.truth is not None

@@ -74,8 +74,15 @@ def test_prepared_episodes_are_read_back(discs: Path, tmp_path: Path) -> None:
     assert torch.equal(again.backgrounds[0], made.backgrounds[0])
     with open_file(made.file) as file:
         first = file.read([0])
+        last = file.read(file.of_split("test").tolist())
     assert torch.equal(first.video[0], film(discs).read()[0, : made.frames])
     assert first.background is not None
+    assert made.labelled
+    assert again.labelled
+    assert first.labels is not None
+    assert last.labels is not None
+    assert first.labels.present.sum(dim=-1).float().median() == 3  # discs
+    assert not last.labels.present.any()  # the held-out part teaches nothing
 
 
 def test_frames_between_those_of_a_stride_are_further_training_episodes(
@@ -165,6 +172,15 @@ def test_trained_weights_are_not_taught_anew() -> None:
     assert new.model.discovery.start_at_prior
     assert not tuned.model.discovery.start_at_prior
     assert (new.train.frozen, tuned.train.frozen) == ((), ("discovery",))
+
+
+def test_boxes_of_what_moves_teach_discovery_where_the_data_have_them() -> None:
+    common = "mine", "video.hdf5", any_video(SIZE), Length(1_000), TUNING
+    with_boxes, without = recipe_for(*common, labelled=True), recipe_for(*common)
+    assert with_boxes.model.takes_labels
+    assert with_boxes.model.schedule.label_weight.start > 0
+    assert with_boxes.train.frozen == ()
+    assert not without.model.takes_labels
 
 
 def test_a_crowded_video_raises_the_presence_of_new_weights_alone() -> None:
@@ -274,7 +290,7 @@ def attempt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Any], 
 
     def run(losing: Callable[..., Any], **how: Any) -> Any:
         monkeypatch.setattr(fitting, "train", losing)
-        data = FitData(tmp_path / "x.hdf5", 30, {"train": 1, "val": 1, "test": 1}, (), {})
+        data = FitData(tmp_path / "x.hdf5", 30, {"train": 1, "val": 1, "test": 1}, (), False, {})
         common = {"expected": 1.0, "device_name": "cpu", "tell": lambda _: None} | how
         return train_within(Budget.of(5.0), "x", any_video(SIZE), data, tmp_path, **common)
 

@@ -2,7 +2,10 @@
 
 import itertools
 import math
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,7 +14,9 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.errors import UserError
 from gswm.core.shapes import NOBODY
 from gswm.data.batches.loader import Pool, open_loader
-from gswm.data.labels import Labels
+from gswm.data.episode import Episodes
+from gswm.data.labels import UNCLEAR, Labels
+from gswm.data.storage.hdf5 import Writer, open_file
 from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.world import Clips
 from gswm.models.gswm import labels as teaching
@@ -177,7 +182,7 @@ def test_a_world_gives_the_boxes_of_its_windows(fresh: Pool | None) -> None:
         return
     made = next(iter(WORLD.episodes(WORLD.splits["train"].seed, 4)))
     assert made.truth is not None
-    true = Labels.of(made.truth, SIZE)
+    true = made.truth.labels(SIZE)
     episode, start = loader.windows.at(2, 4)
     for row, (e, s) in enumerate(zip(episode.tolist(), start.tolist(), strict=True)):
         assert torch.equal(batch.video[row], made.video[e, s : s + 4])
@@ -185,6 +190,60 @@ def test_a_world_gives_the_boxes_of_its_windows(fresh: Pool | None) -> None:
         assert torch.equal(got.present[row], true.present[e, s : s + 4])
 
 
-def test_a_file_cannot_teach_by_labels(tmp_path) -> None:
+def test_unclear_boxes_teach_nothing() -> None:
+    true = labels([[(-0.5, 0.0), (0.5, 0.0)]] * 2)
+    open_ones = replace(
+        true, present=torch.zeros_like(true.present), visibility=0 * true.visibility + UNCLEAR
+    )
+    frames = [slots([(-0.5, 0.0), (0.5, 0.0), (0.5, 0.05)], [0, 1, 2])] * 2
+    matches = teaching.match(frames, open_ones)
+    assert which(matches) == [[0, 1, 1]] * 2
+    logits = torch.tensor([0.3, -0.2, 1.1])[None, None, :, None]
+    terms = teaching.slot_terms(frames, Bernoulli(logits), matches, open_ones)
+    assert [float(term) for term in terms] == [0, 0]
+    held = torch.zeros(1, 2, 2, dtype=torch.bool)
+    keep, mean = torch.ones(1, 2, dtype=torch.bool), torch.randn(1, 2, 16, 7)
+    cells = Bernoulli(torch.randn(1, 2, 16, 1)), Gaussian(mean, torch.ones_like(mean)), keep, held
+    whole = replace(open_ones, hw=torch.full_like(open_ones.hw, 2.0), xy=0 * open_ones.xy)
+    assert [float(term) for term in teaching.cell_terms(*cells, whole)] == [0, 0]
+    assert float(teaching.cell_terms(*cells, open_ones)[1]) > 0  # cells outside of the boxes count
+
+
+def test_an_object_is_preferred_to_an_unclear_box_around_it() -> None:
+    true = labels([[(0.0, 0.0), (0.1, 0.0)]], side=0.4)
+    present = torch.tensor([[[False, True]]])
+    mixed = replace(true, present=present, visibility=torch.tensor([[[UNCLEAR, 1.0]]]))
+    assert which(teaching.match([slots([(0.0, 0.0)], [0])], mixed)) == [[1]]
+
+
+def test_a_file_gives_the_boxes_that_it_has(tmp_path: Path) -> None:
+    made = next(iter(WORLD.episodes(WORLD.splits["train"].seed, 4)))
+    assert made.truth is not None
+    boxes = made.truth.labels(SIZE)
+    with Writer(tmp_path / "with.hdf5", "video") as writer:
+        writer.append(Episodes(made.video, labels=boxes))
+    with Writer(tmp_path / "later.hdf5", "video") as writer:
+        writer.append(Episodes(made.video))
+        assert np.array_equal(writer.video(1), made.video[1].permute(0, 2, 3, 1).numpy())
+        writer.add_labels(boxes.packed().numpy())
+    for name in ("with.hdf5", "later.hdf5"):
+        with open_file(tmp_path / name) as file:
+            back = file.read([2]).labels
+            assert back is not None
+            assert torch.equal(back.packed(), boxes.packed()[2:3])
+        common = {"batch": 3, "length": 4, "seed": 5}
+        loader = open_loader(tmp_path / name, labels=True, **common)
+        got = loader.batch(2).labels
+        assert got is not None
+        episode, start = loader.windows.at(2, 4)
+        for row, (e, s) in enumerate(zip(episode.tolist(), start.tolist(), strict=True)):
+            assert torch.equal(got.hw[row], boxes.hw[e, s : s + 4])
+        assert open_loader(tmp_path / name, **common).batch(2).labels is None
+
+
+def test_a_file_without_boxes_cannot_teach(tmp_path: Path) -> None:
+    path = tmp_path / "videos.hdf5"
+    with Writer(path, "video") as writer:
+        writer.append(Episodes(torch.zeros(1, 4, 3, 8, 8, dtype=torch.uint8)))
     with pytest.raises(UserError, match="label-weight"):
-        open_loader(tmp_path / "videos.hdf5", batch=1, length=2, labels=True)
+        open_loader(path, batch=1, length=2, labels=True)

@@ -195,7 +195,7 @@ def test_a_training_goes_on_from_a_start(
     assert trained.model.image_size == 64
     assert trained.model.cfg.num_objects != before.cfg.num_objects
     assert 0 < far(trained.model, before, "renderer") < 0.01  # a step, and not new weights
-    assert far(trained.model, before, "discovery") == 0
+    assert 0 < far(trained.model, before, "discovery") < 0.01  # boxes of what moves teach it
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8
 from torch import Tensor
 
 from gswm.core.records import map_tensors
+from gswm.data.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,16 @@ class Truth:
         if self.hw is not None:
             return self.hw
         return 2 * self.sizes[..., None].expand(*self.sizes.shape, 2)
+
+    def labels(self, image_size: int) -> Labels:
+        """Boxes to learn from; a world that says nothing of hidden objects hides none."""
+        seen = self.visibility if self.visibility is not None else torch.ones_like(self.sizes)
+        return Labels(
+            present=self.present,
+            visibility=(seen * (self.ids > 0)).float(),
+            xy=(2 * self.positions / image_size - 1).float(),
+            hw=(self.boxes_hw() / image_size).float(),
+        )
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,8 @@ class Episodes:
     """`rewards[:, t]` is earned on the way to frame t."""
     background: UInt8[Tensor, "episode 3 height width"] | None = None
     """The scene without its objects, where the camera stands still."""
+    labels: Labels | None = None
+    """Boxes that teach a model, where a file has some; worlds make theirs from the truth."""
 
     def __len__(self) -> int:
         return len(self.video)

@@ -1,4 +1,9 @@
-"""Labels: the true boxes of a world's objects, in the units of a model."""
+"""Labels: boxes of objects that teach a model, in its own units.
+
+A procedural world knows its objects (`Truth.labels`). Of a video, `looking.teaching` knows those
+that move, and leaves open what other differences from the background are: it labels these as
+unclear.
+"""
 
 from dataclasses import dataclass
 
@@ -6,7 +11,10 @@ import torch
 from jaxtyping import Bool, Float32
 from torch import Tensor
 
-from gswm.data.episode import Truth
+NUMBERS = 6
+"""Of a box in a file: present, visibility, x, y, height and width."""
+UNCLEAR = 0.2
+"""The visibility of a box that may hold an object or not."""
 
 
 @dataclass(frozen=True)
@@ -15,19 +23,20 @@ class Labels:
 
     present: Bool[Tensor, "episode time object"]
     visibility: Float32[Tensor, "episode time object"]
-    """The share of an object that lies in the frame and that nothing hides."""
+    """The share of an object that lies in the frame and that nothing hides. Where it is above 0
+    and no object is present, the box is unclear, and teaches nothing."""
     xy: Float32[Tensor, "episode time object 2"]
     """Centers; (-1, -1) is the top left corner of the frame, (1, 1) its bottom right."""
     hw: Float32[Tensor, "episode time object 2"]
     """Heights and widths, as shares of the frame."""
 
     @staticmethod
-    def of(truth: Truth, image_size: int) -> "Labels":
-        """Labels from the ground truth; a world that says nothing of hidden objects hides none."""
-        seen = truth.visibility if truth.visibility is not None else torch.ones_like(truth.sizes)
-        return Labels(
-            present=truth.present,
-            visibility=(seen * (truth.ids > 0)).float(),
-            xy=(2 * truth.positions / image_size - 1).float(),
-            hw=(truth.boxes_hw() / image_size).float(),
-        )
+    def unpacked(values: Float32[Tensor, "episode time object 6"]) -> "Labels":
+        """Labels from the numbers that `packed` gave."""
+        present, visibility, xy, hw = values.split((1, 1, 2, 2), dim=-1)
+        return Labels(present[..., 0] > 0.5, visibility[..., 0], xy, hw)
+
+    def packed(self) -> Float32[Tensor, "episode time object 6"]:
+        """All numbers, as files hold them."""
+        flags = torch.stack([self.present.float(), self.visibility], dim=-1)
+        return torch.cat([flags, self.xy, self.hw], dim=-1)

@@ -124,7 +124,12 @@ def train_within(
 
     def planned(number: int, how: Teaching, begin: str | None = None) -> Recipe:
         length = Length(number, batch=batch, longest=prepared.frames)
-        return recipe_for(name, str(prepared.file), settings, length, how, start=begin, seed=seed)
+        return recipe_for(
+            *(name, str(prepared.file), settings, length, how),
+            labelled=prepared.labelled,
+            start=begin,
+            seed=seed,
+        )
 
     teaching, begin = STANDARD if start is None else TUNING, start
     pace = measure_pace(planned(10_000, teaching), device, make)

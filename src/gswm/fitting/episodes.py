@@ -2,7 +2,8 @@
 
 The background comes from the training frames alone; the sizes and the number of objects are
 measured on all of the video. Where a model sees every n-th frame only, the training frames in
-between are not lost: they are further episodes, each of every n-th frame too.
+between are not lost: they are further episodes, each of every n-th frame too. Boxes of what moves
+in training frames are labels, from which the model learns where objects are.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
@@ -21,6 +22,7 @@ from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Take, batch_of
+from gswm.data.looking.teaching import Boxes, motion_labels, nothing_known
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
 from gswm.data.standing import empty_scene
@@ -32,6 +34,10 @@ EPISODE = (12, 64)
 """Fewest and most frames of an episode."""
 MOST = 20_000
 """Frames that are kept of all videos; of longer ones, evenly spaced episodes."""
+LABELLED = 2_000
+"""Training frames whose moving objects are labelled, of all videos."""
+STRETCH = 200
+"""Consecutive frames that are labelled together, or one episode more."""
 SAID = "measured"
 """The attribute of a file that says what was measured and decided."""
 
@@ -49,6 +55,8 @@ class FitData:
     """Episodes of each split."""
     backgrounds: tuple[Picture, ...]
     """One for each video."""
+    labelled: bool
+    """Whether boxes of moving objects are there to teach by."""
     said: dict[str, Any]
     """What was measured and decided."""
 
@@ -69,10 +77,10 @@ class FitData:
             counts: dict[SplitName, int] = {
                 name: found.count(name) for name in ("train", "val", "test")
             }
-            frames = stored.frames
+            frames, labelled = stored.frames, "labels" in stored.shapes
         if behind is None:
             raise UserError(f"{file} has no backgrounds: prepare it with `gswm fit --prepare`")
-        return FitData(file, frames, counts, tuple(behind), said)
+        return FitData(file, frames, counts, tuple(behind), labelled, said)
 
 
 def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, Any]) -> FitData:
@@ -96,12 +104,16 @@ def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, An
     if cut.region is not None:
         attributes["region"] = as_text(cut.region)
     backgrounds = []
+    boxes: dict[int, Boxes] = {}
     with Writer(out, "video", force=True, attributes=attributes) as writer:
         for film, total in zip(films, totals, strict=True):
             plan = planned(total, length)
             picture = background_of(film, plan.count("train") * length * stride)
             backgrounds.append(picture)
-            for split, take in episodes_of(film, plan, length, stride, phases, every):
+            taught: dict[int, list[int]] = {phase: [] for phase in phases}
+            for split, phase, take in episodes_of(film, plan, length, stride, phases, every):
+                if split == "train":
+                    taught[phase].append(writer.episodes)
                 writer.append(
                     Episodes(take.batch(), background=picture[None]),
                     split=split,
@@ -109,7 +121,45 @@ def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, An
                     footage=take.footage,
                 )
                 counts[split] += 1
-    return FitData(out, length, counts, tuple(backgrounds), dict(said))
+            together = 1 if every > 1 else -(-STRETCH // length)
+            some = [run for numbers in taught.values() for run in runs(numbers, together)]
+            share = LABELLED // (length * together * len(films))
+            boxes |= labelled(writer, evenly(some, max(1, share)), picture)
+        writer.add_labels(padded(boxes, writer.episodes, length))
+    return FitData(out, length, counts, tuple(backgrounds), True, dict(said))
+
+
+def runs(episodes: list[int], together: int) -> list[list[int]]:
+    """Successive episodes, so many at a time."""
+    return [episodes[i : i + together] for i in range(0, len(episodes), together)]
+
+
+def evenly(some: list[list[int]], most: int) -> list[list[int]]:
+    """At most so many of a list, spread over it."""
+    return some[:: -(-len(some) // most)] if some else some
+
+
+def labelled(writer: Writer, stretches: list[list[int]], behind: Picture) -> dict[int, Boxes]:
+    """The boxes of what moves in some episodes, each stretch of which is in one piece."""
+    frames = [np.concatenate([writer.video(i) for i in numbers]) for numbers in stretches]
+    found = motion_labels(frames, behind.float() / 255)
+    return {
+        number: part
+        for numbers, boxes in zip(stretches, found, strict=True)
+        for number, part in zip(numbers, np.split(boxes, len(numbers)), strict=True)
+    }
+
+
+def padded(
+    boxes: Mapping[int, Boxes], episodes: int, frames: int
+) -> Float32[np.ndarray, "episode time box 6"]:
+    """The boxes of all episodes; those without labels teach nothing."""
+    most = max(1, *(part.shape[1] for part in boxes.values()))
+    values = np.stack([nothing_known(frames, most)] * episodes)
+    for number, part in boxes.items():
+        values[number] = 0
+        values[number, :, : part.shape[1]] = part
+    return values
 
 
 def episode_length(total: int) -> int:
@@ -134,7 +184,7 @@ def planned(total: int, length: int) -> list[SplitName]:
 
 def episodes_of(
     film: Film, plan: list[SplitName], length: int, stride: int, phases: range, every: int
-) -> Iterator[tuple[SplitName, Take]]:
+) -> Iterator[tuple[SplitName, int, Take]]:
     """The episodes of a film: those to train on at every phase of the stride, others at one."""
     stretches = film.chunks(length * stride)
     for number, (split, take) in enumerate(zip(plan, stretches, strict=False)):
@@ -143,7 +193,7 @@ def episodes_of(
         for phase in phases if split == "train" else range(1):
             some = slice(phase, None, stride)
             if len(take.video[some]) == length:
-                yield split, thinned(take, some)
+                yield split, phase, thinned(take, some)
 
 
 def thinned(take: Take, which: slice) -> Take:

@@ -3,6 +3,7 @@
 Shares of the training, by step. New weights (`STANDARD`):
 
     T          2 ───────── 4 ─────── 8 ─────── 12 ────────────
+    labels     teach ───────────────── less and less ─────────
     motion     teaches ─── less and less ─ 0
     presence   prior stays high ─────── falls ─── small
     auxiliary  0 ─────────────────────── rises ─ 1
@@ -10,6 +11,7 @@ Shares of the training, by step. New weights (`STANDARD`):
 Trained weights, which find objects from the first step on (`TUNING`):
 
     T          4 ───────── 8 ───────── 12 ────────────────────
+    labels     teach ── less and less ────────────────────────
     motion     a little ─ 0
     presence   prior is low ── falls ── small
     auxiliary  0 ─── rises ─── 1
@@ -44,6 +46,8 @@ class Teaching:
     """Weight of each pixel of the motion loss at first."""
     taught: tuple[float, float] = (0.25, 0.5)
     """When the motion loss begins to fade, and when it is gone."""
+    labels: tuple[float, float] = (200.0, 50.0)
+    """Weight of the boxes of what moves, at first and at last, where the data have them."""
     pres_start: float = 0.1
     pres_end: float = 1e-3
     fall: tuple[float, float] = (0.45, 0.75)
@@ -99,13 +103,25 @@ def recipe_for(
     length: Length,
     teaching: Teaching = STANDARD,
     *,
+    labelled: bool = False,
     start: str | None = None,
     seed: int = 0,
 ) -> Recipe:
     """The recipe that fits a video, whose frames and background are in `file`.
 
-    `settings` are the model's, as they follow from the video: see `decisions`.
+    Args:
+        name: Of the recipe.
+        file: The HDF5 file.
+        settings: Of the model, as they follow from the video: see `decisions`.
+        length: How long to train.
+        teaching: How objects are kept alive.
+        labelled: Whether the file has boxes of what moves.
+        start: Trained weights to begin with.
+        seed: Of weights, windows and noise.
     """
+    # Boxes tell discovery what an object is.
+    labels = {"frozen": ()} if labelled else {"labels": (0.0, 0.0)}
+    teaching = replace(teaching, **labels)
     model = replace(
         settings,
         discovery=replace(settings.discovery, start_at_prior=teaching.from_prior),
@@ -142,5 +158,6 @@ def schedule_for(schedule: Schedule, length: Length, teaching: Teaching) -> Sche
         lengths=tuple(sorted(lengths.items())),
         pres_prior=Anneal(start, teaching.pres_end, at(fall[0]), at(fall[1]), geometric=True),
         motion_weight=Anneal(teaching.motion, 0.0, at(taught[0]), at(taught[1])),
+        label_weight=Anneal(*teaching.labels, at(fall[0]), at(fall[1])),
         aux_weight=Anneal(0.0, 1.0, at(aux[0]), at(aux[1])),
     )

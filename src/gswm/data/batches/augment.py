@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gswm.core.shapes import Frame, Video
 from gswm.data.background import match_light
+from gswm.data.labels import UNCLEAR, Labels
 
 FARTHEST = 0.15
 """Largest shift, as a share of the side."""
@@ -57,6 +58,17 @@ def augmented(video: Video, background: Frame, noise: AugmentNoise) -> tuple[Vid
     rows, columns = places(video.shape[-1], noise)
     frames = taken(video.flatten(1, 2), rows, columns).unflatten(1, video.shape[1:3])
     return frames, taken(background, rows, columns)
+
+
+def moved(labels: Labels, noise: AugmentNoise, size: int) -> Labels:
+    """The boxes of the other video."""
+    sign = torch.where(noise.mirrored, -1.0, 1.0)
+    flip = torch.stack([sign, torch.ones_like(sign)], dim=-1)
+    by = 2 * (size * noise.shift).round().flip(-1) / size
+    xy = labels.xy * flip[:, None, None] + by[:, None, None]
+    inside = (xy.abs() < 1).all(dim=-1)
+    visibility = torch.where(inside, labels.visibility, labels.visibility.clamp(max=UNCLEAR))
+    return Labels(labels.present & inside, visibility, xy, labels.hw)
 
 
 def places(size: int, noise: AugmentNoise) -> tuple[Int[Tensor, "batch y"], Int[Tensor, "batch x"]]:

@@ -81,7 +81,7 @@ def open_loader(
         memory: bytes that making episodes, or copying a file, may take beside the videos. Default:
             1 GiB; more on a GPU with room for it, which makes many episodes as fast as a few.
         progress: is told how many episodes are on the device.
-        labels: of a world, with the true boxes of its objects.
+        labels: with the true boxes of a world's objects, or those that a file has.
     """
     device = torch.device(device)
     memory = making_memory(device) if memory is None else memory
@@ -114,14 +114,15 @@ def open_loader(
         data = {"world": source.name, "world_seed": there.seed, **held.extras()}
         return Resident(held, windows, length, data)
 
-    if labels:
-        raise UserError(
-            f"{source}: a file does not teach by labels: name a world, or set "
-            "--model.schedule.label-weight to 0"
-        )
     if fresh:
         raise UserError(f"{source}: a file has no fresh episodes; name a world, or leave it off")
-    file = FrameFile(source, split, episodes)
+    file = FrameFile(source, split, episodes, labels=labels)
+    if labels and file.form.labels is None:
+        file.close()
+        raise UserError(
+            f"{source}: has no labels to teach by: set --model.schedule.label-weight to 0, or "
+            "prepare the video with `gswm fit --prepare`"
+        )
     windows = Windows(len(file), _first(first_frames, file.num_frames), **common)
     windows.check(length)
     shape = windows.num_episodes, windows.num_frames

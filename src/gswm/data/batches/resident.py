@@ -17,6 +17,7 @@ from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
 from gswm.data.batches.batch import Batch
 from gswm.data.batches.windows import Windows, mix, signed
+from gswm.data.labels import Labels
 from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, World
 
@@ -55,7 +56,7 @@ class Loader(ABC):
             actions=found.actions,
             rewards=found.rewards,
             background=None if background is None else background.permute(0, 3, 1, 2),
-            labels=found.labels,
+            labels=None if found.labels is None else Labels.unpacked(found.labels),
         )
 
     def __iter__(self) -> Iterator[Batch]:

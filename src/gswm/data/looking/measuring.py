@@ -1,13 +1,14 @@
 """All of it: from the path of a video to what is known of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
+from torch import Tensor
 
 from gswm.data.looking import moving, steadiness
 from gswm.data.looking.facts import Quantiles, VideoFacts
@@ -39,6 +40,8 @@ class Followed:
     standing: tuple[Trace, ...]
     covered: Float[np.ndarray, " time"]
     light: Float[np.ndarray, " time"]
+    doubtful: tuple[Trace, ...] = ()
+    """Things that stay where they are and may be objects or not."""
 
     @property
     def objects(self) -> tuple[Trace, ...]:
@@ -113,6 +116,14 @@ def look_at(scene: Sequence[Stretch]) -> tuple[RGB, float, list[Followed]]:
     video = torch.from_numpy(np.ascontiguousarray(some.transpose(0, 3, 1, 2)))
     background = empty_scene(video)
     picture = (255 * background).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    noise, followed = follow(scene, background)
+    return picture, noise, followed
+
+
+def follow(
+    scene: Sequence[Stretch], background: Float[Tensor, "3 height width"]
+) -> tuple[float, list[Followed]]:
+    """The noise of a scene, and all traces of its stretches as `standing`."""
     away = [moving.differences(stretch.frames, background) for stretch in scene]
     noise = moving.SIGMA * float(np.median([np.median(np.abs(d)) for d, _ in away]))
     amounts = [moving.magnitude(difference) for difference, _ in away]
@@ -121,7 +132,7 @@ def look_at(scene: Sequence[Stretch]) -> tuple[RGB, float, list[Followed]]:
     for stretch, (difference, light), amount in zip(scene, away, amounts, strict=True):
         traces, covered = moving.followed(stretch.frames, difference, amount, high)
         followed.append(Followed(stretch, (), tuple(traces), covered, light))
-    return picture, noise, followed
+    return noise, followed
 
 
 def chosen(followed: Sequence[Followed], noise: float) -> list[Followed]:
@@ -134,14 +145,13 @@ def chosen(followed: Sequence[Followed], noise: float) -> list[Followed]:
     out = []
     for each, traces in zip(followed, moving_ones, strict=True):
         travelling = tuple(t for t in traces if id(t) in kept)
-        standing: tuple[Trace, ...] = ()
-        if sizes:
-            limits = tuple(np.quantile(sizes, [0.1, 0.9]).tolist())
-            length = len(each.stretch.frames)
-            others = [t for t in each.standing if moving.stays(t, length) and not moving.travels(t)]
-            joined = moving.joined_traces(others)
-            standing = tuple(t for t in joined if moving.stands(t, limits, noise))
-        out.append(Followed(each.stretch, travelling, standing, each.covered, each.light))
+        length = len(each.stretch.frames)
+        others = [t for t in each.standing if moving.stays(t, length) and not moving.travels(t)]
+        joined = moving.joined_traces(others)
+        limits = tuple(np.quantile(sizes, [0.1, 0.9]).tolist()) if sizes else (0.0, 0.0)
+        standing = tuple(t for t in joined if sizes and moving.stands(t, limits, noise))
+        doubtful = tuple(t for t in joined if t not in standing)
+        out.append(replace(each, travelling=travelling, standing=standing, doubtful=doubtful))
     return out
 
 

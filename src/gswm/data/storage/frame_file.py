@@ -22,11 +22,14 @@ from gswm.data.storage.stored import StoredEpisodes
 
 KNOWN_BY = 16
 """Pictures by which data are known again."""
-KEYS = {"video": "imgs", "actions": "actions", "rewards": "rewards", "background": "backgrounds"}
+KEYS = {
+    **{"video": "imgs", "actions": "actions", "rewards": "rewards"},
+    **{"background": "backgrounds", "labels": "labels"},
+}
 """Of a file, for the parts of episodes."""
 TYPES = {
     **dict.fromkeys(("video", "background"), torch.uint8),
-    **dict.fromkeys(("actions", "rewards"), torch.float32),
+    **dict.fromkeys(("actions", "rewards", "labels"), torch.float32),
 }
 
 
@@ -34,8 +37,14 @@ class FrameFile:
     """Windows of a file's episodes, counted in `split` where the file says which are in it."""
 
     def __init__(
-        self, path: str | Path, split: SplitName | None = None, episodes: int | None = None
+        self,
+        path: str | Path,
+        split: SplitName | None = None,
+        episodes: int | None = None,
+        *,
+        labels: bool = False,
     ) -> None:
+        """`episodes` takes the first so many; `labels` reads the boxes of the file too."""
         self.path = Path(path)
         with File(path) as file:
             which = file.of_split(split if file.splits is not None else None)
@@ -49,7 +58,7 @@ class FrameFile:
         held: dict[str, Any] = {
             part: torch.empty(shapes[key], dtype=TYPES[part], device="meta")
             for part, key in KEYS.items()
-            if key in shapes
+            if key in shapes and (labels or part != "labels")
         }
         self.form = StoredEpisodes(**held)
         """Shapes and types, without values, of all that the file has."""
@@ -96,7 +105,7 @@ class FrameFile:
     def checksum(self) -> int:
         """A number by which to know the data again, from a few pictures spread over them.
 
-        Where there are actions, rewards or backgrounds, all those of these episodes count.
+        Where there are actions, rewards, backgrounds or labels, all those of these episodes count.
         """
         frame = np.empty((1, self.height, self.width, 3), np.uint8)
         episodes = [i * len(self) // KNOWN_BY for i in range(KNOWN_BY)]

@@ -19,7 +19,7 @@ from types import TracebackType
 import h5py
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
@@ -127,6 +127,18 @@ class Writer:
         """Put episodes that were imported into another split."""
         with _writing(self.path):
             self._data["splits"][episodes] = split
+
+    def video(self, episode: int) -> UInt8[np.ndarray, "time height width 3"]:
+        """The frames of an episode that was appended."""
+        with _writing(self.path):
+            return self._data["imgs"][episode]
+
+    def add_labels(self, labels: Float32[np.ndarray, "episode time box 6"]) -> None:
+        """Add boxes to all episodes, after the last one was appended."""
+        with _writing(self.path):
+            self._data["labels"] = self._create("labels", labels)
+            self._data["labels"].resize(len(labels), axis=0)
+            self._data["labels"][:] = labels
 
     def __exit__(
         self,
@@ -246,9 +258,10 @@ class File:
     def extras(self) -> dict[str, str]:
         """What the file has beside its layout, in words."""
         words = {"actions": "numbers a frame", "rewards": "one a frame", "backgrounds": "one each"}
+        words["labels"] = "boxes a frame"
         found = {key: words[key] for key in EXTRAS if key in self.shapes}
-        if "actions" in found:
-            found["actions"] = f"{self.shapes['actions'][2]} {found['actions']}"
+        for key in found.keys() & {"actions", "labels"}:
+            found[key] = f"{self.shapes[key][2]} {found[key]}"
         return found
 
     def of_split(self, split: SplitName | None) -> np.ndarray:

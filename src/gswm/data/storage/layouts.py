@@ -13,7 +13,7 @@ the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
     video        nothing else; where the videos were imported, `splits`, `sources`, `placements`
                  (a `Placement` as JSON), `source_frames` and `source_times` (in seconds)
 
-A file of any layout may also have `actions`, `rewards` and `backgrounds` (see `EXTRAS`).
+A file of any layout may also have `actions`, `rewards`, `backgrounds` and `labels` (see `EXTRAS`).
 
 Episodes that have more than their layout holds are refused (see `check_lossless`). Of balls,
 everything is stored but the depth order: layer 0 is behind layer 1, and in a layer a slot is behind
@@ -33,6 +33,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Corridors, Episodes, Truth
+from gswm.data.labels import NUMBERS, Labels
 from gswm.data.worlds.base import Layout as Layout
 from gswm.data.worlds.obj3d import layout as obj3d
 
@@ -67,8 +68,9 @@ EXTRAS = {
     "actions": ("N T A", "float32"),
     "rewards": ("N T", "float32"),
     "backgrounds": ("N H W 3", "uint8"),
+    "labels": (f"N T L {NUMBERS}", "float32"),
 }
-"""Keys that a file of any layout may have; an action is A numbers."""
+"""Keys that a file of any layout may have: an action is A numbers, and there are L boxes."""
 HOLDS: dict[Layout, tuple[str, ...]] = {
     "obj3d": ("truth", "space"),
     "balls": ("truth",),
@@ -78,7 +80,7 @@ HOLDS: dict[Layout, tuple[str, ...]] = {
     "video": (),
 }
 """The parts of `Episodes` that a file of each layout has beside the video, no more and no fewer."""
-ALWAYS = ("video", "actions", "rewards", "background")
+ALWAYS = ("video", "actions", "rewards", "background", "labels")
 """The parts of `Episodes` that every layout can hold."""
 CLOSE = 1e-4
 """Differences that the types in a file may make, in pixels and in shares of a color."""
@@ -197,6 +199,8 @@ def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
     if "backgrounds" in tensors:
         background = rearrange(tensors["backgrounds"], "n h w c -> n c h w").contiguous()
         read = replace(read, background=background)
+    if "labels" in tensors:
+        read = replace(read, labels=Labels.unpacked(tensors["labels"].float()))
     return read
 
 
@@ -222,6 +226,8 @@ def _extras(episodes: Episodes) -> dict[str, Tensor]:
     found = {"actions": episodes.actions, "rewards": episodes.rewards}
     if episodes.background is not None:
         found["backgrounds"] = rearrange(episodes.background, "n c h w -> n h w c")
+    if episodes.labels is not None:
+        found["labels"] = episodes.labels.packed()
     return {key: tensor for key, tensor in found.items() if tensor is not None}
 
 

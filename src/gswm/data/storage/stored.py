@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gswm.core.records import map_tensors, tensors
 from gswm.data.episode import Episodes
-from gswm.data.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -20,19 +19,21 @@ class StoredEpisodes:
     actions: Float32[Tensor, "episode time action"] | None = None
     rewards: Float32[Tensor, "episode time"] | None = None
     background: UInt8[Tensor, "episode height width 3"] | None = None
-    labels: Labels | None = None
-    """Of worlds alone: no file has them."""
+    labels: Float32[Tensor, "episode time box 6"] | None = None
+    """See `Labels.packed`."""
 
     @staticmethod
     def of(episodes: Episodes, *, labels: bool = False) -> "StoredEpisodes":
-        """The same values, seen in the order of files, and with `labels` what is true of them."""
-        background, truth = episodes.background, episodes.truth
+        """The same values, seen in the order of files; with `labels`, those of the ground truth."""
+        background, truth, boxes = episodes.background, episodes.truth, episodes.labels
+        if labels and truth is not None:
+            boxes = truth.labels(episodes.video.shape[-1])
         return StoredEpisodes(
             episodes.video.permute(0, 1, 3, 4, 2),
             episodes.actions,
             episodes.rewards,
             None if background is None else background.permute(0, 2, 3, 1),
-            Labels.of(truth, episodes.video.shape[-1]) if labels and truth is not None else None,
+            boxes.packed() if labels and boxes is not None else None,
         )
 
     def __len__(self) -> int:
@@ -81,5 +82,5 @@ class StoredEpisodes:
         if self.actions is not None:
             found["actions"] = self.actions.shape[2]
         if self.labels is not None:
-            found["labels"] = self.labels.present.shape[2]
+            found["labels"] = self.labels.shape[2]
         return found | {n: 1 for n in ("rewards", "background") if getattr(self, n) is not None}

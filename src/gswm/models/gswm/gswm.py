@@ -20,7 +20,7 @@ from gswm.core.networks import Trunk, per_object
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY, Frame, Video
-from gswm.data.batches.augment import AugmentNoise, augmented
+from gswm.data.batches.augment import AugmentNoise, augmented, moved
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
     Actions,
@@ -250,8 +250,10 @@ class GSWM(WorldModel[GSWMConfig]):
         video, cfg = as_float(batch.video), self.cfg
         std = cfg.schedule.likelihood_std.at(step).to(video.device, torch.float32)
         behind = None if batch.background is None else as_float(batch.background)
+        boxes = batch.labels if cfg.takes_labels else None
         if noise.augment is not None and behind is not None:
             video, behind = augmented(video, behind, noise.augment)
+            boxes = None if boxes is None else moved(boxes, noise.augment, cfg.image_size)
         contexts = self.context.infer(self.context.start(len(video), behind), noise.context, video)
         terms = context_terms(contexts)
         if stage.background_only:
@@ -266,7 +268,6 @@ class GSWM(WorldModel[GSWMConfig]):
         prior_att = self.discovery.prior_att(hw_mean)
         found = stack([each.found for each in evidence], dim=1)
         known = [each.known for each in evidence if each.known is not None]
-        boxes = batch.labels if cfg.takes_labels else None
         target = video if boxes is None else labels.explicable(video, contexts.mu_bg, boxes)
         terms |= likelihood_terms(target, mu, std)
         pres_prior = Bernoulli(cfg.schedule.pres_prior.at(step).logit().to(video.device))

@@ -1,6 +1,6 @@
-"""Teaching by labels: a procedural world knows its objects, and a model of any video starts there.
+"""Teaching by labels: the boxes of a procedural world, or of what moves in a video.
 
-The posterior learns the true boxes and presences beside the ELBO, in training only.
+The posterior learns labelled boxes and presences beside the ELBO, in training only.
 
 A slot learns from one object as long as it lives: the one whose box it was found in. It is there
 as long as that object is; a slot that was found in no box, or in the box of an older slot, is not.
@@ -8,9 +8,10 @@ as long as that object is; a slot that was found in no box, or in the box of an 
     label_box  = Σ_k huber((o_xy - xy_n) / hw_n) + huber(log o_hw - log hw_n)
     label_pres = -Σ_k log q(z̃_pres_k = is n there) - Σ_ij log q(z̄_pres_ij = is there a new n in ij)
 
-The model explains true boxes alone: for the likelihood and the motion loss (see `objective`), all
-other pixels are the background's, and no object is worth its cost there, whatever may flicker or
-sway. Slots and cells of objects that are nearly hidden count nothing.
+The model explains labelled boxes alone: for the likelihood and the motion loss (see `objective`),
+all other pixels are the background's, and no object is worth its cost there, whatever may flicker
+or sway. Slots and cells of objects that are nearly hidden count nothing, and neither do those in
+unclear boxes, which the ELBO alone explains.
 """
 
 import math
@@ -38,6 +39,8 @@ GLIMPSED = 0.1
 """Share up to which an object counts as hidden."""
 MISSED = 3.0
 """What it costs to miss an object, compared with finding one where there is none."""
+LAST = 10.0
+"""Above the square of any distance inside a box, in half sides."""
 BETA = 0.1
 """Where the Huber loss turns from a square into a line, in shares of an object's size."""
 
@@ -77,12 +80,15 @@ def match(objects: list[Objects], labels: Labels) -> Matches:
 
 @torch.no_grad()
 def found_in(objects: Objects, labels: Labels, t: int) -> Int[Tensor, "batch slot"]:
-    """The object in whose box the middle of each slot's is, and closest to its middle."""
+    """The object in whose box the middle of each slot's is, and closest to its middle.
+
+    A slot in no object's box may be found in an unclear one.
+    """
     half = labels.hw[:, t].flip(-1).clamp_min(1e-3)
     offset = (objects.o.xy[:, :, None] - labels.xy[:, t, None]) / half[:, None]
-    seen = (labels.present[:, t] & (labels.visibility[:, t] > GLIMPSED))[:, None]
-    inside = (offset.abs() < 1).all(dim=-1) & seen
-    away = torch.where(inside, offset.square().sum(dim=-1), torch.inf)
+    inside = (offset.abs() < 1).all(dim=-1) & (labels.visibility[:, t] > GLIMPSED)[:, None]
+    later = LAST * ~labels.present[:, t, None]
+    away = torch.where(inside, offset.square().sum(dim=-1) + later, torch.inf)
     least, which = away.min(dim=-1)
     return torch.where(least.isfinite(), which, NOBODY)
 
@@ -127,10 +133,9 @@ def slot_terms(
     before = Matches(matches.which[:, :-1], matches.first[:, :-1])
     later = map_tensors(lambda tensor: tensor[:, 1:], labels)
     known, present = before.which != NOBODY, before.of(later.present)
-    goes = ~known | ~before.first
     stays = known & before.first & present
     unclear = known & ~present & (before.of(later.visibility) > GLIMPSED)
-    counts = there[:, :-1] & (goes | ~unclear)
+    counts = there[:, :-1] & ~unclear
     return box, per_video(counts * entropy(pres.logit[..., 0], stays.float()))
 
 
@@ -150,7 +155,7 @@ def cell_terms(
     here = cell[:, :, None] == number[:, None]
     wanted = here & new[:, :, None]
     faint = (labels.visibility > 0) & (labels.visibility <= VISIBLE)
-    unclear = (here & faint[:, :, None]).any(dim=-1)
+    unclear = (here & faint[:, :, None]).any(dim=-1) | in_unclear(labels, grid)
     target = wanted.any(dim=-1)
     looked = keep[..., None]
     weight = looked * torch.where(target, MISSED, 1.0) * (target | ~unclear)
@@ -164,6 +169,12 @@ def cell_terms(
     theirs = Matches(which, target)
     box = apart(xy, hw, theirs.of(labels.xy), theirs.of(labels.hw))
     return per_video(looked * target * box), found
+
+
+def in_unclear(labels: Labels, grid: int) -> Bool[Tensor, "batch time cell"]:
+    """Whether the middle of a cell is in an unclear box."""
+    open_ones = ~labels.present & (labels.visibility > 0)
+    return inside(labels, grid, open_ones).flatten(2)
 
 
 def held(
@@ -200,17 +211,18 @@ def entropy(logit: Tensor, target: Tensor) -> Tensor:
 
 
 def explicable(video: Video, mu_bg: Video, labels: Labels) -> Video:
-    """The video in true boxes, and its background elsewhere."""
-    return torch.where(inside(labels, video.shape[-1]), video, mu_bg)
+    """The video in labelled boxes, and its background elsewhere."""
+    return torch.where(inside(labels, video.shape[-1], labels.visibility > 0), video, mu_bg)
 
 
-def inside(labels: Labels, size: int) -> Bool[Tensor, "batch time 1 {size} {size}"]:
-    """Whether a pixel is in a true box."""
+def inside(
+    labels: Labels, size: int, which: Bool[Tensor, "batch time object"]
+) -> Bool[Tensor, "batch time 1 {size} {size}"]:
+    """Whether the middle of a pixel, of `size` by `size`, is in one of some boxes."""
     at = centers(size, labels.xy)
-    shown = (labels.visibility > 0)[..., None]
 
     def covered(axis: int) -> Float[Tensor, "batch time object pixel"]:
         middle, half = labels.xy[..., axis, None], labels.hw[..., 1 - axis, None]
-        return (((at - middle).abs() < half) & shown).float()
+        return (((at - middle).abs() < half) & which[..., None]).float()
 
     return (covered(1).mT @ covered(0) > 0)[:, :, None]

@@ -288,6 +288,51 @@ def test_files_and_a_link_are_taken_away(tab: Callable[..., Page], studio: brows
     assert state(other, "current") == 1
 
 
+BAD_VIEWS = [
+    5,
+    [],
+    {"model": 5, "world": "two-layer"},
+    VIEW | {"edits": 5},
+    VIEW | {"edits": [5]},
+    VIEW | {"edits": None},
+    VIEW | {"toggles": 5, "frame": "x"},
+    VIEW | {"current": -5, "future": -1},
+    VIEW | {"settings": {"steps": "x"}},
+    VIEW | {"model": "nothing"},
+    VIEW | {"episode": 10**400},
+]
+
+
+def test_a_damaged_link_opens_the_usual_view(chromium: Browser, studio: browser.Studio) -> None:
+    wrong: list[str] = []
+    for view in BAD_VIEWS:
+        page = chromium.new_page()
+        page.set_default_timeout(SECONDS)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(studio.address + browser.packed(view))
+        done(page, 0)
+        assert wrong == [], view
+        expect(page.locator("#toast.wrong")).to_be_visible()
+        assert state(page, "opened.model") == VIEW["model"]
+        page.close()
+
+
+def test_a_saved_view_that_cannot_be_opened_leaves_the_page_as_it_was(
+    tab: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = tab()
+    saved = tmp_path / "view.json"
+    for view in (VIEW | {"edits": 5}, VIEW | {"settings": {"steps": 0}}):
+        saved.write_text(json.dumps(view))
+        page.set_input_files("#file", saved)
+        expect(page.locator("#toast.wrong")).to_be_visible()
+        page.evaluate("document.querySelector('#toast').hidden = true")
+    page.keyboard.press("0")
+    page.keyboard.press("Delete")
+    done(page, 1)
+    assert state(page, "current") == 1
+
+
 def test_two_tabs_do_not_disturb_each_other(tab: Callable[..., Page]) -> None:
     one, two = tab(sample=False), tab(sample=False)
     one.keyboard.press("0")

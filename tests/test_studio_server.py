@@ -76,7 +76,10 @@ def test_the_loopback_has_any_port(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "x"])
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://127.0.0.1:1", "x", "http://[::1", "http://[", "//]"],
+)
 def test_a_page_of_another_site_cannot_talk(client: TestClient, origin: str) -> None:
     headers = {"origin": origin}
     assert client.post("/upload", content=b"x", headers=headers).status_code == 403
@@ -117,6 +120,12 @@ def test_a_bad_message_gets_an_error_and_leaves_the_session_standing(client: Tes
             assert heard(socket, "error")["line"]
         socket.send_bytes(b"\xff\xfe")
         assert heard(socket, "error")["line"]
+        digits = "9" * 4000
+        change = f'{{"kind": "move", "id": 0, "xy": [{digits}, 0]}}'
+        socket.send_text(f'{{"type": "edit", "branch": 0, "frame": 0, "change": {change}}}')
+        assert "xy" in heard(socket, "error")["line"]
+        socket.send_text(opening(steps=0))
+        assert heard(socket, "error")["of"] == "open"
         socket.send_text(opening(given=2, steps=2, futures=1))
         assert heard(socket, "done")["branch"] == 0
 

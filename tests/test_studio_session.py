@@ -292,6 +292,15 @@ def test_a_mistake_is_one_line_and_the_session_stands(message: dict[str, Any], s
     assert page.of("done")
 
 
+def test_the_page_hears_that_nothing_was_opened() -> None:
+    page = Page()
+    page.open(world="nowhere")
+    assert page.of("error")[-1][0]["of"] == "open"
+    page.open()
+    page.edit(MOVE | {"id": 77})
+    assert page.of("error")[-1][0]["of"] == ""
+
+
 def test_a_failure_is_told_without_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
     page = Page().open()
     monkeypatch.setattr(desk, "changed", lambda *_: 1 / 0)

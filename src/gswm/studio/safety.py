@@ -34,7 +34,7 @@ class Rules:
         if self.names is not None and hostname(host) not in self.names:
             return "the studio is not called so: open the address that it printed"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and netloc(origin) != host:
             return "a page of another site cannot use the studio"
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         given = query.get("token", [""])[0]
@@ -61,6 +61,14 @@ class Rules:
                 f"frame-ancestors {self.frames}",
             ]
         )
+
+
+def netloc(origin: str) -> str | None:
+    """Host and port of an Origin header; None if it is not an address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def hostname(host: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from gswm.core.errors import UserError
 from gswm.studio import uploads
 from gswm.studio.catalog import Catalog
-from gswm.studio.protocol import LONGEST, encode, parse
+from gswm.studio.protocol import LONGEST, MessageError, encode, parse
 from gswm.studio.session import Session
 from gswm.studio.worker import Worker
 
@@ -130,7 +130,8 @@ class StudioApp:
                 message = parse(received.get("text") or received.get("bytes") or b"")
             except UserError as error:
                 await outbox.drained()
-                outbox.put(encode({"type": "error", "line": str(error), "request": 0}))
+                of = error.kind if isinstance(error, MessageError) else ""
+                outbox.put(encode({"type": "error", "line": str(error), "request": 0, "of": of}))
                 continue
             while not session.put(message):
                 await asyncio.sleep(0.02)

@@ -36,6 +36,8 @@ class Session:
         self.line: deque[Message] = deque()
         self.lock = threading.Lock()
         self.imagining: Work | None = None
+        self.opens = False
+        """Whether it opens a video."""
         self.others: deque[Work] = deque()
 
     def put(self, message: Message) -> bool:
@@ -61,7 +63,7 @@ class Session:
         elif isinstance(message, Masks):
             self.others.append(self.desk.masks(message))
         elif message is not None:
-            self.imagining = self.begin(message)
+            self.imagining, self.opens = self.begin(message), isinstance(message, Open)
             if not self.advance(self.imagining, getattr(message, "request", 0)):
                 self.imagining = None
         elif self.others:
@@ -103,5 +105,6 @@ class Session:
             if message is not None:
                 self.send(message)
             return message is not None
-        self.send(encode({"type": "error", "line": line, "request": request}))
+        of = "open" if self.opens and work is self.imagining else ""
+        self.send(encode({"type": "error", "line": line, "request": request, "of": of}))
         return False

@@ -39,6 +39,14 @@ def test_links_lead_to_files(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_the_tests_of_reliability_exist() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    found = re.findall(r"(test_\w+\.py)::(test_\w+)", page)
+    assert found
+    for file, name in found:
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text(), f"{file}::{name}"
+
+
 def snippets() -> list[tuple[str, str]]:
     """Every block of Python on a page."""
     found = [

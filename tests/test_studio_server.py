@@ -2,11 +2,13 @@
 
 import io
 import json
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import tiny
@@ -207,6 +209,34 @@ def test_an_upload_that_is_no_video_is_one_line(
     assert "no model" in client.post("/upload?model=/etc", content=b"x").json()["error"]
     monkeypatch.setattr(uploads, "MOST_BYTES", 10)
     assert "at most" in client.post("/upload?model=small", content=bytes(11)).json()["error"]
+
+
+def test_uploads_that_stall_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Server(StudioApp(catalog(), FirstView("small", "noise"))).start()
+    head = f"POST /upload?model=small HTTP/1.1\r\nHost: 127.0.0.1:{made.port}\r\n"
+    stalled = [socket.create_connection(("127.0.0.1", made.port)) for _ in range(4)]
+    try:
+        for each in stalled:
+            each.sendall(f"{head}Content-Length: 1000\r\n\r\nGIF89a".encode())
+        with httpx.Client(base_url=made.address, timeout=60) as client:
+            while made.studio.arrivals < 4:
+                time.sleep(0.01)
+            answer = client.post("/upload?model=small", content=still())
+            assert answer.json()["frames"] == 1
+            monkeypatch.setattr(server, "MOST_ARRIVALS", 4)
+            answer = client.post("/upload?model=small", content=still())
+            assert "on their way" in answer.json()["error"]
+    finally:
+        for each in stalled:
+            each.close()
+        made.stop()
+
+
+def still() -> bytes:
+    """A GIF of one frame."""
+    file = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(file, "GIF")
+    return file.getvalue()
 
 
 @settings(max_examples=10)

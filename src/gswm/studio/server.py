@@ -4,8 +4,8 @@ import asyncio
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ except ImportError as error:
 
 PAGE = Path(__file__).parent / "page"
 MOST_TABS = 16
-MOST_DECODERS = 2
+MOST_ARRIVALS, MOST_DECODERS = 16, 2
+"""Videos that are received, and decoded, at a time."""
 UNSENT = 8 << 20
 """Bytes that may wait for a page that reads slowly."""
 
@@ -53,7 +54,7 @@ class StudioApp:
         self.catalog, self.start = catalog, start
         self.rules = rules or Rules()
         self.worker = Worker()
-        self.tabs = 0
+        self.tabs = self.arrivals = 0
         self.decoders = asyncio.Semaphore(MOST_DECODERS)
         routes = [
             Route("/", self.index),
@@ -80,20 +81,28 @@ class StudioApp:
         """A video of the user's: its name and the model for it, or why it cannot be opened."""
         shown = request.query_params.get("model", "")
         try:
-            announced = request.headers.get("content-length", "0")
-            if not announced.isdecimal() or int(announced) > uploads.MOST_BYTES:
-                most = uploads.MOST_BYTES >> 20
-                raise UserError(f"a video may have at most {most} MiB: cut it")
+            uploads.check_length(request.headers.get("content-length", "0"))
             model = await asyncio.to_thread(self.catalog.for_video, shown)
             cut = await asyncio.to_thread(self.catalog.cut, model)
-            async with self.decoders:
-                video = await uploads.receive(request.stream(), cut)
+            with self.arrival():
+                video = await uploads.receive(request.stream(), cut, self.decoders)
         except UserError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except ClientDisconnect:
             return Response(status_code=400)
         about = {"frames": video.shape[1], "fps": cut.fps, "model": model}
         return JSONResponse({"name": self.catalog.add_upload(video), **about})
+
+    @contextmanager
+    def arrival(self) -> Iterator[None]:
+        """One of the videos that are received at a time: each may fill the disk to its limit."""
+        if self.arrivals >= MOST_ARRIVALS:
+            raise UserError("too many videos are on their way: wait for one of them")
+        self.arrivals += 1
+        try:
+            yield
+        finally:
+            self.arrivals -= 1
 
     async def session(self, socket: WebSocket) -> None:
         """One tab, as long as it is open."""

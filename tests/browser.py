@@ -79,7 +79,7 @@ class Studio:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        found = re.search(r"http://\S+:(\d+)/", line)
+        found = re.search(r"http://\S+:(\d+)/\S+", line)
         assert found, f"the studio said: {line}"
         self.address, self.port = found[0], int(found[1])
 

@@ -13,6 +13,7 @@
     uploads    videos from the page
     safety     who may talk to the server
     server     Starlette, a WebSocket a tab
+    doorway    a page that leads a browser to the server
     notebook   `gswm.studio(model, video)`
 
 The package can be called: `gswm.studio(model, video)` shows the page in a notebook.

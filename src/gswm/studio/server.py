@@ -1,7 +1,6 @@
 """The server: one page, one WebSocket for each tab, and an address for uploads."""
 
 import asyncio
-import secrets
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -53,6 +52,8 @@ class StudioApp:
     def __init__(self, catalog: Catalog, start: FirstView, rules: Rules | None = None) -> None:
         self.catalog, self.start = catalog, start
         self.rules = rules or Rules()
+        self.doorway: Path | None = None
+        """The page that leads the browser here; removed once it has done so."""
         self.worker = Worker()
         self.tabs = self.arrivals = 0
         self.decoders = asyncio.Semaphore(MOST_DECODERS)
@@ -107,6 +108,8 @@ class StudioApp:
     async def session(self, socket: WebSocket) -> None:
         """One tab, as long as it is open."""
         await socket.accept()
+        if self.doorway is not None:
+            self.doorway.unlink(missing_ok=True)
         if self.tabs >= MOST_TABS:
             await socket.close(1013, "too many tabs are open: close one")
             return
@@ -184,6 +187,8 @@ class Outbox:
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens; another port where this one is taken and none was asked for."""
+    if not host:
+        raise UserError("--host is empty: name an address, or 0.0.0.0 for all of this machine's")
     reason = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for each in [port] if port else [*range(8765, 8785), 0]:
@@ -204,11 +209,11 @@ class Server:
 
     def __init__(self, studio: StudioApp, host: str = "127.0.0.1", port: int = 0) -> None:
         self.studio, self.socket = studio, listening(host, port)
-        shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
+        bound, self.port = self.socket.getsockname()[:2]
+        shown = host if bound not in ("0.0.0.0", "::") else socket.gethostname()
         shown = f"[{shown}]" if ":" in shown else shown
-        query = f"?token={studio.rules.token}" if studio.rules.token else ""
-        self.port = self.socket.getsockname()[1]
-        self.address = f"http://{shown}:{self.port}/{query}"
+        self.host = f"{shown}:{self.port}"
+        self.address = self.url("/")
         config = uvicorn.Config(
             studio.app,
             log_level="warning",
@@ -221,6 +226,10 @@ class Server:
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.run, name="gswm-studio-server", daemon=True)
+
+    def url(self, path: str, scheme: str = "http") -> str:
+        """The address of something here, with the token."""
+        return f"{scheme}://{self.host}{path}?token={self.studio.rules.token}"
 
     def run(self) -> None:
         """Serve until it is interrupted."""
@@ -239,8 +248,6 @@ class Server:
 
 
 def rules_for(host: str, notebook: bool = False) -> Rules:
-    """A token wherever others can reach the server, and in notebooks."""
-    local = host in LOOPBACK
-    token = None if local and not notebook else secrets.token_urlsafe(24)
-    names = LOOPBACK if local else None
-    return Rules(token, names, NOTEBOOKS if notebook else "'none'")
+    """A new token, and the names of the loopback where nobody else can reach the server."""
+    names = LOOPBACK if host in LOOPBACK else None
+    return Rules(names=names, frames=NOTEBOOKS if notebook else "'none'")

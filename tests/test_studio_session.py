@@ -261,7 +261,7 @@ def test_what_is_opened_next_does_not_wait() -> None:
         page.say(type="open", model="small", world="noise", episode=episode)
         page.session.step()
     page.work()
-    assert [head["episode"] for head, _ in page.of("opened")] == [0, 1, 2]
+    assert page.of("opened")[-1][0]["episode"] == 2
     assert len(page.of("done")) == 1
 
 

@@ -115,7 +115,7 @@ class StudioApp:
             return
         self.tabs += 1
         outbox = Outbox(asyncio.get_running_loop(), self.worker.notify)
-        session = Session(self.catalog, outbox.put, outbox.ready)
+        session = Session(self.catalog, outbox.put, outbox.ready, self.worker.notify)
         self.worker.join(session)
         writes = asyncio.create_task(outbox.write(socket))
         try:

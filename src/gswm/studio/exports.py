@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, UInt8
 
 from gswm.core.errors import UserError
 from gswm.core.files import room
@@ -108,11 +109,11 @@ class BranchLine:
     """A branch from the first frame on."""
 
     name: str
-    past_objects: Objects
-    past_pixels: Pixels
-    objects: Objects
-    """Of the futures."""
-    pixels: Pixels
+    past_objects: Float[np.ndarray, "past object 11"]
+    past_pixels: UInt8[np.ndarray, "past height width 3"]
+    objects: Float[np.ndarray, "future time object 11"]
+    pixels: UInt8[np.ndarray, "_future _time height width 3"]
+    """Of the futures; none in a table."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from gswm.viz.imagination import with_futures
 
 MOVE = {"kind": "move", "id": 0, "xy": [0.5, 0.5]}
 ENDLESS = (sys.executable, "-c", "import time; time.sleep(600)")
+QUICK = (sys.executable, "-c", "import sys; open(sys.argv[1] + '/export.csv', 'w').write('x')")
+"""A process that draws a table at once: it does not import torch."""
 
 
 @pytest.fixture
@@ -154,6 +156,7 @@ def test_a_film_that_is_too_large_is_refused_before_it_is_made(
     (error, _) = page.of("error")[-1]
     assert "10 frames with 2 futures" in error["line"]
     assert not page.session.jobs
+    monkeypatch.setattr(jobs, "COMMAND", QUICK)
     page.say(type="export", kind="csv", branch=0)
     page.work()
     assert page.of("file")
@@ -237,7 +240,7 @@ def test_a_process_that_dies_is_one_line_and_the_next_file_is_made(
     drawn_by(page).kill()
     page.work()
     assert "this file cannot be made" in page.of("error")[-1][0]["line"]
-    monkeypatch.undo()
+    monkeypatch.setattr(jobs, "COMMAND", QUICK)
     page.say(type="export", kind="csv", branch=0)
     page.work()
     assert page.of("file")
@@ -275,12 +278,13 @@ def test_the_process_says_in_one_line_why_it_cannot_draw(
 
 def test_a_page_has_only_so_many_files_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gswm.studio.session.MOST_JOBS", 2)
+    monkeypatch.setattr(jobs, "COMMAND", QUICK)
     page = Page().open()
     for _ in range(3):
         page.say(type="export", kind="csv", branch=0)
     page.work()
     assert len(page.of("file")) == 2
-    assert "wait for them" in page.of("error")[-1][0]["line"]
+    assert "wait for one" in page.of("error")[-1][0]["line"]
 
 
 def turns(worker: Worker, count: int) -> list[Session]:

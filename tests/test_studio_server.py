@@ -244,7 +244,7 @@ def test_uploads_that_stall_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) ->
             assert answer.json()["frames"] == 1
             monkeypatch.setattr(server, "MOST_ARRIVALS", 4)
             answer = client.post(f"{UPLOAD}small", content=still())
-            assert "on their way" in answer.json()["error"]
+            assert "being uploaded" in answer.json()["error"]
     finally:
         for each in stalled:
             each.close()

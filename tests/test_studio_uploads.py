@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -135,7 +137,7 @@ def test_a_video_that_stops_on_its_way_is_refused(
             yield b"GIF89a"
             await asyncio.sleep(pause)
 
-    with pytest.raises(UserError, match="stopped on its way"):
+    with pytest.raises(UserError, match="has stalled"):
         arrived(slow())
     assert not list(folder.iterdir())
 
@@ -204,3 +206,8 @@ def test_only_what_begins_as_a_video_is_decoded(head: bytes) -> None:
         assert not known
     else:
         assert known
+
+
+def test_a_decoder_starts_without_torch() -> None:
+    code = "import sys, gswm.studio.decoding; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

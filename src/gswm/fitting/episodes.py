@@ -20,7 +20,8 @@ from gswm.core.errors import UserError
 from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Take, batch_of
+from gswm.data.importing.tensors import batch_of
+from gswm.data.importing.videos import Take
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
 from gswm.data.standing import empty_scene

@@ -28,7 +28,7 @@ Made = TypeVar("Made")
 
 MOST_UPLOADS = 8
 MOST_MADE = 2
-"""Models, episodes and backgrounds that are loaded or made at a time."""
+"""Items that are loaded or made at the same time."""
 STEPS = 40
 """Frames that are imagined at first, where the world has so many."""
 MOST_EPISODES_KEPT = 16
@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What it takes to show a video to a model."""
+    """A model with an episode to show to it."""
 
     model: WorldModel[Any]
     episodes: Episodes
@@ -63,7 +63,7 @@ class Prepared:
 class Catalog:
     """All that can be opened. Every method may be called from any thread.
 
-    What is loaded or made is so once: who asks for the same waits, and nobody else does.
+    Each item is loaded or made once; only callers that ask for the same item wait for it.
     """
 
     def __init__(self, device: str | torch.device = "cpu", video_fps: float | None = None) -> None:
@@ -79,9 +79,9 @@ class Catalog:
         self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
         self.lock = threading.Lock()
-        """Held to look something up, and never while something is made."""
+        """Held during lookups, and never while an item is made."""
         self.making: dict[tuple[str, Any], threading.Lock] = {}
-        self.pool = ThreadPoolExecutor(MOST_MADE, "gswm-studio-catalog", not_to_learn)
+        self.pool = ThreadPoolExecutor(MOST_MADE, "gswm-studio-catalog", set_up_thread)
 
     def add_weights(self, name: str, path: str) -> str:
         """A trained model: a run, a file of weights, or one that ships."""
@@ -142,7 +142,7 @@ class Catalog:
         make: Callable[[], Made],
         most: int,
     ) -> Made:
-        """Make something unless it is there; of a kind, only so many are kept."""
+        """Look up an item, or make it; the oldest beyond `most` are dropped."""
         with self.lock:
             if key in kept:
                 return kept[key]
@@ -166,7 +166,7 @@ class Catalog:
         return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
 
     def prepare(self, model: str, name: str, index: int) -> Future[Prepared]:
-        """Load or make all of it, in a thread of its own: this may take seconds."""
+        """Load or make everything in another thread, as this may take seconds."""
 
         def prepared() -> Prepared:
             background = self.background(model, name, index)
@@ -230,7 +230,7 @@ class Catalog:
         return {"models": models, "worlds": list(self.sources), "episodes": MOST_EPISODES}
 
 
-def not_to_learn() -> None:
-    """Set up a thread in which nothing is trained, and that leaves the other cores to others."""
+def set_up_thread() -> None:
+    """Let a thread compute without gradients, on one core."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)

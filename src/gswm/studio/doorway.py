@@ -1,7 +1,7 @@
-"""A page on disk that leads a browser to the studio.
+"""A page on disk that redirects a browser to the studio.
 
-The arguments of a process are visible to every user of a machine, and an address with its token
-would be one if a browser were started with it. The page can be read by its user alone.
+Every user of a machine can see the arguments of all processes, and so the token, if the browser
+were started with the studio's address. Only the user can read the page.
 """
 
 import html
@@ -20,7 +20,7 @@ PAGE = """<!doctype html>
 
 
 def make(address: str) -> Path:
-    """Write the page. In the home folder if possible: a confined browser may read no other."""
+    """Write the page, in the home folder if possible: sandboxed browsers may read no other."""
     for folder in (Path.home(), Path(tempfile.gettempdir())):
         try:
             handle, name = tempfile.mkstemp(".html", "gswm-studio-", folder)
@@ -29,4 +29,6 @@ def make(address: str) -> Path:
         with open(handle, "w", encoding="utf-8") as file:
             file.write(PAGE.format(address=html.escape(address, quote=True)))
         return Path(name)
-    raise UserError("no folder for the browser's page: add --no-browser, and open the address")
+    raise UserError(
+        "cannot write a page for the browser: give --no-browser, and open the address yourself"
+    )

@@ -1,8 +1,8 @@
 """Draw one file under limits: `python -m gswm.studio.drawing FOLDER`.
 
-A process of its own, so that no page waits for it, and that can be killed. It reads what
-`exports.write` has written, and writes `file` beside it, or says in one line on stderr why it
-cannot.
+It runs as a process of its own, so that no page waits for it and it can be killed. It reads what
+`exports.write` has written and writes `export.KIND` beside it, or prints on stderr in one line why
+it cannot.
 """
 
 import os
@@ -14,18 +14,18 @@ from gswm.studio import exports
 from gswm.studio.limits import limit
 
 MEMORY = 1 << 30
-"""Bytes beyond what the process has when it begins: a GIF is whole in memory, a byte a pixel."""
+"""Bytes beyond those at the start: a GIF is held in memory, with one byte for each pixel."""
 SECONDS = 600
-"""Of a processor."""
+"""Of processor time."""
 MOST_BYTES = 1 << 28
-"""Of a file."""
+"""Of the file."""
 
 
 def main(args: list[str]) -> int:
-    """Read FOLDER, draw the file."""
+    """Read FOLDER and draw the file."""
     folder = Path(args[0])
     if hasattr(os, "nice"):
-        os.nice(10)  # the page that somebody is working with comes first
+        os.nice(10)  # pages that are in use come first
     limit(MEMORY, SECONDS, MOST_BYTES)
     try:
         kind, view = exports.read(folder)

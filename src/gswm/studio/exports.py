@@ -1,7 +1,7 @@
 """Files to take away: GIF, MP4, PNG and CSV of one branch, or of two beside each other.
 
-What a file is made of lies in a folder: `write` puts it there piece by piece, and another process
-reads it and draws, one frame at a time. Neither has all of it in memory.
+`write` puts the data for a file into a folder, piece by piece; another process reads it and draws
+one frame at a time. Neither holds all of it in memory.
 """
 
 import json
@@ -31,13 +31,13 @@ SHEET = 12
 """Frames on a sheet."""
 FPS = 10
 MOST_PIXELS = 1 << 28
-"""Of all frames of a film."""
+"""In all frames of a film together."""
 MOVING = ("gif", "mp4")
 
 
 @dataclass(frozen=True)
 class ExportOrder:
-    """What a file is made of, as it was when the page asked for it."""
+    """The data for a file, as it was when the page asked for it."""
 
     request: ExportRequest
     model: WorldModel[Any]
@@ -52,15 +52,15 @@ class ExportOrder:
         return self.settings.given + self.settings.steps
 
     def check(self) -> None:
-        """Refuse a film with too many pixels, before anything is drawn."""
+        """Refuse a film with too many pixels before any work."""
         futures = self.settings.futures if self.settings.sample else 1
         side = SCALE**2 * (1 + len(self.branches)) + (SMALL**2 * futures if futures > 1 else 0)
         pixels = self.length * side * self.video.shape[1] * self.video.shape[2]
         if self.request.kind in MOVING and pixels > MOST_PIXELS:
-            most = (
-                f"{pixels / 1e6:.0f} million pixels, and a file has at most {MOST_PIXELS / 1e6:.0f}"
+            raise UserError(
+                f"{self.length} frames with {futures} futures have {pixels / 1e6:.0f} million "
+                f"pixels; at most {MOST_PIXELS / 1e6:.0f} million can be exported: take fewer"
             )
-            raise UserError(f"{self.length} frames with {futures} futures are {most}: take fewer")
 
     def shown(self, number: int) -> slice:
         """Which futures of a branch are in the file: all of the first, in films and tables."""
@@ -72,7 +72,7 @@ class ExportOrder:
 
 
 def write(order: ExportOrder, folder: Path) -> Iterator[None]:
-    """Write what a file is made of, a piece at a time; most of the work is to imagine it."""
+    """Write the data for a file in pieces; most of the work is to imagine the futures."""
     request, drawn = order.request, order.request.kind != "csv"
     with room("the file"):
         head: dict[str, Any] = {"request": asdict(request), "truth": order.truth is not None}
@@ -113,12 +113,12 @@ class BranchLine:
     past_pixels: UInt8[np.ndarray, "past height width 3"]
     objects: Float[np.ndarray, "future time object 11"]
     pixels: UInt8[np.ndarray, "_future _time height width 3"]
-    """Of the futures; none in a table."""
+    """Of the futures; empty for a table."""
 
 
 @dataclass(frozen=True)
 class ExportedView:
-    """What is in a file."""
+    """The data for a file, as it is read again."""
 
     video: Frames
     truth: PixelBoxes | None
@@ -159,7 +159,7 @@ class ExportedView:
 
 
 def read(folder: Path) -> tuple[FileKind, ExportedView]:
-    """What `write` has written, of which only what is drawn is read."""
+    """Read what `write` has written; futures are mapped into memory and read when drawn."""
     head = json.loads((folder / "order.json").read_text())
     request = ExportRequest(**head["request"])
     names = [each.name for each in fields(PixelBoxes)]
@@ -176,7 +176,7 @@ def read(folder: Path) -> tuple[FileKind, ExportedView]:
 
 
 def read_branch(folder: Path, number: int, head: dict[str, Any]) -> BranchLine:
-    """One branch; no futures, where none are imagined."""
+    """Read one branch."""
     objects = np.load(folder / f"{number}-past-objects.npy")
     pixels = np.load(folder / f"{number}-past-pixels.npy")
 

@@ -1,4 +1,4 @@
-"""Files on their way to a page: imagined in pieces, and drawn by a process that can be killed."""
+"""Exports in progress: imagined in pieces, and drawn by a process that can be killed."""
 
 import os
 import subprocess
@@ -16,26 +16,26 @@ from gswm.studio.exports import ExportOrder
 from gswm.studio.protocol import encode
 
 MOST_DRAWN = 2
-"""Files of all pages that are drawn at a time; others wait."""
+"""Files that are drawn at the same time, for all pages together; others wait."""
 SECONDS = 900
-"""How long a file may take before its process is killed."""
+"""How long drawing may take before the process is killed."""
 COMMAND = (sys.executable, "-m", "gswm.studio.drawing")
 POLL = 0.2
-"""Seconds between looks at whether the page is still there, while a file waits for its turn."""
+"""Seconds between checks whether the page is still open, while a file waits for its turn."""
 
 DRAWN = threading.BoundedSemaphore(MOST_DRAWN)
 
 
 class ExportJob:
-    """One file, from the order to the message that has it."""
+    """One file, from the order to the message that holds it."""
 
     def __init__(self, order: ExportOrder, send: Callable[[bytes], None]) -> None:
         self.order, self.send = order, send
         self.work: Iterator[bytes] | None = self.written()
-        """What the worker has to do for it, in pieces; None when that is done."""
+        """The worker's part, in pieces; None when it is done."""
         self.drawing = False
         self.over = False
-        """Whether nothing more will come of it."""
+        """Whether the file was sent, or has failed."""
         self.lock = threading.Lock()
         self.closed = False
         self.process: subprocess.Popen[bytes] | None = None
@@ -46,7 +46,7 @@ class ExportJob:
         return f"gswm-branch-{self.order.branches[0].number}.{self.order.request.kind}"
 
     def written(self) -> Iterator[bytes]:
-        """Imagine what is in the file, and have it drawn."""
+        """Imagine the futures in the file, and start to draw it."""
         with ExitStack() as stack:
             folder = tempfile.TemporaryDirectory(prefix="gswm-studio-")
             path = Path(stack.enter_context(folder))
@@ -57,7 +57,7 @@ class ExportJob:
         threading.Thread(target=self.draw, args=(path, kept), daemon=True).start()
 
     def draw(self, folder: Path, kept: ExitStack) -> None:
-        """Wait for a turn, and send the file or what went wrong; the folder is removed."""
+        """Wait for a turn, send the file or an error, and remove the folder."""
         message: bytes | None = None
         with kept:
             while not DRAWN.acquire(timeout=POLL):
@@ -75,7 +75,7 @@ class ExportJob:
             self.send(message)
 
     def drawn(self, folder: Path) -> bytes | None:
-        """The message for the page; None if it is gone."""
+        """Draw the file; the message for the page, or None if the page is closed."""
         with self.lock:
             if self.closed:
                 return None
@@ -102,14 +102,14 @@ class ExportJob:
         return encode({"type": "file", "name": self.name}, data=np.frombuffer(data, np.uint8))
 
     def close(self) -> None:
-        """End it: the page is gone."""
+        """End it: the page is closed."""
         with self.lock:
             self.closed = True
             if self.process is not None:
                 self.process.kill()
-        self.work = None  # which removes its folder
+        self.work = None  # the generator removes its folder
 
 
 def error(why: str) -> bytes:
-    """What the page hears instead of a file."""
+    """The message for the page in place of a file."""
     return encode({"type": "error", "line": f"this file cannot be made: {why}", "request": 0})

@@ -1,19 +1,19 @@
-"""Limits of a process that works on what came from elsewhere."""
+"""Limits on the resources of the current process."""
 
 from pathlib import Path
 
 
 def limit(memory: int, seconds: int, file_bytes: int) -> None:
-    """Take no more than this from here on, where the system can see to it.
+    """Limit what this process can take from now on, where the system supports it.
 
     Args:
-        memory: bytes beyond what the process has now.
-        seconds: of a processor.
-        file_bytes: of any file that it writes.
+        memory: bytes beyond those it has now.
+        seconds: of processor time.
+        file_bytes: of each file that it writes.
     """
     try:
         import resource
-    except ImportError:  # not on Windows: the parent's clock is left
+    except ImportError:  # on Windows only the parent's timeout applies
         return
     pages = Path("/proc/self/statm")
     if pages.exists():

@@ -1,8 +1,8 @@
-"""Who may talk to the server: pages that it served itself, to somebody who has its token.
+"""Who may talk to the server: its own pages, opened by somebody who has the token.
 
-Other users of the machine can reach the loopback too, and they lack the token. A page of another
-site can send requests to it: its Origin gives it away, and a name that it has made point to the
-loopback shows in Host.
+Other users of the machine can reach the loopback too, but lack the token. Pages of other sites can
+send requests to it: the Origin header shows where they are from, and the Host header shows a name
+that was made to point to the loopback.
 """
 
 import secrets

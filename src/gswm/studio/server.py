@@ -32,7 +32,7 @@ except ImportError as error:
 PAGE = Path(__file__).parent / "page"
 MOST_TABS = 16
 MOST_ARRIVALS, MOST_DECODERS = 16, 2
-"""Videos that are received, and decoded, at a time."""
+"""Videos that are received, and decoded, at the same time."""
 UNSENT = 8 << 20
 """Bytes that may wait for a page that reads slowly."""
 
@@ -53,7 +53,7 @@ class StudioApp:
         self.catalog, self.start = catalog, start
         self.rules = rules or Rules()
         self.doorway: Path | None = None
-        """The page that leads the browser here; removed once it has done so."""
+        """The page that redirects the browser; removed when the studio's page is open."""
         self.worker = Worker()
         self.tabs = self.arrivals = 0
         self.decoders = asyncio.Semaphore(MOST_DECODERS)
@@ -96,9 +96,9 @@ class StudioApp:
 
     @contextmanager
     def arrival(self) -> Iterator[None]:
-        """One of the videos that are received at a time: each may fill the disk to its limit."""
+        """Count an upload, and refuse too many at a time: each takes disk space up to its limit."""
         if self.arrivals >= MOST_ARRIVALS:
-            raise UserError("too many videos are on their way: wait for one of them")
+            raise UserError("too many videos are being uploaded: wait for one of them")
         self.arrivals += 1
         try:
             yield

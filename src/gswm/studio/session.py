@@ -21,7 +21,7 @@ from gswm.studio.protocol import Edit, ExportRequest, Masks, Message, Open, Show
 LINE = 64
 """Messages that wait; who sends more has to wait."""
 MOST_JOBS = 8
-"""Files that one page may have in line."""
+"""Exports that one page may have in progress."""
 
 
 class Session:
@@ -46,7 +46,7 @@ class Session:
         """What it waits for."""
         self.others: deque[Work] = deque()
         self.jobs: deque[ExportJob] = deque()
-        """Files, of which one at a time is made."""
+        """Exports; one at a time is in progress."""
 
     def put(self, message: Message) -> bool:
         """Take a message, unless too many wait; it replaces a newest one that is only a preview."""
@@ -81,7 +81,7 @@ class Session:
 
     @property
     def job(self) -> ExportJob | None:
-        """The file of which a piece can be done here; None while another one is drawn."""
+        """The export that has work for this thread; None while a process draws."""
         while self.jobs and self.jobs[0].over:
             self.jobs.popleft()
         return self.jobs[0] if self.jobs and self.jobs[0].work is not None else None
@@ -117,10 +117,10 @@ class Session:
             return self.line.popleft() if self.takes else None
 
     def export(self, message: ExportRequest) -> None:
-        """Put a file in line."""
+        """Queue an export."""
         try:
             if len(self.jobs) >= MOST_JOBS:
-                raise UserError(f"{MOST_JOBS} files are being made: wait for them")
+                raise UserError(f"{MOST_JOBS} exports are in progress: wait for one of them")
             self.jobs.append(ExportJob(self.desk.order(message), self.send))
         except UserError as error:
             self.send(encode({"type": "error", "line": str(error), "request": 0}))

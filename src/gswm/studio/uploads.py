@@ -18,7 +18,7 @@ from gswm.studio.decoding import MOST_FRAMES
 
 MOST_BYTES = 64 << 20
 BODY_SECONDS, IDLE_SECONDS = 300, 20
-"""How long a video may take to arrive, and how long no part of it may come."""
+"""How long a video may take to arrive in all, and how long it may stall."""
 SECONDS = 60
 """How long a decoder may take before it is killed."""
 FORMATS = (
@@ -49,7 +49,7 @@ async def receive(
 ) -> UInt8[Tensor, "1 time 3 size size"]:
     """A video that arrives in parts, as frames of size × size, at the rate that is wanted.
 
-    It takes one of the `decoders` once it is all there: one that stalls on its way keeps none.
+    It takes one of the `decoders` when all of it has arrived: a stalled upload holds none.
     """
     with tempfile.TemporaryDirectory(prefix="gswm-studio-") as folder:
         source = Path(folder) / "video"
@@ -64,7 +64,7 @@ async def receive(
 
 
 async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
-    """Write what arrives to a file, if it comes in time and is not too long."""
+    """Write what arrives to a file; refuse it if it takes too long or is too large."""
     total, parts = 0, aiter(chunks)
     with path.open("wb") as file:
         try:
@@ -75,7 +75,7 @@ async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
                         raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
                     file.write(chunk)
         except TimeoutError as error:
-            raise UserError("this video stopped on its way: send it again") from error
+            raise UserError("this upload has stalled: send it again") from error
 
 
 async def part_of(parts: AsyncIterator[bytes]) -> bytes:

@@ -36,7 +36,7 @@ class Worker:
             self.sessions.append(session)
 
     def leave(self, session: Session) -> None:
-        """Serve it no more, and end what it has begun; after the piece that is being done."""
+        """Stop serving a session and close it, if need be after the piece in progress."""
         with self.wake:
             self.sessions.remove(session)
             if session is not self.serving:
@@ -50,8 +50,8 @@ class Worker:
     def next(self) -> Session | None:
         """Whose turn it is; waits until it is somebody's. None at the end.
 
-        Every other turn is that of a page that waits for an answer, before those that have more
-        to be imagined; the turns between go round, so that pages that ask without end stop none.
+        Every other turn goes to a page that waits for an answer, before pages that only have more
+        to imagine. The turns between go to all pages in order, so that no page starves another.
         """
         with self.wake:
             while not self.ends:

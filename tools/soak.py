@@ -29,6 +29,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,9 @@ class Tab:
         self.address, self.record, self.ends = address, record, ends
         self.dice = np.random.default_rng(seed)
         self.socket: ClientConnection | None = None
-        self.model, self.length, self.branches, self.ids = "", 0, 1, [0]
-        self.request = 0
+        self.model, self.ids, self.request = "", [0], 0
+        self.frames: dict[int, int] = {}
+        """The frames of each branch that have arrived."""
 
     def run(self) -> None:
         """Work until the end."""
@@ -111,10 +113,10 @@ class Tab:
                     self.connect()
                     self.open()
                 acts[int(self.dice.choice(len(acts), p=shares / shares.sum()))][0]()
+                self.pause(float(self.dice.exponential(0.7)))
             except Exception as error:  # any exception is a failure, and the tab goes on
                 self.record.complain(f"{type(error).__name__}: {error}"[:100])
                 self.socket = None
-            time.sleep(float(self.dice.exponential(0.7)))
         if self.socket is not None:
             self.socket.close()
 
@@ -131,49 +133,56 @@ class Tab:
         self.socket = connect(
             self.url("/session", "ws"), max_size=None, max_queue=None, compression=None
         ).__enter__()
-        self.hear(("hello",), begin, "page")
+        self.hear("page", ("hello",), {}, begin)
 
     def say(self, **message: Any) -> None:
         """Send a message."""
         assert self.socket is not None
         self.socket.send(json.dumps(message))
 
-    def ask(self, kind: str, /, **message: Any) -> dict[str, Any] | None:
-        """Send a message, and wait for the first answer; None for an error."""
+    def ask(self, kind: str, /, **message: Any) -> None:
+        """Send a message, and wait for the first answer or an error."""
         begin = time.monotonic()
         if message["type"] == "edit":
             self.request += 1
             message["request"] = self.request
         self.say(**message)
         which = {name: message[name] for name in ("request", "branch") if kind in WHICH[name]}
-        return self.hear(ANSWERS[kind], begin, kind, which)
+        self.hear(kind, ANSWERS[kind], which, begin)
 
-    def hear(
-        self,
-        wanted: tuple[str, ...],
-        begin: float,
-        kind: str,
-        which: dict[str, int] | None = None,
-    ) -> dict[str, Any] | None:
-        """Wait for an answer, and record the response time; None for an error."""
-        assert self.socket is not None
+    def hear(self, kind: str, wanted: tuple[str, ...], which: dict[str, int], begin: float) -> None:
+        """Wait for an answer or an error, and record the response time."""
         while True:
-            data = self.socket.recv(timeout=PATIENCE)
-            assert isinstance(data, bytes)
-            head, arrays = decode(data)
-            if head["type"] == "branch":
-                self.branches = max(self.branches, head["branch"] + 1)
-                there = arrays["objects"][-1]
-                self.ids = [int(row[6]) for row in there if row[5] > 0.5] or self.ids
-            ours = all(head.get(name) == value for name, value in (which or {}).items())
-            if head["type"] == "error":
-                if not any(known in head["line"] for known in EXPECTED):
-                    self.record.complain(head["line"])
-                self.record.answered(kind, time.monotonic() - begin)
-                return None
-            if head["type"] in wanted and ours:
-                self.record.answered(kind, time.monotonic() - begin)
-                return head
+            head = self.receive(PATIENCE)
+            ours = all(head.get(name) == value for name, value in which.items())
+            if head["type"] == "error" or (head["type"] in wanted and ours):
+                return self.record.answered(kind, time.monotonic() - begin)
+
+    def receive(self, timeout: float) -> dict[str, Any]:
+        """The next message; note which frames have arrived."""
+        assert self.socket is not None
+        data = self.socket.recv(timeout=timeout)
+        assert isinstance(data, bytes)
+        head, arrays = decode(data)
+        if head["type"] == "error" and not any(known in head["line"] for known in EXPECTED):
+            self.record.complain(head["line"])
+        elif head["type"] == "opened":
+            self.frames = {}
+        elif head["type"] == "branch":
+            self.frames[head["branch"]] = head["frame"] + 1
+            self.ids = [int(row[6]) for row in arrays["objects"][-1] if row[5] > 0.5] or self.ids
+        elif head["type"] == "futures":
+            self.frames[head["branch"]] = head["at"] + arrays["objects"].shape[1]
+        return head
+
+    def pause(self, seconds: float) -> None:
+        """Read what arrives for a while."""
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            if self.socket is None:
+                return time.sleep(left)
+            with suppress(TimeoutError):
+                self.receive(left)
 
     def open(self, world: str | None = None) -> None:
         """Open an episode of a world, or an upload."""
@@ -182,10 +191,7 @@ class Tab:
         settings |= {"steps": int(self.dice.integers(10, 40))}
         settings |= {"futures": int(self.dice.choice([1, 4, 8, 16]))}
         asked = {"model": self.model, "world": world or self.model, "settings": settings}
-        head = self.ask("open", type="open", episode=int(self.dice.integers(20)), **asked)
-        if head is not None:
-            self.length = head["settings"]["given"] + settings["steps"]
-            self.branches = 1
+        self.ask("open", type="open", episode=int(self.dice.integers(20)), **asked)
 
     def change(self) -> dict[str, Any]:
         """A random change of an object."""
@@ -196,8 +202,16 @@ class Tab:
         return change
 
     def place(self) -> dict[str, Any]:
-        """A random frame of the newest branch."""
-        return {"branch": self.branches - 1, "frame": int(self.dice.integers(1, self.length))}
+        """A random frame of the newest branch, of those that have arrived."""
+        branch = self.newest
+        return {"branch": branch, "frame": int(self.dice.integers(1, self.frames[branch]))}
+
+    @property
+    def newest(self) -> int:
+        """The newest branch; waits for the first one."""
+        while not self.frames:
+            self.receive(PATIENCE)
+        return max(self.frames)
 
     def edit(self) -> None:
         """Edit an object."""
@@ -209,20 +223,20 @@ class Tab:
         for _ in range(10):
             change["xy"] = [float(x) for x in self.dice.uniform(-0.8, 0.8, 2)]
             self.ask("drag", type="edit", live=True, **place, change=change)
-            time.sleep(0.03)
+            self.pause(0.03)
 
     def show(self) -> None:
         """Show another branch."""
-        self.ask("show", type="show", branch=int(self.dice.integers(self.branches)))
+        self.ask("show", type="show", branch=int(self.dice.integers(len(self.frames) or 1)))
 
     def masks(self) -> None:
         """Ask for the masks of a branch."""
-        self.ask("masks", type="masks", branch=self.branches - 1)
+        self.ask("masks", type="masks", branch=self.newest)
 
     def export(self) -> None:
         """Export a file."""
         kind = str(self.dice.choice(["gif", "mp4", "png", "csv"]))
-        self.ask("export", type="export", kind=kind, branch=self.branches - 1)
+        self.ask("export", type="export", kind=kind, branch=self.newest)
 
     def film(self) -> bytes:
         """A video to upload."""
@@ -267,9 +281,9 @@ class Tab:
 
 
 def reset(raw: socket.socket) -> None:
-    """End a connection without a goodbye: the server gets a reset."""
+    """Have a connection end with a reset when its owner closes it, which is woken to do so."""
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    raw.close()
+    raw.shutdown(socket.SHUT_RD)
 
 
 def children(pid: int) -> list[int]:

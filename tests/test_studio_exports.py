@@ -99,7 +99,7 @@ def test_a_piece_of_work_is_one_call_of_the_model(
         monkeypatch.setattr(GSWM, name, counted(getattr(GSWM, name)))
     page.say(**asked)
     total = 0
-    while page.session.busy or page.session.waiting:
+    while page.session.waiting or page.session.busy:  # in this order: what it waits for may arrive
         calls = 0
         page.session.step()
         assert calls <= 1

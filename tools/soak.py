@@ -60,7 +60,10 @@ ANSWERS = {
 """The first message that answers each request; `show` of a branch without futures is just done."""
 WHICH = {"request": ("edit", "drag"), "branch": ("show", "masks")}
 """The field that tells an answer from one to an earlier request."""
-EXPECTED = ("there is no object", "there are 200 edits", "no longer here", "cannot be made")
+EXPECTED = (
+    "there is no object", "every slot holds", "there are 200 edits", "no longer here",
+    "cannot be made",
+)  # fmt: skip
 """Errors after requests for what is not there, and after a kill."""
 
 

@@ -51,7 +51,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedView:
     """A model with an episode to show to it."""
 
     model: WorldModel[Any]
@@ -165,12 +165,12 @@ class Catalog:
             raise UserError(f"there is no model '{name[:60]}' here")
         return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
 
-    def prepare(self, model: str, name: str, index: int) -> Future[Prepared]:
+    def prepare(self, model: str, name: str, index: int) -> Future[PreparedView]:
         """Load or make everything in another thread, as this may take seconds."""
 
-        def prepared() -> Prepared:
+        def prepared() -> PreparedView:
             background = self.background(model, name, index)
-            return Prepared(self.model(model), self.episode(name, index), background)
+            return PreparedView(self.model(model), self.episode(name, index), background)
 
         return self.pool.submit(prepared)
 

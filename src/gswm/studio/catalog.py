@@ -70,14 +70,16 @@ class Catalog:
         """`video_fps` are taken of uploads, 0 for every frame; as in the training if not given."""
         self.device, self.video_fps = torch.device(device), video_fps
         self.models: dict[str, Entry] = {}
-        self.sources: dict[str, Callable[[int], Episodes]] = {}
+        self.sources: dict[str, Callable[[int, int], Episodes]] = {}
+        """An episode by its number, in frames of so many pixels where the source can draw them."""
         self.own: set[str] = set()
         """Sources of videos of the user's, in which objects may enter at any time."""
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
         self.backgrounds: OrderedDict[tuple[str, int, str], Frame | None] = OrderedDict()
         """Those of the user's videos, by source, episode and model."""
         self.loaded: dict[str, WorldModel[Any]] = {}
-        self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
+        self.episodes: OrderedDict[tuple[str, int, int], Episodes] = OrderedDict()
+        """By source, size and number."""
         self.lock = threading.Lock()
         """Held during lookups, and never while an item is made."""
         self.making: dict[tuple[str, Any], threading.Lock] = {}
@@ -111,13 +113,13 @@ class Catalog:
     def add_world(self, name: str) -> None:
         """The test episodes of a world."""
         world = worlds.world(name)
-        self.sources[name] = lambda index: self.made(world, index)
+        self.sources[name] = lambda index, size: self.made(world.resized(size), index)
 
     def add_source(
         self, name: str, source: Callable[[int], Episodes], *, own: bool = False
     ) -> None:
         """Episodes that the user named when the studio was started; `own` if of their videos."""
-        self.sources[name] = source
+        self.sources[name] = lambda index, _: source(index)
         if own:
             self.own.add(name)
 
@@ -169,8 +171,8 @@ class Catalog:
         """Load or make everything in another thread, as this may take seconds."""
 
         def prepared() -> PreparedView:
-            background = self.background(model, name, index)
-            return PreparedView(self.model(model), self.episode(name, index), background)
+            loaded, background = self.model(model), self.background(model, name, index)
+            return PreparedView(loaded, self.episode(name, index, loaded.image_size), background)
 
         return self.pool.submit(prepared)
 
@@ -189,8 +191,8 @@ class Catalog:
         size = self.model(name).image_size
         return Cut.like(self.models[name].videos, size, self.video_fps)
 
-    def episode(self, name: str, index: int) -> Episodes:
-        """One episode of a world, or an upload."""
+    def episode(self, name: str, index: int, size: int) -> Episodes:
+        """One episode of a world in frames of `size` pixels, of a file, or an upload."""
         if (video := self.uploads.get(name)) is not None:
             return Episodes(video)
         if name not in self.sources:
@@ -198,15 +200,15 @@ class Catalog:
             raise UserError(
                 lost if name.startswith("upload-") else f"there is no world '{name[:60]}' here"
             )
-        make = partial(self.sources[name], index)
-        return self.once("episode", self.episodes, (name, index), make, MOST_EPISODES_KEPT)
+        key, make = (name, size, index), partial(self.sources[name], index, size)
+        return self.once("episode", self.episodes, key, make, MOST_EPISODES_KEPT)
 
     def background(self, model: str, name: str, index: int) -> AnyFrame | None:
         """The background of an episode, for a model that takes one.
 
         That of a user's video comes from all of its frames, once.
         """
-        episode = self.episode(name, index)
+        episode = self.episode(name, index, self.model(model).image_size)
         if episode.background is not None or not self.is_own(name):
             return episode.background
         find = self.model(model).background_for

@@ -83,7 +83,8 @@ ALWAYS = ("video", "actions", "rewards", "background")
 CLOSE = 1e-4
 """Differences that the types in a file may make, in pixels and in shares of a color."""
 MAZE_SLOTS = 5
-SINGLE_BALL_RADIUS = 7.0
+SINGLE_BALL_RADIUS = 7 / 64
+"""In sides of the frame."""
 
 
 def recognize(shapes: dict[str, tuple[int, ...]]) -> Layout:
@@ -312,7 +313,8 @@ def _single_ball_truth(
     positions: Float64[Tensor, "episode time 2"],
 ) -> Truth:
     present = torch.ones(*positions.shape[:2], 1, dtype=torch.bool)
-    return _moving_disks(video, positions[:, :, None], SINGLE_BALL_RADIUS, present)
+    radius = SINGLE_BALL_RADIUS * video.shape[-1]
+    return _moving_disks(video, positions[:, :, None], radius, present)
 
 
 def _maze_truth(

@@ -22,6 +22,8 @@ SECONDS = 900
 COMMAND = (sys.executable, "-m", "gswm.studio.drawing")
 POLL = 0.2
 """Seconds between checks whether the page is still open, while a file waits for its turn."""
+ENDING = 5
+"""Seconds to wait for a process that was killed."""
 
 DRAWN = threading.BoundedSemaphore(MOST_DRAWN)
 
@@ -39,6 +41,7 @@ class ExportJob:
         self.lock = threading.Lock()
         self.closed = False
         self.process: subprocess.Popen[bytes] | None = None
+        self.thread: threading.Thread | None = None
 
     @property
     def name(self) -> str:
@@ -54,7 +57,8 @@ class ExportJob:
                 yield b""
             kept = stack.pop_all()
         self.drawing = True
-        threading.Thread(target=self.draw, args=(path, kept), daemon=True).start()
+        self.thread = threading.Thread(target=self.draw, args=(path, kept), daemon=True)
+        self.thread.start()
 
     def draw(self, folder: Path, kept: ExitStack) -> None:
         """Wait for a turn, send the file or an error, and remove the folder."""
@@ -102,12 +106,14 @@ class ExportJob:
         return encode({"type": "file", "name": self.name}, data=np.frombuffer(data, np.uint8))
 
     def close(self) -> None:
-        """End it: the page is closed."""
+        """End it: the page is closed. The process has ended and the folder is gone on return."""
         with self.lock:
             self.closed = True
             if self.process is not None:
                 self.process.kill()
         self.work = None  # the generator removes its folder
+        if self.thread is not None:
+            self.thread.join(ENDING)
 
 
 def error(why: str) -> bytes:

@@ -7,6 +7,9 @@
 #                and compilers
 # make browser   installs a Chromium for the tests if none is found
 # make lint      checks style and types with ruff and pyright
+# make lock      writes constraints.lock, the hashes of the versions in constraints.txt
+# make soak      works with a studio in 8 tabs for 10 minutes, and prints times and memory;
+#                SECONDS=120 for 2 minutes
 # make results   writes docs/results.md and its figures from docs/results/*.json
 # make clean     removes .venv and demo
 #
@@ -18,7 +21,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: setup demo test test-all browser lint results clean
+.PHONY: setup demo test test-all browser lint lock soak results clean
 
 setup: $(STAMP)
 
@@ -43,6 +46,12 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+lock: setup
+	$(BIN)/python tools/lock.py
+
+soak: setup
+	$(BIN)/python tools/soak.py --seconds $(or $(SECONDS),600)
 
 results: setup
 	$(BIN)/gswm report docs/results --out report --markdown docs/results.md

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Browser, Error, Playwright, sync_playwright
 
@@ -61,7 +60,7 @@ def ensure() -> str:
     return f"Chromium is installed: {chromium()}"
 
 
-def packed(view: dict[str, Any]) -> str:
+def packed(view: object) -> str:
     """A view as it is in the address."""
     data = base64.urlsafe_b64encode(json.dumps(view).encode()).decode()
     return f"#view={data.rstrip('=')}"
@@ -79,7 +78,7 @@ class Studio:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        found = re.search(r"http://\S+:(\d+)/", line)
+        found = re.search(r"http://\S+:(\d+)/\S+", line)
         assert found, f"the studio said: {line}"
         self.address, self.port = found[0], int(found[1])
 

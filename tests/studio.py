@@ -1,6 +1,7 @@
 """A studio with a small model that nobody trained, for the tests."""
 
 import json
+import time
 from functools import cache
 from typing import Any
 
@@ -49,6 +50,8 @@ class Page:
     def work(self, steps: int = 500) -> "Page":
         """Until all is done."""
         for _ in range(steps):
+            while (self.session.jobs or self.session.waiting) and not self.session.busy:
+                time.sleep(0.01)  # something is made elsewhere
             if not self.session.busy:
                 return self
             self.session.step()

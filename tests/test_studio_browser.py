@@ -65,7 +65,8 @@ def note(said: str, wrong: list[str]) -> None:
 
 def outside(url: str, address: str, wrong: list[str]) -> None:
     """Note a request to another host."""
-    if not url.startswith((address, address.replace("http", "ws"), "blob:", "data:")):
+    home = address.partition("?")[0]
+    if not url.startswith((home, home.replace("http", "ws"), "blob:", "data:")):
         wrong.append(f"asked for {url}")
 
 
@@ -288,6 +289,55 @@ def test_files_and_a_link_are_taken_away(tab: Callable[..., Page], studio: brows
     assert state(other, "current") == 1
 
 
+BAD_VIEWS = [
+    VIEW | {"edits": 5},
+    5,
+    [],
+    {"model": 5, "world": "two-layer"},
+    VIEW | {"edits": [5]},
+    VIEW | {"edits": None},
+    VIEW | {"toggles": 5, "frame": "x"},
+    VIEW | {"current": -5, "future": -1},
+    VIEW | {"settings": {"steps": "x"}},
+    VIEW | {"model": "nothing"},
+    VIEW | {"episode": 10**400},
+]
+
+
+@pytest.mark.parametrize(
+    "view", [BAD_VIEWS[0], *(pytest.param(view, marks=pytest.mark.slow) for view in BAD_VIEWS[1:])]
+)
+def test_a_damaged_link_opens_the_usual_view(
+    view: object, chromium: Browser, studio: browser.Studio
+) -> None:
+    wrong: list[str] = []
+    page = chromium.new_page()
+    page.set_default_timeout(SECONDS)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(studio.address + browser.packed(view))
+    done(page, 0)
+    assert wrong == []
+    expect(page.locator("#toast.wrong")).to_be_visible()
+    assert state(page, "opened.model") == VIEW["model"]
+    page.close()
+
+
+def test_a_saved_view_that_cannot_be_opened_leaves_the_page_as_it_was(
+    tab: Callable[..., Page], tmp_path: Path
+) -> None:
+    page = tab()
+    saved = tmp_path / "view.json"
+    for view in (VIEW | {"edits": 5}, VIEW | {"settings": {"steps": 0}}):
+        saved.write_text(json.dumps(view))
+        page.set_input_files("#file", saved)
+        expect(page.locator("#toast.wrong")).to_be_visible()
+        page.evaluate("document.querySelector('#toast').hidden = true")
+    page.keyboard.press("0")
+    page.keyboard.press("Delete")
+    done(page, 1)
+    assert state(page, "current") == 1
+
+
 def test_two_tabs_do_not_disturb_each_other(tab: Callable[..., Page]) -> None:
     one, two = tab(sample=False), tab(sample=False)
     one.keyboard.press("0")
@@ -304,25 +354,34 @@ def test_two_tabs_do_not_disturb_each_other(tab: Callable[..., Page]) -> None:
 def test_a_page_goes_on_when_its_server_comes_back(chromium: Browser) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:  # of which no other studio thinks
         port = free.getsockname()[1]
-    first = browser.Studio(port)
-    page = chromium.new_page()
-    page.set_default_timeout(SECONDS)
-    view = VIEW | {"settings": SMALL | {"sample": False}}
-    page.goto(first.address + browser.packed(view))
-    done(page, 0)
-    page.keyboard.press("0")
-    page.keyboard.press("Delete")
-    done(page, 1)
-    expected = objects(page, 1, 0, 12)
-    first.kill()
-    expect(page.locator("#gone")).to_be_visible()
-    page.evaluate("delete document.body.dataset.done")
-    second = browser.Studio(first.port)
-    done(page, 1)
-    expect(page.locator("#gone")).to_be_hidden()
-    assert objects(page, 1, 0, 12) == expected
-    page.close()
-    second.kill()
+    context = chromium.new_context()
+    context.set_default_timeout(SECONDS)
+    started = [browser.Studio(port)]
+    try:
+        page = context.new_page()
+        view = VIEW | {"settings": SMALL | {"sample": False}}
+        page.goto(started[0].address + browser.packed(view))
+        done(page, 0)
+        page.keyboard.press("0")
+        page.keyboard.press("Delete")
+        done(page, 1)
+        expected = objects(page, 1, 0, 12)
+        started[0].kill()
+        expect(page.locator("#gone")).to_be_visible()
+        page.evaluate("delete document.body.dataset.done")
+        started.append(browser.Studio(port))
+        assert started[0].address != started[1].address
+        context.new_page().goto(started[1].address)
+        done(page, 1)
+        expect(page.locator("#gone")).to_be_hidden()
+        assert objects(page, 1, 0, 12) == expected
+        page.reload()
+        done(page, 1)
+        assert objects(page, 1, 0, 12) == expected
+    finally:
+        context.close()
+        for each in started:
+            each.kill()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

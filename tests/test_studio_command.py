@@ -2,6 +2,8 @@
 
 import json
 import re
+import stat
+import webbrowser
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from gswm.cli import main
 from gswm.commands.studio import StudioCommand
 from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
+from gswm.studio.server import Server
 from gswm.viz import formats
 from gswm.weights import files as weights
 
@@ -30,6 +33,7 @@ from gswm.weights import files as weights
         (["--port", "99999"], "--port is 99999"),
         (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give a number above 0"),
         (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),
+        (["--host", ""], "--host is empty"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -39,6 +43,36 @@ def test_a_mistake_is_one_line(
     message = capsys.readouterr().err
     assert said in message
     assert len(message.splitlines()) == 1
+
+
+def test_the_browser_is_led_to_the_address_by_a_file_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    def visited(self: Server) -> None:
+        address = capsys.readouterr().out.split()[2]
+        assert "token=" in address
+        (file,) = tmp_path.iterdir()
+        assert opened == [file.as_uri()]
+        assert "token" not in opened[0]
+        assert f'href="{address}"' in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        with (
+            TestClient(self.studio.app, base_url=address) as client,
+            client.websocket_connect(self.url("/session", "ws")),
+        ):
+            pass
+        assert not list(tmp_path.iterdir())  # as soon as the page is there
+
+    monkeypatch.setattr(Server, "run", visited)
+    assert main(["studio"]) == 0
+    monkeypatch.setattr(Server, "run", lambda _: None)
+    assert main(["studio"]) == 0
+    assert len(opened) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_video_without_a_model_is_for_the_default_weights(small_clips: Path) -> None:

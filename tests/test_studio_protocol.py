@@ -12,8 +12,15 @@ from gswm.studio import protocol
 from gswm.studio.protocol import Change, Edit, Open, decode, encode, parse
 
 EDIT = {"type": "edit", "branch": 0, "frame": 3, "change": {"kind": "move", "id": 1, "xy": [0, 0]}}
+LONG = 10**4000
+"""An integer that no float can hold."""
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([LONG, -LONG])
+    | st.floats()
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=8,
 )
@@ -78,6 +85,8 @@ def test_an_edit_is_what_it_says() -> None:
         (json.dumps(EDIT | {"frame": True}), "frame must be a whole number"),
         (json.dumps(EDIT | {"change": {"kind": "move", "id": 1, "xy": [0]}}), "two numbers"),
         (json.dumps(EDIT).replace("[0, 0]", "[NaN, 0]"), "xy must be a number"),
+        (json.dumps(EDIT).replace("[0, 0]", f"[0, -{LONG}]"), "xy must be a number"),
+        (json.dumps(EDIT | {"frame": LONG}), "frame must be a whole number"),
     ],
 )
 def test_a_bad_message_is_one_line(text: str, said: str) -> None:

@@ -2,11 +2,13 @@
 
 import io
 import json
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import tiny
@@ -17,6 +19,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from studio import catalog
 
+from gswm.core.errors import UserError
 from gswm.studio import server, uploads
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
@@ -24,17 +27,23 @@ from gswm.studio.safety import Rules
 from gswm.studio.server import PAGE, FirstView, Server, StudioApp, rules_for
 from gswm.viz.formats import save_video
 
-HOME, TALK = "http://127.0.0.1:8765", "ws://127.0.0.1:8765/session"
+HOME, TOKEN = "http://127.0.0.1:8765", "token=secret"
+TALK, UPLOAD = f"ws://127.0.0.1:8765/session?{TOKEN}", f"/upload?{TOKEN}&model="
+RULES = Rules("secret")
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(StudioApp(catalog(), FirstView("small", "noise")).app, base_url=HOME) as made:
+    with guarded(RULES) as made:
         yield made
 
 
 def guarded(rules: Rules, base: str = HOME) -> TestClient:
-    return TestClient(StudioApp(catalog(), FirstView("small", "noise"), rules).app, base_url=base)
+    return serving(catalog(), FirstView("small", "noise"), rules, base)
+
+
+def serving(shelf: Catalog, start: FirstView, rules: Rules = RULES, base: str = HOME) -> TestClient:
+    return TestClient(StudioApp(shelf, start, rules).app, base_url=base)
 
 
 def opening(**settings: object) -> str:
@@ -50,7 +59,7 @@ def heard(socket, kind: str) -> dict:
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(client: TestClient) -> None:
-    answer = client.get("/")
+    answer = client.get(f"/?{TOKEN}")
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -68,18 +77,21 @@ def test_the_page_is_short() -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "192.168.0.7"])
 def test_another_name_is_refused(client: TestClient, host: str) -> None:
-    assert client.get("/", headers={"host": host}).status_code == 403
+    assert client.get(f"/?{TOKEN}", headers={"host": host}).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1", "[::1]:80"])
 def test_the_loopback_has_any_port(client: TestClient, host: str) -> None:
-    assert client.get("/", headers={"host": host}).status_code == 200
+    assert client.get(f"/?{TOKEN}", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "x"])
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://127.0.0.1:1", "x", "http://[::1", "http://[", "//]"],
+)
 def test_a_page_of_another_site_cannot_talk(client: TestClient, origin: str) -> None:
     headers = {"origin": origin}
-    assert client.post("/upload", content=b"x", headers=headers).status_code == 403
+    assert client.post(UPLOAD, content=b"x", headers=headers).status_code == 403
     with (
         pytest.raises(WebSocketDisconnect),
         client.websocket_connect(TALK, headers=headers),
@@ -87,26 +99,38 @@ def test_a_page_of_another_site_cannot_talk(client: TestClient, origin: str) -> 
         pass
 
 
-def test_a_host_needs_a_token() -> None:
-    rules = rules_for("0.0.0.0")
-    assert rules.token is not None
-    away = guarded(rules, "http://machine.example:8765")
-    assert away.get("/").status_code == 403
-    assert away.get("/?token=wrong").status_code == 403
-    assert away.get(f"/?token={rules.token}").status_code == 200
-    assert away.post("/upload", content=b"x").status_code == 403
-    talk = "ws://machine.example:8765/session?token="
-    with pytest.raises(WebSocketDisconnect), away.websocket_connect(talk + "no"):
-        pass
-    assert rules_for("127.0.0.1").token is None
-    assert rules_for("127.0.0.1", notebook=True).token
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("0.0.0.0", "machine.example")],
+)
+@pytest.mark.parametrize("notebook", [False, True])
+def test_nobody_is_served_without_the_token(host: str, name: str, notebook: bool) -> None:
+    rules = rules_for(host, notebook)
+    with guarded(rules, f"http://{name}:8765") as client:
+        for query in ("", "?token=", "?token=wrong", f"?token={rules.token[:-1]}", "?Token=x"):
+            assert client.get(f"/{query}").status_code == 403
+            assert client.post(f"/upload{query}", content=b"x").status_code == 403
+            with (
+                pytest.raises(WebSocketDisconnect),
+                client.websocket_connect(f"ws://{name}:8765/session{query}"),
+            ):
+                pass
+        assert client.get(f"/?token={rules.token}").status_code == 200
+        with client.websocket_connect(f"ws://{name}:8765/session?token={rules.token}") as socket:
+            assert heard(socket, "hello")
+
+
+def test_each_server_has_a_token_of_its_own() -> None:
+    tokens = {rules_for("127.0.0.1").token for _ in range(3)} | {Rules().token}
+    assert len(tokens) == 4
+    assert min(map(len, tokens)) >= 32
 
 
 @pytest.mark.parametrize(
     "path", ["/page/../server.py", "/page/%2e%2e/server.py", "/page//etc/passwd"]
 )
 def test_no_path_leads_out_of_the_page(client: TestClient, path: str) -> None:
-    assert client.get(path).status_code == 404
+    assert client.get(f"{path}?{TOKEN}").status_code == 404
 
 
 def test_a_bad_message_gets_an_error_and_leaves_the_session_standing(client: TestClient) -> None:
@@ -117,6 +141,12 @@ def test_a_bad_message_gets_an_error_and_leaves_the_session_standing(client: Tes
             assert heard(socket, "error")["line"]
         socket.send_bytes(b"\xff\xfe")
         assert heard(socket, "error")["line"]
+        digits = "9" * 4000
+        change = f'{{"kind": "move", "id": 0, "xy": [{digits}, 0]}}'
+        socket.send_text(f'{{"type": "edit", "branch": 0, "frame": 0, "change": {change}}}')
+        assert "xy" in heard(socket, "error")["line"]
+        socket.send_text(opening(steps=0))
+        assert heard(socket, "error")["of"] == "open"
         socket.send_text(opening(given=2, steps=2, futures=1))
         assert heard(socket, "done")["branch"] == 0
 
@@ -144,7 +174,7 @@ def test_a_video_is_uploaded_and_opened(client: TestClient) -> None:
     file = io.BytesIO()
     frames = [Image.new("RGB", (40, 30), (50 * i, 0, 0)) for i in range(3)]
     frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
-    answer = client.post("/upload?model=small", content=file.getvalue())
+    answer = client.post(f"{UPLOAD}small", content=file.getvalue())
     assert answer.json()["frames"] == 3
     with client.websocket_connect(TALK) as socket:
         message = {"type": "open", "model": "small", "world": answer.json()["name"]}
@@ -159,8 +189,8 @@ def test_an_upload_is_taken_as_the_videos_of_the_training_were(
     shelf = Catalog(video_fps=video_fps)
     shelf.models["timed"] = replace(catalog().models["small"], videos={"fps": 5.0})
     save_video(tmp_path / "own.mp4", np.zeros((4, 64, 64, 3), np.uint8), 10)
-    client = TestClient(StudioApp(shelf, FirstView("timed", "noise")).app, base_url=HOME)
-    answer = client.post("/upload?model=timed", content=(tmp_path / "own.mp4").read_bytes())
+    client = serving(shelf, FirstView("timed", "noise"))
+    answer = client.post(f"{UPLOAD}timed", content=(tmp_path / "own.mp4").read_bytes())
     assert answer.json()["frames"] == frames
     assert answer.json()["fps"] == {None: 5.0, 0.0: None}.get(video_fps, video_fps)
 
@@ -174,8 +204,8 @@ def test_an_upload_is_for_the_default_weights_unless_the_model_is_for_videos(
     shelf.models["mine"] = replace(shelf.models["ball"], world="fits/mine/video.hdf5")
     assert [shelf.for_video(name) for name in ("clips", "mine")] == ["clips", "mine"]
     save_video(tmp_path / "own.mp4", np.zeros((2, 64, 96, 3), np.uint8), 10)
-    client = TestClient(StudioApp(shelf, FirstView("ball", "single-ball")).app, base_url=HOME)
-    answer = client.post("/upload?model=ball", content=(tmp_path / "own.mp4").read_bytes())
+    client = serving(shelf, FirstView("ball", "single-ball"))
+    answer = client.post(f"{UPLOAD}ball", content=(tmp_path / "own.mp4").read_bytes())
     assert answer.json()["model"] == "clips"
     assert shelf.uploads[answer.json()["name"]].shape == (1, 2, 3, 128, 128)
 
@@ -192,12 +222,40 @@ def test_without_the_default_weights_an_upload_is_for_the_model_that_is_shown(
 def test_an_upload_that_is_no_video_is_one_line(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = client.post("/upload?model=small", content=b"no video")
+    answer = client.post(f"{UPLOAD}small", content=b"no video")
     assert answer.status_code == 400
     assert "no video that can be opened" in answer.json()["error"]
-    assert "no model" in client.post("/upload?model=/etc", content=b"x").json()["error"]
+    assert "no model" in client.post(f"{UPLOAD}/etc", content=b"x").json()["error"]
     monkeypatch.setattr(uploads, "MOST_BYTES", 10)
-    assert "at most" in client.post("/upload?model=small", content=bytes(11)).json()["error"]
+    assert "at most" in client.post(f"{UPLOAD}small", content=bytes(11)).json()["error"]
+
+
+def test_uploads_that_stall_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Server(StudioApp(catalog(), FirstView("small", "noise"), RULES)).start()
+    head = f"POST {UPLOAD}small HTTP/1.1\r\nHost: 127.0.0.1:{made.port}\r\n"
+    stalled = [socket.create_connection(("127.0.0.1", made.port)) for _ in range(4)]
+    try:
+        for each in stalled:
+            each.sendall(f"{head}Content-Length: 1000\r\n\r\nGIF89a".encode())
+        with httpx.Client(base_url=f"http://127.0.0.1:{made.port}", timeout=60) as client:
+            while made.studio.arrivals < 4:
+                time.sleep(0.01)
+            answer = client.post(f"{UPLOAD}small", content=still())
+            assert answer.json()["frames"] == 1
+            monkeypatch.setattr(server, "MOST_ARRIVALS", 4)
+            answer = client.post(f"{UPLOAD}small", content=still())
+            assert "being uploaded" in answer.json()["error"]
+    finally:
+        for each in stalled:
+            each.close()
+        made.stop()
+
+
+def still() -> bytes:
+    """A GIF of one frame."""
+    file = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(file, "GIF")
+    return file.getvalue()
 
 
 @settings(max_examples=10)
@@ -214,11 +272,31 @@ def test_any_messages_leave_the_session_standing(client: TestClient, said: list)
 
 
 def test_a_server_in_a_thread_starts_and_ends() -> None:
-    made = Server(StudioApp(catalog(), FirstView("small", "noise"), rules_for("127.0.0.1"))).start()
-    assert made.address == f"http://127.0.0.1:{made.port}/"
+    made = Server(StudioApp(catalog(), FirstView("small", "noise"), RULES)).start()
+    assert made.address == f"http://127.0.0.1:{made.port}/?{TOKEN}"
     made.stop()
     for _ in range(500):
         if not made.thread.is_alive():
             return
         time.sleep(0.02)
     raise AssertionError("it did not end")
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("0.0.0.0", socket.gethostname()),
+        ("0", socket.gethostname()),
+        ("localhost", "localhost"),
+        ("127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_the_address_names_a_host_that_a_browser_can_reach(host: str, shown: str) -> None:
+    made = Server(StudioApp(catalog(), FirstView("small", "noise"), RULES), host)
+    made.socket.close()
+    assert made.address == f"http://{shown}:{made.port}/?{TOKEN}"
+
+
+def test_an_empty_host_is_refused() -> None:
+    with pytest.raises(UserError, match="--host is empty"):
+        server.listening("", 0)

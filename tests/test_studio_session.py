@@ -261,7 +261,7 @@ def test_what_is_opened_next_does_not_wait() -> None:
         page.say(type="open", model="small", world="noise", episode=episode)
         page.session.step()
     page.work()
-    assert [head["episode"] for head, _ in page.of("opened")] == [0, 1, 2]
+    assert page.of("opened")[-1][0]["episode"] == 2
     assert len(page.of("done")) == 1
 
 
@@ -290,6 +290,15 @@ def test_a_mistake_is_one_line_and_the_session_stands(message: dict[str, Any], s
     assert said in error["line"]
     page.open()
     assert page.of("done")
+
+
+def test_the_page_hears_that_nothing_was_opened() -> None:
+    page = Page()
+    page.open(world="nowhere")
+    assert page.of("error")[-1][0]["of"] == "open"
+    page.open()
+    page.edit(MOVE | {"id": 77})
+    assert page.of("error")[-1][0]["of"] == ""
 
 
 def test_a_failure_is_told_without_its_details(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import io
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +35,14 @@ def received(data: bytes, cut: Cut = Cut(64)):  # noqa: B008
         for at in range(0, len(data), 1000):
             yield data[at : at + 1000]
 
-    return asyncio.run(uploads.receive(chunks(), cut))
+    return arrived(chunks(), cut)
+
+
+def arrived(chunks: AsyncIterator[bytes], cut: Cut = Cut(64)):  # noqa: B008
+    async def receive():
+        return await uploads.receive(chunks, cut, asyncio.Semaphore(1))
+
+    return asyncio.run(receive())
 
 
 def video(kind: str, tmp_path: Path, frames: int = 5) -> bytes:
@@ -112,9 +121,54 @@ def test_too_many_bytes_are_refused_before_they_are_there(
             yield bytes(1000)
 
     with pytest.raises(UserError, match="at most"):
-        asyncio.run(uploads.receive(endless(), Cut(64)))
+        arrived(endless())
     assert taken == 6000
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(("limit", "pause"), [("IDLE_SECONDS", 60), ("BODY_SECONDS", 0.01)])
+def test_a_video_that_stops_on_its_way_is_refused(
+    limit: str, pause: float, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setattr(uploads, limit, 0.05)
+
+    async def slow() -> AsyncIterator[bytes]:
+        while True:
+            yield b"GIF89a"
+            await asyncio.sleep(pause)
+
+    with pytest.raises(UserError, match="has stalled"):
+        arrived(slow())
+    assert not list(folder.iterdir())
+
+
+def test_only_a_video_that_is_all_there_takes_a_decoder(tmp_path: Path, folder: Path) -> None:
+    whole = video("gif", tmp_path)
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield whole[:100]
+        await asyncio.Event().wait()
+
+    async def at_once() -> AsyncIterator[bytes]:
+        yield whole
+
+    async def both():
+        decoders = asyncio.Semaphore(1)
+        first = asyncio.create_task(uploads.receive(stalled(), Cut(64), decoders))
+        await asyncio.sleep(0)
+        second = await asyncio.wait_for(uploads.receive(at_once(), Cut(64), decoders), 60)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        return second
+
+    assert asyncio.run(both()).shape == (1, 5, 3, 64, 64)
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("announced", ["-1", "x", "1e3", "9" * 30, "9" * 5000, "67108865"])
+def test_a_length_that_cannot_be_is_one_line(announced: str) -> None:
+    with pytest.raises(UserError, match="at most 64 MiB"):
+        uploads.check_length(announced)
 
 
 def test_a_decoder_that_takes_too_long_is_killed(
@@ -152,3 +206,8 @@ def test_only_what_begins_as_a_video_is_decoded(head: bytes) -> None:
         assert not known
     else:
         assert known
+
+
+def test_a_decoder_starts_without_torch() -> None:
+    code = "import sys, gswm.studio.decoding; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -47,7 +47,7 @@ def bench_studio(
     server = Server(StudioApp(catalog, FirstView(model, world), rules_for("127.0.0.1"))).start()
     rows = []
     try:
-        address = server.address.replace("http", "ws") + "session"
+        address = server.url("/session", "ws")
         for number in futures:
             for kind in ("move", "throw"):
                 with connect(address, max_size=None, compression=None) as socket:

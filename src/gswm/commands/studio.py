@@ -12,6 +12,7 @@ from gswm.commands.films import check_rate, own_film
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.data.storage import hdf5
+from gswm.studio import doorway
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_GIVEN, MOST_STEPS
 from gswm.weights.finding import for_any_video
@@ -37,7 +38,7 @@ class StudioCommand:
     port: int = 0
     """Where to listen; the first free one from 8765 on if not given."""
     host: str = "127.0.0.1"
-    """Where others can reach it; the address then has a token."""
+    """The address to listen at; 0.0.0.0 lets other machines reach it too."""
     browser: bool = True
     """Open the address in a browser."""
     device: str = "auto"
@@ -59,13 +60,17 @@ class StudioCommand:
         if name not in catalog.models:
             catalog.add_weights(name, model)
         world = self.source(catalog, name)
-        server = Server(
-            StudioApp(catalog, FirstView(name, world), rules_for(self.host)), self.host, self.port
-        )
+        app = StudioApp(catalog, FirstView(name, world), rules_for(self.host))
+        server = Server(app, self.host, self.port)
         print(f"gswm studio: {server.address}  (Ctrl-C ends it)", flush=True)
-        if self.browser:
-            webbrowser.open(server.address)
-        server.run()
+        try:
+            if self.browser:
+                app.doorway = doorway.make(server.address)
+                webbrowser.open(app.doorway.as_uri())
+            server.run()
+        finally:
+            if app.doorway is not None:
+                app.doorway.unlink(missing_ok=True)
 
     def first_model(self, catalog: Catalog) -> str:
         """Choose a model that ships, where none is named."""

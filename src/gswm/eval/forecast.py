@@ -40,7 +40,7 @@ from torch import Tensor
 from gswm.core.records import concatenate, map_tensors
 from gswm.core.shapes import NOBODY
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import batch_of
+from gswm.data.importing.tensors import batch_of
 from gswm.data.mot import MotBoxes
 from gswm.data.placement import Footage
 from gswm.eval.evaluate import finite

@@ -21,7 +21,8 @@ from gswm.core.errors import UserError
 from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Take, batch_of
+from gswm.data.importing.tensors import batch_of
+from gswm.data.importing.videos import Take
 from gswm.data.looking.teaching import Boxes, motion_labels, nothing_known
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName

@@ -95,19 +95,6 @@ class Branch:
         """How many frames of the futures there are."""
         return sum(len(piece) for piece in self.futures)
 
-    def at(self, future: int, frame: int) -> Moments:
-        """One frame of the branch; of a future, where it is imagined."""
-        if frame < len(self.moments):
-            return self.moments[frame]
-        rest = frame - len(self.moments)
-        for piece in self.futures:
-            if rest < len(piece):
-                if future >= len(piece.objects):
-                    raise UserError(f"there is no future {future}: there are {len(piece.objects)}")
-                return piece.one(future, rest)
-            rest -= len(piece)
-        raise UserError(f"there is no frame {frame} in this branch")
-
     def bytes(self) -> int:
         """What its futures hold."""
         return sum(held(piece) for piece in self.futures)
@@ -192,6 +179,33 @@ def imagine(
         last = state if done else map_tensors(lambda x: x.expand(futures, *x.shape[1:]), state)
         yield moments_of(model, track, last)
         state, done = track.state_at(-1), done + size
+
+
+def futures_of(
+    model: WorldModel[Any],
+    branch: Branch,
+    settings: ViewSettings,
+    steps: int,
+    needed: int | None = None,
+) -> Iterator[Moments]:
+    """The futures of a branch in pieces: those that it keeps, or the same ones imagined again.
+
+    What it keeps is enough if it is `needed` frames long.
+    """
+    if branch.imagined >= (steps if needed is None else needed):
+        yield from tuple(branch.futures)
+    else:
+        yield from imagine(model, branch, settings, steps)
+
+
+def moments_along(branch: Branch, future: int, futures: Iterator[Moments]) -> Iterator[Moments]:
+    """The frames of a branch one by one, along one of its futures."""
+    yield from branch.moments
+    for piece in futures:
+        if future >= len(piece.objects):
+            raise UserError(f"there is no future {future}: there are {len(piece.objects)}")
+        for frame in range(len(piece)):
+            yield piece.one(future, frame)
 
 
 def pieces(steps: int, futures: int) -> Iterator[int]:

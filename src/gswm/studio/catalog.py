@@ -3,9 +3,11 @@
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import UInt8
@@ -22,12 +24,14 @@ from gswm.studio.protocol import MOST_EPISODES
 from gswm.weights.files import read_header
 from gswm.weights.finding import ANY_VIDEO, find, shipped
 
+Made = TypeVar("Made")
+
 MOST_UPLOADS = 8
+MOST_MADE = 2
+"""Items that are loaded or made at the same time."""
 STEPS = 40
 """Frames that are imagined at first, where the world has so many."""
 MOST_EPISODES_KEPT = 16
-MAKE = 8
-"""Episodes of a world that are made at once: the next ones are then there."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,21 @@ class Entry:
     """How the videos that it was trained on were cut, where they were somebody's own."""
 
 
+@dataclass(frozen=True)
+class PreparedView:
+    """A model with an episode to show to it."""
+
+    model: WorldModel[Any]
+    episodes: Episodes
+    background: AnyFrame | None
+    """Of the episode, for a model that takes one."""
+
+
 class Catalog:
-    """All that can be opened. Every method may be called from any thread."""
+    """All that can be opened. Every method may be called from any thread.
+
+    Each item is loaded or made once; only callers that ask for the same item wait for it.
+    """
 
     def __init__(self, device: str | torch.device = "cpu", video_fps: float | None = None) -> None:
         """`video_fps` are taken of uploads, 0 for every frame; as in the training if not given."""
@@ -63,7 +80,10 @@ class Catalog:
         self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int, int], Episodes] = OrderedDict()
         """By source, size and number."""
-        self.lock = threading.RLock()
+        self.lock = threading.Lock()
+        """Held during lookups, and never while an item is made."""
+        self.making: dict[tuple[str, Any], threading.Lock] = {}
+        self.pool = ThreadPoolExecutor(MOST_MADE, "gswm-studio-catalog", set_up_thread)
 
     def add_weights(self, name: str, path: str) -> str:
         """A trained model: a run, a file of weights, or one that ships."""
@@ -116,14 +136,45 @@ class Catalog:
                 self.uploads.popitem(last=False)
             return name
 
+    def once(
+        self,
+        kind: str,
+        kept: MutableMapping[Any, Made],
+        key: Any,
+        make: Callable[[], Made],
+        most: int,
+    ) -> Made:
+        """Look up an item, or make it; the oldest beyond `most` are dropped."""
+        with self.lock:
+            if key in kept:
+                return kept[key]
+            made_here = self.making.setdefault((kind, key), threading.Lock())
+        with made_here:
+            with self.lock:
+                if key in kept:
+                    return kept[key]
+            made = make()
+            with self.lock:
+                kept[key] = made
+                for oldest in list(kept)[: max(0, len(kept) - most)]:
+                    del kept[oldest]
+                self.making.pop((kind, key), None)
+            return made
+
     def model(self, name: str) -> WorldModel[Any]:
         """A model, loaded once."""
         if name not in self.models:
             raise UserError(f"there is no model '{name[:60]}' here")
-        with self.lock:
-            if name not in self.loaded:
-                self.loaded[name] = self.models[name].load()
-            return self.loaded[name]
+        return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
+
+    def prepare(self, model: str, name: str, index: int) -> Future[PreparedView]:
+        """Load or make everything in another thread, as this may take seconds."""
+
+        def prepared() -> PreparedView:
+            loaded, background = self.model(model), self.background(model, name, index)
+            return PreparedView(loaded, self.episode(name, index, loaded.image_size), background)
+
+        return self.pool.submit(prepared)
 
     def for_video(self, name: str) -> str:
         """Choose the model for a video from the page, on which `name` is open.
@@ -142,17 +193,15 @@ class Catalog:
 
     def episode(self, name: str, index: int, size: int) -> Episodes:
         """One episode of a world in frames of `size` pixels, of a file, or an upload."""
-        if name in self.uploads:
-            return Episodes(self.uploads[name])
+        if (video := self.uploads.get(name)) is not None:
+            return Episodes(video)
         if name not in self.sources:
             lost = "this video is no longer here: open it again"
             raise UserError(
                 lost if name.startswith("upload-") else f"there is no world '{name[:60]}' here"
             )
-        with self.lock:
-            if (name, size, index) not in self.episodes:
-                self.keep(name, size, index, self.sources[name](index, size))
-            return self.episodes[name, size, index]
+        key, make = (name, size, index), partial(self.sources[name], index, size)
+        return self.once("episode", self.episodes, key, make, MOST_EPISODES_KEPT)
 
     def background(self, model: str, name: str, index: int) -> AnyFrame | None:
         """The background of an episode, for a model that takes one.
@@ -162,34 +211,16 @@ class Catalog:
         episode = self.episode(name, index, self.model(model).image_size)
         if episode.background is not None or not self.is_own(name):
             return episode.background
-        with self.lock:
-            key = (name, index, model)
-            if key not in self.backgrounds:
-                self.backgrounds[key] = self.model(model).background_for(episode.video)
-                while len(self.backgrounds) > MOST_UPLOADS:
-                    self.backgrounds.popitem(last=False)
-            return self.backgrounds[key]
-
-    def keep(self, name: str, size: int, index: int, episode: Episodes) -> None:
-        """Remember an episode, and forget the oldest."""
-        self.episodes[name, size, index] = episode
-        while len(self.episodes) > MOST_EPISODES_KEPT:
-            self.episodes.popitem(last=False)
+        find = self.model(model).background_for
+        key, make = (name, index, model), partial(find, episode.video)
+        return self.once("background", self.backgrounds, key, make, MOST_UPLOADS)
 
     def made(self, world: worlds.World, index: int) -> Episodes:
-        """An episode of a world; those that were made on the way to it are kept."""
-        number, seed = min(index + MAKE, MOST_EPISODES), world.splits["test"].seed
-        at, found = 0, None
-        for chunk in world.episodes(seed, number):
-            for i in range(len(chunk)):
-                if at + i == index:
-                    found = chunk[i : i + 1]
-                elif at + i > index - MAKE // 2:
-                    self.keep(world.name, world.image_size, at + i, chunk[i : i + 1])
-            at += len(chunk)
-        if found is None:
-            raise UserError(f"{world.name} has no episode {index}")
-        return found
+        """An episode of a world."""
+        seed = world.splits["test"].seed
+        for found in world.episodes(seed, 1, first=index):
+            return found
+        raise UserError(f"{world.name} has no episode {index}")
 
     def listed(self) -> dict[str, Any]:
         """What the page shows to choose from."""
@@ -199,3 +230,9 @@ class Catalog:
             for name, entry in self.models.items()
         ]
         return {"models": models, "worlds": list(self.sources), "episodes": MOST_EPISODES}
+
+
+def set_up_thread() -> None:
+    """Let a thread compute without gradients, on one core."""
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)

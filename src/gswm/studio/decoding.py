@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gswm.data.importing import videos
+from gswm.studio.limits import limit
 
 MOST_FRAMES = 300
 MOST_PIXELS = 4096 * 2304
@@ -26,7 +27,7 @@ def main(args: list[str]) -> int:
     kind, size, fps, fit, region, source, out = args
     known = {"fit": fit, "region": region}
     cut = videos.Cut.like(known, int(size), float(fps))
-    limit(MOST_FRAMES * cut.size**2 * 3)
+    limit(MEMORY, SECONDS, MOST_FRAMES * cut.size**2 * 3)
     try:
         frames = decoded(kind, cut, Path(source))
     except (videos.UnusableError, OSError, ValueError, MemoryError) as error:
@@ -35,21 +36,6 @@ def main(args: list[str]) -> int:
         return 1
     Path(out).write_bytes(frames.tobytes())
     return 0
-
-
-def limit(most_bytes: int) -> None:
-    """Take little memory, time and disk, where the system can see to it."""
-    try:
-        import resource
-    except ImportError:  # not on Windows: the parent's clock is left
-        return
-    pages = Path("/proc/self/statm")
-    if pages.exists():
-        now = int(pages.read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.ClipArray:

@@ -1,8 +1,10 @@
 """What is open on one page, and the work on it: each method gives messages, one piece at a time."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,22 +13,39 @@ from jaxtyping import Float
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.models.base import WorldModel
-from gswm.studio import branches, exports
-from gswm.studio.branches import COLUMNS, Branch, Moments, changed, imagine, join, moments_of
+from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
+from gswm.studio import branches
+from gswm.studio.branches import (
+    COLUMNS,
+    Branch,
+    Moments,
+    changed,
+    futures_of,
+    held,
+    imagine,
+    join,
+    moments_along,
+    moments_of,
+)
 from gswm.studio.catalog import Catalog
+from gswm.studio.exports import ExportOrder
 from gswm.studio.protocol import MOST_EDITS, Edit, ExportRequest, Masks, Open, ViewSettings, encode
 from gswm.viz import pictures
 from gswm.viz.imagination import renamed
 
 MEMORY = 1 << 29
 """Bytes of futures that are kept; older ones are imagined again when they are shown."""
+EDITED_MEMORY = 1 << 29
+"""Bytes of the frames that lead to edits; there are no more edits then."""
 LIVE_STEPS = 24
 """Frames that are imagined while an object is dragged."""
 CHUNK = 5
 """Frames that are inferred at once: an edit waits no longer than for these."""
 
-Work = Iterator[bytes]
+Work = Iterator[bytes | Future[Any]]
+"""Messages; an empty one where a piece of the work is done, and there is nothing to say yet; or
+what the work waits for, which is done elsewhere."""
+Making = Generator[bytes, None, Branch]
 
 
 class Desk:
@@ -40,26 +59,34 @@ class Desk:
         self.truth: pictures.PixelBoxes | None = None
         self.settings = ViewSettings()
         self.branches: list[Branch] = []
-        self.opening = False
-        """Whether what is open is not all there yet: edits wait."""
+        self.unfinished = False
+        """Whether a video or an edit is not all there yet: what comes next waits for it."""
+        self.own_bytes = 0
+        """What the frames of branches hold, without their futures."""
+        self.followed: tuple[Branch, int, list[Moments]] | None = None
+        """A branch, a future of it, and its frames up to where an object is being dragged."""
         self.rest: Work | None = None
         """What is done when there is nothing else to do."""
 
     def open(self, message: Open) -> Work:
         """Show a video to a model, do the edits, and imagine the branch that is shown."""
-        self.opening = True
+        self.unfinished = True
         try:
             yield from self.opened(message)
         finally:
-            self.opening = False
+            self.unfinished = False
         yield from self.show(min(message.current, len(self.branches) - 1))
 
     def opened(self, message: Open) -> Work:
         """What the model sees in the given frames, and a branch for each edit."""
-        model = self.catalog.model(message.model)
-        size = model.image_size
-        episodes = self.catalog.episode(message.world, message.episode, size)
-        video = episodes.video
+        preparing = self.catalog.prepare(message.model, message.world, message.episode)
+        try:
+            yield preparing
+        finally:
+            preparing.cancel()  # if something else is opened meanwhile
+        prepared = preparing.result()
+        model, episodes = prepared.model, prepared.episodes
+        video, size = episodes.video, model.image_size
         if video.shape[-1] != size:
             raise UserError(f"this model takes frames of {size} pixels, not {video.shape[-1]}")
         if model.num_actions:
@@ -67,10 +94,13 @@ class Desk:
         given = min(message.settings.given, video.shape[1])
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
+        self.own_bytes, self.followed = 0, None
         how = "always" if self.catalog.is_own(message.world) else "first"
-        behind = self.catalog.background(message.model, message.world, message.episode)
-        seen = model.infer(video[:, :given], discover=how, background=behind)
-        past = moments_of(model, seen)
+        parts: list[Moments] = []
+        for part in perceived(model, video[:, :given], how, prepared.background):
+            parts.append(part)
+            yield b""
+        past = join(parts)
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}
@@ -84,25 +114,29 @@ class Desk:
         yield self.told(root)
         for edit in message.edits:
             try:
-                yield self.told(self.add(edit))
+                branch = yield from self.add(edit)
+                yield self.told(branch)
             except UserError as error:
                 yield encode({"type": "error", "line": f"an edit was left out: {error}"})
                 break
 
     def edit(self, edit: Edit) -> Work:
         """Make a branch, or only show what it would be, and imagine it."""
+        begin = time.perf_counter()
         if edit.live:
-            begin = time.perf_counter()
-            branch = self.branched(edit, len(self.branches))
+            branch = yield from self.branched(edit, len(self.branches))
             alone = replace(self.settings, futures=1)
             yield self.told(branch, "preview")
             steps = min(LIVE_STEPS, self.length - branch.frame - 1)
             yield from self.imagined(branch, alone, steps, "preview", begin)
-        else:
-            begin = time.perf_counter()
-            branch = self.add(edit)
-            yield self.told(branch)
-            yield from self.show(branch.number, begin)
+            return
+        self.unfinished = True
+        try:
+            branch = yield from self.add(edit)
+        finally:
+            self.unfinished = False
+        yield self.told(branch)
+        yield from self.show(branch.number, begin)
 
     def show(self, number: int, begin: float | None = None) -> Work:
         """The futures of a branch, from their start."""
@@ -120,7 +154,8 @@ class Desk:
         """The futures of a branch as messages; the last says how fast it went."""
         at, first = branch.frame + 1, 0.0
         for piece in imagine(self.model, branch, settings, steps):
-            branch.futures.append(piece)
+            if branch.imagined == at - branch.frame - 1:  # none has been dropped
+                branch.futures.append(piece)
             first = first or time.perf_counter() - begin
             head = {"type": kind, "branch": branch.number, "at": at}
             yield encode(head, **arrays_of(piece))
@@ -147,76 +182,88 @@ class Desk:
 
     def masks(self, message: Masks) -> Work:
         """Which object is seen at each pixel, for each frame of a branch."""
-        branch = self.branch(message.branch)
+        branch, opened = self.branch(message.branch), self.branches
         if not self.model.editable:
             raise UserError("this model does not say which object a pixel is of")
-        self.complete(branch)
-        for at in range(0, self.length, CHUNK):
-            owners = []
-            for frame in range(at, min(at + CHUNK, self.length)):
-                moment = branch.at(message.future, frame)
-                owner = self.model.owners(moment.states[0])[0]
-                owners.append(owner.clamp(-1, 254).remainder(256).to(torch.uint8).cpu().numpy())
-            head = {"type": "masks", "branch": branch.number, "future": message.future, "at": at}
-            yield encode(head, owners=np.stack(owners))
+        owners: list[np.ndarray] = []
+        head = {"type": "masks", "branch": branch.number, "future": message.future}
+        for at, moment in enumerate(self.along(branch, message.future), start=1):
+            owner = self.model.owners(moment.states[0])[0]
+            owners.append(owner.clamp(-1, 254).remainder(256).to(torch.uint8).cpu().numpy())
+            if len(owners) == CHUNK or at == self.length:
+                yield encode(head | {"at": at - len(owners)}, owners=np.stack(owners))
+                owners.clear()
+            else:
+                yield b""
+            if self.branches is not opened:
+                return
 
-    def export(self, message: ExportRequest) -> Work:
-        """A file of a branch."""
+    def order(self, message: ExportRequest) -> ExportOrder:
+        """What a file is made of."""
         branch = self.branch(message.branch)
         shown = [branch] if message.compare < 0 else [branch, self.branch(message.compare)]
-        for each in shown:
-            self.complete(each)
         assert self.episodes is not None
-        picture = exports.ExportedView(
-            video=self.episodes.video[0].permute(0, 2, 3, 1).cpu().numpy(),
-            truth=self.truth,
-            branches=tuple(exports.line(each) for each in shown),
-            names=tuple(f"branch {each.number}" for each in shown),
-            future=message.future,
-            boxes=message.boxes,
-            trail=message.trail,
-        )
-        data = exports.FILES[message.kind](picture)
-        head = {"type": "file", "name": f"gswm-branch-{branch.number}.{message.kind}"}
-        yield encode(head, data=np.frombuffer(data, np.uint8))
+        video = self.episodes.video[0].permute(0, 2, 3, 1).cpu().numpy()
+        order = ExportOrder(message, self.model, self.settings, video, self.truth, tuple(shown))
+        order.check()
+        return order
 
-    def add(self, edit: Edit) -> Branch:
+    def add(self, edit: Edit) -> Making:
         """A branch more."""
         if len(self.branches) > MOST_EDITS:
             raise UserError(f"there are {MOST_EDITS} edits: open the episode anew to go on")
-        branch = self.branched(edit, len(self.branches))
+        branch = yield from self.branched(edit, len(self.branches))
+        shared = {id(moment) for moment in self.branch(edit.branch).moments}
+        own = sum(held(moment) for moment in branch.moments if id(moment) not in shared)
+        if self.own_bytes + own > EDITED_MEMORY:
+            raise UserError("these edits take too much memory: open the episode anew to go on")
+        self.own_bytes += own
         self.branches.append(branch)
         return branch
 
-    def branched(self, edit: Edit, number: int) -> Branch:
+    def branched(self, edit: Edit, number: int) -> Making:
         """The branch that an edit makes."""
         source = self.branch(edit.branch)
         if edit.frame >= self.length:
             raise UserError(f"there is no frame {edit.frame}: there are {self.length}")
-        if edit.frame - source.frame > source.imagined:
-            self.complete(source)
-        before = [source.at(edit.future, frame) for frame in range(edit.frame + 1)]
+        before = yield from self.until(source, edit)
         new = changed(self.model, before, edit.change)
         kept = before[: len(before) - len(new)]
         moments = (*kept, *(new[i : i + 1] for i in range(len(new))))
         return Branch(number, edit, moments, len(kept))
 
-    def complete(self, branch: Branch) -> None:
-        """All futures of a branch, imagined again if they were dropped or not finished."""
-        steps = self.length - branch.frame - 1
-        if branch.imagined < steps:
-            branch.futures[:] = imagine(self.model, branch, self.settings, steps)
-        self.forget(branch)
+    def until(self, source: Branch, edit: Edit) -> Generator[bytes, None, list[Moments]]:
+        """The frames of a branch up to that of an edit; the same ones for edits of one drag."""
+        count = edit.frame + 1
+        if count <= len(source.moments):
+            return list(source.moments[:count])
+        if self.followed is not None:
+            branch, future, found = self.followed
+            if branch is source and future == edit.future and len(found) >= count:
+                return found[:count]
+        found = []
+        needed = edit.frame - source.frame
+        for moment in islice(self.along(source, edit.future, needed), count):
+            found.append(moment)
+            if source.imagined < needed:  # it is imagined again
+                yield b""
+        self.followed = (source, edit.future, found) if edit.live else None
+        return list(found)
 
-    def forget(self, kept: Branch) -> None:
-        """Drop the futures of the oldest branches where there are too many."""
+    def along(self, branch: Branch, future: int, needed: int | None = None) -> Iterator[Moments]:
+        """The frames of a branch one by one, along one of its futures; `needed` of the futures."""
+        steps = self.length - branch.frame - 1
+        futures = futures_of(self.model, branch, self.settings, steps, needed)
+        return moments_along(branch, future, futures)
+
+    def forget(self, shown: Branch) -> None:
+        """Drop the futures of the oldest branches where there are too many, and at last `shown`."""
         total = sum(branch.bytes() for branch in self.branches)
-        for branch in self.branches:
+        for branch in (*(each for each in self.branches if each is not shown), shown):
             if total <= MEMORY:
                 return
-            if branch is not kept:
-                total -= branch.bytes()
-                branch.futures.clear()
+            total -= branch.bytes()
+            branch.futures.clear()
 
     def branch(self, number: int) -> Branch:
         """A branch by its number."""
@@ -236,6 +283,23 @@ class Desk:
         head |= {"frame": branch.frame, "edit": None if edit is None else asdict(edit)}
         head["request"] = 0 if edit is None else edit.request
         return encode(head, **arrays_of(join(branch.moments[branch.first :])))
+
+
+def perceived(
+    model: WorldModel[Any], video: AnyVideo, how: Discover, behind: AnyFrame | None
+) -> Iterator[Moments]:
+    """What a model sees in a video, in pieces if it can go on from a state."""
+    if not model.continues:
+        yield moments_of(model, model.infer(video, discover=how, background=behind))
+        return
+    if behind is None:
+        behind = model.background_for(video)
+    seen = model.infer(video[:, :CHUNK], discover=how, background=behind)
+    yield moments_of(model, seen)
+    for at in range(CHUNK, video.shape[1], CHUNK):
+        state = seen.state_at(-1)
+        seen = model.infer_after(state, video[:, at : at + CHUNK], discover=how)
+        yield moments_of(model, seen, state)
 
 
 def arrays_of(moments: Moments) -> dict[str, np.ndarray]:

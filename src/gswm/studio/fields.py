@@ -1,6 +1,5 @@
 """Values of JSON objects that came from anywhere: each is what it must be, or a one-line error."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +26,7 @@ def number(data: Mapping[str, Any], name: str, low: int | float, high: int | flo
 def as_number(value: Any, name: str, low: int | float, high: int | float) -> float:
     """`value` as a float, if it is from `low` to `high`."""
     real = isinstance(value, int | float) and not isinstance(value, bool)
-    if not real or not math.isfinite(value) or not low <= value <= high:
+    if not real or not low <= value <= high:  # a long integer overflows a float: compare it first
         raise UserError(f"{name} must be a number from {low:g} to {high:g}")
     return float(value)
 

@@ -114,6 +114,15 @@ class ExportRequest:
 Message = Open | Edit | ShowRequest | Masks | ExportRequest
 
 
+class MessageError(UserError):
+    """A message with a bad value."""
+
+    def __init__(self, line: str, kind: str) -> None:
+        super().__init__(line)
+        self.kind = kind
+        """The type of the message."""
+
+
 def parse(text: str | bytes) -> Message:
     """A message from the page, or one line about what is wrong with it."""
     if len(text) > LONGEST:
@@ -127,7 +136,10 @@ def parse(text: str | bytes) -> Message:
     kind = data.get("type")
     if not isinstance(kind, str) or kind not in PARSERS:
         raise UserError(f"a message must have a type: {', '.join(PARSERS)}")
-    return PARSERS[kind](data)
+    try:
+        return PARSERS[kind](data)
+    except UserError as error:
+        raise MessageError(str(error), kind) from error
 
 
 def parse_open(data: Mapping[str, Any]) -> Open:

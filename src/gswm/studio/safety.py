@@ -1,11 +1,12 @@
-"""Who may talk to the server: pages that it served itself, and who has its token if it has one.
+"""Who may talk to the server: its own pages, opened by somebody who has the token.
 
-A page of another site can send requests to the loopback too. Its Origin gives it away; a name
-that it has made point to the loopback shows in Host.
+Other users of the machine can reach the loopback too, but lack the token. Pages of other sites can
+send requests to it: the Origin header shows where they are from, and the Host header shows a name
+that was made to point to the loopback.
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,8 +21,8 @@ NOTEBOOKS = "http://localhost:* http://127.0.0.1:* https://localhost:* vscode-we
 class Rules:
     """What is asked of a request."""
 
-    token: str | None = None
-    """Must be in the address, if there is one."""
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    """Must be in the address."""
     names: tuple[str, ...] | None = LOOPBACK
     """What the server may be called; None for anything, with a token."""
     frames: str = "'none'"
@@ -34,16 +35,12 @@ class Rules:
         if self.names is not None and hostname(host) not in self.names:
             return "the studio is not called so: open the address that it printed"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and netloc(origin) != host:
             return "a page of another site cannot use the studio"
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         given = query.get("token", [""])[0]
-        open_path = scope["path"].startswith("/page/")
-        if (
-            self.token
-            and not open_path
-            and not secrets.compare_digest(given.encode(), self.token.encode())
-        ):
+        known = secrets.compare_digest(given.encode(), self.token.encode())
+        if not known and not scope["path"].startswith("/page/"):
             return "the token is missing or wrong: open the address that the studio printed"
         return None
 
@@ -61,6 +58,14 @@ class Rules:
                 f"frame-ancestors {self.frames}",
             ]
         )
+
+
+def netloc(origin: str) -> str | None:
+    """Host and port of an Origin header; None if it is not an address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def hostname(host: str) -> str:

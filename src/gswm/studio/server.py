@@ -1,11 +1,10 @@
 """The server: one page, one WebSocket for each tab, and an address for uploads."""
 
 import asyncio
-import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from gswm.core.errors import UserError
 from gswm.studio import uploads
 from gswm.studio.catalog import Catalog
-from gswm.studio.protocol import LONGEST, encode, parse
+from gswm.studio.protocol import LONGEST, MessageError, encode, parse
 from gswm.studio.session import Session
 from gswm.studio.worker import Worker
 
@@ -32,7 +31,8 @@ except ImportError as error:
 
 PAGE = Path(__file__).parent / "page"
 MOST_TABS = 16
-MOST_DECODERS = 2
+MOST_ARRIVALS, MOST_DECODERS = 16, 2
+"""Videos that are received, and decoded, at the same time."""
 UNSENT = 8 << 20
 """Bytes that may wait for a page that reads slowly."""
 
@@ -52,8 +52,10 @@ class StudioApp:
     def __init__(self, catalog: Catalog, start: FirstView, rules: Rules | None = None) -> None:
         self.catalog, self.start = catalog, start
         self.rules = rules or Rules()
+        self.doorway: Path | None = None
+        """The page that redirects the browser; removed when the studio's page is open."""
         self.worker = Worker()
-        self.tabs = 0
+        self.tabs = self.arrivals = 0
         self.decoders = asyncio.Semaphore(MOST_DECODERS)
         routes = [
             Route("/", self.index),
@@ -80,14 +82,11 @@ class StudioApp:
         """A video of the user's: its name and the model for it, or why it cannot be opened."""
         shown = request.query_params.get("model", "")
         try:
-            announced = request.headers.get("content-length", "0")
-            if not announced.isdecimal() or int(announced) > uploads.MOST_BYTES:
-                most = uploads.MOST_BYTES >> 20
-                raise UserError(f"a video may have at most {most} MiB: cut it")
+            uploads.check_length(request.headers.get("content-length", "0"))
             model = await asyncio.to_thread(self.catalog.for_video, shown)
             cut = await asyncio.to_thread(self.catalog.cut, model)
-            async with self.decoders:
-                video = await uploads.receive(request.stream(), cut)
+            with self.arrival():
+                video = await uploads.receive(request.stream(), cut, self.decoders)
         except UserError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except ClientDisconnect:
@@ -95,15 +94,28 @@ class StudioApp:
         about = {"frames": video.shape[1], "fps": cut.fps, "model": model}
         return JSONResponse({"name": self.catalog.add_upload(video), **about})
 
+    @contextmanager
+    def arrival(self) -> Iterator[None]:
+        """Count an upload, and refuse too many at a time: each takes disk space up to its limit."""
+        if self.arrivals >= MOST_ARRIVALS:
+            raise UserError("too many videos are being uploaded: wait for one of them")
+        self.arrivals += 1
+        try:
+            yield
+        finally:
+            self.arrivals -= 1
+
     async def session(self, socket: WebSocket) -> None:
         """One tab, as long as it is open."""
         await socket.accept()
+        if self.doorway is not None:
+            self.doorway.unlink(missing_ok=True)
         if self.tabs >= MOST_TABS:
             await socket.close(1013, "too many tabs are open: close one")
             return
         self.tabs += 1
         outbox = Outbox(asyncio.get_running_loop(), self.worker.notify)
-        session = Session(self.catalog, outbox.put, outbox.ready)
+        session = Session(self.catalog, outbox.put, outbox.ready, self.worker.notify)
         self.worker.join(session)
         writes = asyncio.create_task(outbox.write(socket))
         try:
@@ -130,7 +142,8 @@ class StudioApp:
                 message = parse(received.get("text") or received.get("bytes") or b"")
             except UserError as error:
                 await outbox.drained()
-                outbox.put(encode({"type": "error", "line": str(error), "request": 0}))
+                of = error.kind if isinstance(error, MessageError) else ""
+                outbox.put(encode({"type": "error", "line": str(error), "request": 0, "of": of}))
                 continue
             while not session.put(message):
                 await asyncio.sleep(0.02)
@@ -174,6 +187,8 @@ class Outbox:
 
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens; another port where this one is taken and none was asked for."""
+    if not host:
+        raise UserError("--host is empty: name an address, or 0.0.0.0 for all of this machine's")
     reason = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for each in [port] if port else [*range(8765, 8785), 0]:
@@ -194,11 +209,11 @@ class Server:
 
     def __init__(self, studio: StudioApp, host: str = "127.0.0.1", port: int = 0) -> None:
         self.studio, self.socket = studio, listening(host, port)
-        shown = host if host not in ("0.0.0.0", "::") else socket.gethostname()
+        bound, self.port = self.socket.getsockname()[:2]
+        shown = host if bound not in ("0.0.0.0", "::") else socket.gethostname()
         shown = f"[{shown}]" if ":" in shown else shown
-        query = f"?token={studio.rules.token}" if studio.rules.token else ""
-        self.port = self.socket.getsockname()[1]
-        self.address = f"http://{shown}:{self.port}/{query}"
+        self.host = f"{shown}:{self.port}"
+        self.address = self.url("/")
         config = uvicorn.Config(
             studio.app,
             log_level="warning",
@@ -211,6 +226,10 @@ class Server:
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.run, name="gswm-studio-server", daemon=True)
+
+    def url(self, path: str, scheme: str = "http") -> str:
+        """The address of something here, with the token."""
+        return f"{scheme}://{self.host}{path}?token={self.studio.rules.token}"
 
     def run(self) -> None:
         """Serve until it is interrupted."""
@@ -229,8 +248,6 @@ class Server:
 
 
 def rules_for(host: str, notebook: bool = False) -> Rules:
-    """A token wherever others can reach the server, and in notebooks."""
-    local = host in LOOPBACK
-    token = None if local and not notebook else secrets.token_urlsafe(24)
-    names = LOOPBACK if local else None
-    return Rules(token, names, NOTEBOOKS if notebook else "'none'")
+    """A new token, and the names of the loopback where nobody else can reach the server."""
+    names = LOOPBACK if host in LOOPBACK else None
+    return Rules(names=names, frames=NOTEBOOKS if notebook else "'none'")

@@ -8,17 +8,20 @@ line. A mistake is told to the page, and its tab goes on.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
 
 from gswm.core.errors import UserError
 from gswm.studio.catalog import Catalog
-from gswm.studio.desk import Desk
+from gswm.studio.desk import Desk, Work
+from gswm.studio.jobs import ExportJob
 from gswm.studio.protocol import Edit, ExportRequest, Masks, Message, Open, ShowRequest, encode
 
 LINE = 64
 """Messages that wait; who sends more has to wait."""
-
-Work = Iterator[bytes]
+MOST_JOBS = 8
+"""Exports that one page may have in progress."""
 
 
 class Session:
@@ -29,14 +32,21 @@ class Session:
         catalog: Catalog,
         send: Callable[[bytes], None],
         ready: Callable[[], bool] = lambda: True,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
-        self.desk, self.send = Desk(catalog), send
+        self.desk, self.send, self.wake = Desk(catalog), send, wake
         self.ready = ready
         """Whether the page can take more: work waits for a page that reads slowly."""
         self.line: deque[Message] = deque()
         self.lock = threading.Lock()
         self.imagining: Work | None = None
+        self.opens = False
+        """Whether it opens a video."""
+        self.awaited: Future[Any] | None = None
+        """What it waits for."""
         self.others: deque[Work] = deque()
+        self.jobs: deque[ExportJob] = deque()
+        """Exports; one at a time is in progress."""
 
     def put(self, message: Message) -> bool:
         """Take a message, unless too many wait; it replaces a newest one that is only a preview."""
@@ -51,34 +61,78 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.line or self.imagining or self.others or self.desk.rest)
+        imagines = self.imagining is not None and not self.waiting
+        return self.takes or imagines or bool(self.others or self.job or self.desk.rest)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether what is being opened is still on its way."""
+        return self.awaited is not None and not self.awaited.done()
+
+    @property
+    def takes(self) -> bool:
+        """Whether the next message can be taken: until a video or an edit is there, others wait."""
+        return bool(self.line) and (not self.desk.unfinished or isinstance(self.line[0], Open))
+
+    @property
+    def urgent(self) -> bool:
+        """Whether the page waits for an answer."""
+        return bool(self.line) or self.desk.unfinished
+
+    @property
+    def job(self) -> ExportJob | None:
+        """The export that has work for this thread; None while a process draws."""
+        while self.jobs and self.jobs[0].over:
+            self.jobs.popleft()
+        return self.jobs[0] if self.jobs and self.jobs[0].work is not None else None
 
     def step(self) -> None:
         """Do one piece of work."""
         message = self.take()
         if isinstance(message, ExportRequest):
-            self.others.append(self.desk.export(message))
+            self.export(message)
         elif isinstance(message, Masks):
             self.others.append(self.desk.masks(message))
         elif message is not None:
-            self.imagining = self.begin(message)
+            self.awaited = None
+            self.imagining, self.opens = self.begin(message), isinstance(message, Open)
             if not self.advance(self.imagining, getattr(message, "request", 0)):
                 self.imagining = None
         elif self.others:
             if not self.advance(self.others[0]):
                 self.others.popleft()
-        elif self.imagining is not None:
+        elif self.imagining is not None and not self.waiting:
             if not self.advance(self.imagining):
                 self.imagining = None
+        elif (job := self.job) is not None and job.work is not None:
+            if not self.advance(job.work):
+                job.work = None
+                job.over = not job.drawing
         elif self.desk.rest is not None and not self.advance(self.desk.rest):
             self.desk.rest = None
 
     def take(self) -> Message | None:
-        """The next message; while something is being opened, only what opens something else."""
+        """The next message, if it can be taken."""
         with self.lock:
-            if self.line and (not self.desk.opening or isinstance(self.line[0], Open)):
-                return self.line.popleft()
-            return None
+            return self.line.popleft() if self.takes else None
+
+    def export(self, message: ExportRequest) -> None:
+        """Queue an export."""
+        try:
+            if len(self.jobs) >= MOST_JOBS:
+                raise UserError(f"{MOST_JOBS} exports are in progress: wait for one of them")
+            self.jobs.append(ExportJob(self.desk.order(message), self.send))
+        except UserError as error:
+            self.send(encode({"type": "error", "line": str(error), "request": 0}))
+
+    def close(self) -> None:
+        """Drop everything: the page is gone."""
+        self.line.clear()
+        self.others.clear()
+        self.imagining = self.awaited = self.desk.rest = None
+        for job in self.jobs:
+            job.close()
+        self.jobs.clear()
 
     def begin(self, message: Open | Edit | ShowRequest) -> Work:
         """What replaces whatever was being imagined."""
@@ -100,8 +154,12 @@ class Session:
             logging.getLogger(__name__).exception("a piece of work failed")
             line = f"this cannot be done: {type(error).__name__}"
         else:
-            if message is not None:
+            if isinstance(message, Future):
+                self.awaited = message
+                message.add_done_callback(lambda _: self.wake())
+            elif message:
                 self.send(message)
             return message is not None
-        self.send(encode({"type": "error", "line": line, "request": request}))
+        of = "open" if self.opens and work is self.imagining else ""
+        self.send(encode({"type": "error", "line": line, "request": request, "of": of}))
         return False

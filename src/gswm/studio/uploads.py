@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 
 import torch
@@ -17,6 +17,8 @@ from gswm.data.placement import as_text
 from gswm.studio.decoding import MOST_FRAMES
 
 MOST_BYTES = 64 << 20
+BODY_SECONDS, IDLE_SECONDS = 300, 20
+"""How long a video may take to arrive in all, and how long it may stall."""
 SECONDS = 60
 """How long a decoder may take before it is killed."""
 FORMATS = (
@@ -36,22 +38,52 @@ def format_of(head: bytes) -> str:
     raise UserError("this is no video that can be opened: take mp4, webm, avi or gif")
 
 
-async def receive(chunks: AsyncIterable[bytes], cut: Cut) -> UInt8[Tensor, "1 time 3 size size"]:
-    """A video that arrives in parts, as frames of size × size, at the rate that is wanted."""
+def check_length(announced: str) -> None:
+    """Refuse a video by its Content-Length."""
+    if not announced.isdecimal() or len(announced) > 20 or int(announced) > MOST_BYTES:
+        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+
+
+async def receive(
+    chunks: AsyncIterable[bytes], cut: Cut, decoders: asyncio.Semaphore
+) -> UInt8[Tensor, "1 time 3 size size"]:
+    """A video that arrives in parts, as frames of size × size, at the rate that is wanted.
+
+    It takes one of the `decoders` when all of it has arrived: a stalled upload holds none.
+    """
     with tempfile.TemporaryDirectory(prefix="gswm-studio-") as folder:
-        source, total = Path(folder) / "video", 0
-        with source.open("wb") as file:
-            async for chunk in chunks:
-                total += len(chunk)
-                if total > MOST_BYTES:
-                    raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
-                file.write(chunk)
+        source = Path(folder) / "video"
+        await store(chunks, source)
         with source.open("rb") as file:
             kind = format_of(file.read(16))
         source = source.rename(source.with_suffix(f".{kind}"))
-        frames = await decode(kind, cut, source, Path(folder) / "frames")
+        async with decoders:
+            frames = await decode(kind, cut, source, Path(folder) / "frames")
     size = cut.size
     return torch.frombuffer(frames, dtype=torch.uint8).view(1, -1, size, size, 3).movedim(-1, 2)
+
+
+async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
+    """Write what arrives to a file; refuse it if it takes too long or is too large."""
+    total, parts = 0, aiter(chunks)
+    with path.open("wb") as file:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while chunk := await asyncio.wait_for(part_of(parts), IDLE_SECONDS):
+                    total += len(chunk)
+                    if total > MOST_BYTES:
+                        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+                    file.write(chunk)
+        except TimeoutError as error:
+            raise UserError("this upload has stalled: send it again") from error
+
+
+async def part_of(parts: AsyncIterator[bytes]) -> bytes:
+    """The next part that is not empty; an empty one at the end."""
+    async for part in parts:
+        if part:
+            return part
+    return b""
 
 
 async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:

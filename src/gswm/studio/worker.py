@@ -12,6 +12,9 @@ class Worker:
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
+        """Whoever was served last is the last of them."""
+        self.serving: Session | None = None
+        self.round = False
         self.wake = threading.Condition()
         self.ends = False
         self.thread = threading.Thread(target=self.run, name="gswm-studio", daemon=True)
@@ -33,9 +36,11 @@ class Worker:
             self.sessions.append(session)
 
     def leave(self, session: Session) -> None:
-        """Serve it no more."""
+        """Stop serving a session and close it, if need be after the piece in progress."""
         with self.wake:
             self.sessions.remove(session)
+            if session is not self.serving:
+                session.close()
 
     def notify(self) -> None:
         """There may be something to do."""
@@ -43,14 +48,22 @@ class Worker:
             self.wake.notify_all()
 
     def next(self) -> Session | None:
-        """Whose turn it is; waits until it is somebody's. None at the end."""
+        """Whose turn it is; waits until it is somebody's. None at the end.
+
+        Every other turn goes to a page that waits for an answer, before pages that only have more
+        to imagine. The turns between go to all pages in order, so that no page starves another.
+        """
         with self.wake:
             while not self.ends:
-                for session in self.sessions:
-                    if session.busy and session.ready():
-                        self.sessions.remove(session)
-                        self.sessions.append(session)
-                        return session
+                waiting = [each for each in self.sessions if each.busy and each.ready()]
+                if waiting:
+                    self.round = not self.round
+                    urgent = [] if self.round else [each for each in waiting if each.urgent]
+                    session = (urgent or waiting)[0]
+                    self.sessions.remove(session)
+                    self.sessions.append(session)
+                    self.serving = session
+                    return session
                 self.wake.wait(timeout=1)
             return None
 
@@ -62,3 +75,11 @@ class Worker:
         torch.set_grad_enabled(False)
         while (session := self.next()) is not None:
             session.step()
+            self.served(session)
+
+    def served(self, session: Session) -> None:
+        """A piece is done."""
+        with self.wake:
+            self.serving = None
+            if session not in self.sessions:
+                session.close()

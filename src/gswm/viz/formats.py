@@ -1,7 +1,7 @@
 """Pictures and moving pictures as files: PNG, GIF and MP4."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from jaxtyping import Int, UInt8
 from PIL import Image
 
 from gswm.core.files import check_place, check_suffix, room
-from gswm.viz.pictures import Frames, Picture
+from gswm.viz.pictures import DrawnVideo, Frames, Picture
 
 Palette = UInt8[np.ndarray, "_color 3"]
 Codes = Int[np.ndarray, "..."]
@@ -30,8 +30,8 @@ def save_picture(path: Path, picture: Picture, colors: int | None = None) -> Non
     write(path, lambda part: image.save(part, format="PNG", optimize=True))
 
 
-def save_video(path: Path, frames: Frames, fps: int = 10) -> None:
-    """Write a GIF or an MP4, by the name's ending."""
+def save_video(path: Path, frames: Frames | DrawnVideo, fps: int = 10) -> None:
+    """Write a GIF or an MP4, by the name's ending. A GIF is drawn twice, for its palette first."""
     check_suffix(path, MOVING)
     to = save_gif if path.suffix.lower() == ".gif" else save_mp4
     write(path, lambda part: to(part, frames, fps))
@@ -57,21 +57,26 @@ def write(path: Path, to: Callable[[Path], None]) -> None:
                 part.unlink()
 
 
-def save_gif(path: Path, frames: Frames, fps: int) -> None:
+def save_gif(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
     """Endlessly repeated, with one palette for all frames: exact where 256 colors suffice."""
-    palette, indices = to_palette(frames)
-    size = (frames.shape[2], frames.shape[1])
-    images = [Image.frombytes("P", size, frame.tobytes()) for frame in indices]
-    for image in images:
-        image.putpalette(palette.tobytes())
+    palette, nearest = to_palette(frames)
+
+    def images() -> Iterator[Image.Image]:
+        for frame in frames:
+            size = (frame.shape[1], frame.shape[0])
+            image = Image.frombytes("P", size, nearest[codes(frame)].tobytes())
+            image.putpalette(palette.tobytes())
+            yield image
+
     duration = max(20, 10 * round(100 / fps))  # in ms; the format counts in hundredths of a second
-    first, *rest = images
+    rest = images()
+    first = next(rest)
     settings = {"duration": duration, "loop": 0, "optimize": False, "disposal": 1}
     first.save(path, format="GIF", save_all=True, append_images=rest, **settings)
 
 
-def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "_time _height _width"]]:
-    """At most 256 colors, and for each pixel the nearest of them."""
+def to_palette(frames: Frames | DrawnVideo) -> tuple[Palette, UInt8[np.ndarray, " code"]]:
+    """At most 256 colors, and for each color that is there, by its code, the nearest of them."""
     from scipy.spatial import KDTree
 
     index = np.zeros(1 << 24, np.uint8)
@@ -80,12 +85,13 @@ def to_palette(frames: Frames) -> tuple[Palette, UInt8[np.ndarray, "_time _heigh
     used = np.flatnonzero(index)
     palette = colors_of(used) if len(used) <= COLORS else few_colors(used, frames)
     index[used] = KDTree(palette).query(colors_of(used))[1]
-    return palette, np.stack([index[codes(frame)] for frame in frames])
+    return palette, index
 
 
-def few_colors(used: Codes, frames: Frames) -> Palette:
+def few_colors(used: Codes, frames: Frames | DrawnVideo) -> Palette:
     """256 that stand for all: the most frequent as they are, and means of similar others."""
-    some = np.stack([codes(frame) for frame in frames[:: 1 + len(frames) // 8]])
+    every = 1 + len(frames) // 8
+    some = np.stack([codes(frames[time]) for time in range(0, len(frames), every)])
     found, counts = np.unique(some, return_counts=True)
     exact = found[np.argsort(-counts, kind="stable")[:EXACT]]
     others = Image.fromarray(colors_of(np.setdiff1d(used, exact))[None])
@@ -104,16 +110,17 @@ def colors_of(codes: Codes) -> Palette:
     return np.stack([codes >> 16, codes >> 8, codes], axis=-1).astype(np.uint8)
 
 
-def save_mp4(path: Path, frames: Frames, fps: int) -> None:
+def save_mp4(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
     """H.264, in the form that every browser plays; sides are made even."""
     import av
 
-    _, height, width, _ = frames.shape
-    frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    height, width, _ = frames[0].shape
+    odd = ((0, height % 2), (0, width % 2), (0, 0))
     with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
         stream = container.add_stream("libx264", rate=fps, options={"crf": "16"})
-        stream.height, stream.width = frames.shape[1:3]
+        stream.height, stream.width = height + height % 2, width + width % 2
         stream.pix_fmt = "yuv420p"
         for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+            even = np.pad(frame, odd, mode="edge")
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(even, format="rgb24")))
         container.mux(stream.encode())

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from gswm.viz import pictures
-from gswm.viz.pictures import Clip, Frames, Picture, PixelBoxes
+from gswm.viz.pictures import Clip, DrawnVideo, Frames, Picture, PixelBoxes
 
 GENERATED = (255, 170, 40)
 """The color of the border."""
@@ -27,6 +27,11 @@ COLUMNS = 8
 def dimmed(frames: Frames) -> Frames:
     """The same, darker."""
     return (DIM * frames).astype(np.uint8)
+
+
+def generated(frames: Frames) -> Frames:
+    """The same, in the border of generated frames."""
+    return pictures.border(frames, GENERATED, max(2, frames.shape[1] // 64))
 
 
 def renamed(truth: PixelBoxes, boxes: PixelBoxes, time: int) -> PixelBoxes:
@@ -64,8 +69,17 @@ class Imagination:
 
     def true(self, scale: int, trail: int = 8) -> Frames:
         """What happened; dark where that is not known."""
+        return self.true_drawn(scale, trail).whole()
+
+    def true_drawn(self, scale: int, trail: int = 8) -> DrawnVideo:
+        """The same as `true`, one frame at a time."""
         assert self.truth is not None
-        return self.filled(self.truth[: self.length].draw(scale, trail))
+        known = self.truth[: self.length].drawn(scale, trail)
+
+        def draw(time: int) -> Picture:
+            return known[time] if time < len(known) else dimmed(known[len(known) - 1][None])[0]
+
+        return DrawnVideo(self.length, draw)
 
     def seen(self, scale: int, trail: int = 8) -> Frames:
         """The frames that the model was given, and the objects that it saw there."""
@@ -80,8 +94,17 @@ class Imagination:
 
     def future(self, number: int, scale: int, trail: int = 8) -> Frames:
         """The given frames, and one of the futures, if there is any."""
+        return self.future_drawn(number, scale, trail).whole()
+
+    def future_drawn(self, number: int, scale: int, trail: int = 8) -> DrawnVideo:
+        """The same as `future`, one frame at a time."""
         whole = self.given.then(self.futures[number]) if self.futures else self.given
-        return self.marked(whole.draw(scale, trail))
+        frames, given = whole.drawn(scale, trail), len(self.given)
+
+        def draw(time: int) -> Picture:
+            return frames[time] if time < given else generated(frames[time][None])[0]
+
+        return DrawnVideo(len(whole), draw)
 
     def together(self, scale: int) -> Frames:
         """The mean of all futures, and the trail of every object in each of them."""
@@ -107,8 +130,7 @@ class Imagination:
     def marked(self, frames: Frames) -> Frames:
         """Generated frames in their border."""
         given = len(self.given)
-        made = pictures.border(frames[given:], GENERATED, max(2, frames.shape[1] // 64))
-        return np.concatenate([frames[:given], made])
+        return np.concatenate([frames[:given], generated(frames[given:])])
 
     def moving(self, scale: int = 2, trail: int = 8) -> Frames:
         """Given, truth and one future, all futures together, and each below them."""

@@ -4,7 +4,7 @@ A video is uint8, (time, height, width, 3), red, green, blue. Enlarge it before 
 on it, so that lines and numbers stay fine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -27,6 +27,28 @@ IDS = (
 PAPER, INK, FAINT = (255, 255, 255), (40, 40, 48), (140, 140, 150)
 COLUMNS = 10
 """Frames in a row, where one video has several rows."""
+
+
+@dataclass(frozen=True)
+class DrawnVideo:
+    """A video whose frames are drawn when they are asked for: a long one need not be in memory."""
+
+    length: int
+    draw: Callable[[int], Picture]
+    """Draws the frame of a time, the same one whenever it is called."""
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, time: int) -> Picture:
+        return self.draw(time)
+
+    def __iter__(self) -> Iterator[Picture]:
+        return map(self.draw, range(self.length))
+
+    def whole(self) -> Frames:
+        """All frames."""
+        return np.stack(list(self))
 
 
 @dataclass(frozen=True)
@@ -76,6 +98,22 @@ class Clip:
         if self.boxes is None:
             return large
         return draw_boxes(large, self.boxes, scale, trail, numbers=scale > 1)
+
+    def drawn(self, scale: int, trail: int) -> DrawnVideo:
+        """The same as `draw`, one frame at a time."""
+        boxes = self.boxes
+        corners = (
+            [] if boxes is None else [corners_by_id(boxes, t, scale) for t in range(len(self))]
+        )
+
+        def draw(time: int) -> Picture:
+            large = enlarge(self.frames[time : time + 1], scale)[0]
+            if boxes is None:
+                return large
+            until = corners[max(0, time - trail) : time + 1]
+            return draw_frame(large, until, trail, scale, numbers=scale > 1)
+
+        return DrawnVideo(len(self), draw)
 
 
 def frames_of(episodes: Episodes, index: int) -> Frames:

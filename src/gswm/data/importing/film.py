@@ -12,13 +12,13 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.data.importing.sources import Source
+from gswm.data.importing.tensors import batch_of
 from gswm.data.importing.videos import (
     Cut,
     FrameArray,
     Take,
     TimedFrame,
     UnusableError,
-    batch_of,
     frames_of,
     place,
     resample,

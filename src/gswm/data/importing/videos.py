@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
-from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.data.importing.sources import Source, images
@@ -121,8 +119,10 @@ class Take:
     def __len__(self) -> int:
         return len(self.video)
 
-    def batch(self) -> UInt8[Tensor, "1 time 3 size size"]:
+    def batch(self):  # typed by `batch_of`: the annotation would need torch
         """The frames as a batch of one video."""
+        from gswm.data.importing.tensors import batch_of
+
         return batch_of(self.video)
 
 
@@ -158,11 +158,6 @@ def take(some: list[Seen], placement: Placement) -> Take:
     pixels, numbers, times = zip(*some, strict=True)
     footage = Footage(placement, np.array(numbers, np.int64), np.array(times, np.float64))
     return Take(np.stack(pixels), footage)
-
-
-def batch_of(video: ClipArray) -> UInt8[Tensor, "1 time 3 size size"]:
-    """Frames as a batch of one video."""
-    return torch.from_numpy(video).movedim(-1, 1)[None].contiguous()
 
 
 def time_of(frame: TimedFrame) -> float:

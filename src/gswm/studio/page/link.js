@@ -15,10 +15,23 @@ export function decode(buffer) {
   return head;
 }
 
+// The token is in the address. A page that outlives its server takes that of the next one from a
+// newer page: they share this origin's storage, which no other port has.
+const KEY = "gswm-token";
+const tokenOf = () => new URLSearchParams(location.search).get("token") ?? "";
+try { localStorage.setItem(KEY, tokenOf()); } catch { /* no storage in this frame */ }
+
+function adopt() {
+  let found = null;
+  try { found = localStorage.getItem(KEY); } catch { /* the same */ }
+  if (!found || found === tokenOf()) return;
+  const next = new URL(location);
+  next.searchParams.set("token", found);
+  history.replaceState(null, "", next);
+}
+
 export function address(path, more = {}) {
-  const token = new URLSearchParams(location.search).get("token");
-  const query = new URLSearchParams({ ...(token ? { token } : {}), ...more }).toString();
-  return path + (query ? `?${query}` : "");
+  return `${path}?${new URLSearchParams({ token: tokenOf(), ...more })}`;
 }
 
 export class Link {
@@ -29,6 +42,7 @@ export class Link {
   }
 
   connect() {
+    adopt();
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(`${scheme}//${location.host}${address("/session")}`);
     this.socket.binaryType = "arraybuffer";

@@ -7,13 +7,14 @@ import { address, Link } from "./link.js";
 import * as panels from "./panels.js";
 import { $, toast } from "./panels.js";
 import {
-  asFrames, asFutures, branch, FPS, frameAt, isImagined, known, length, nameOf, newBranch, objectsOf, packed, store, tidy, unpacked, view,
+  asFrames, asFutures, asView, branch, FPS, frameAt, isImagined, known, length, nameOf, newBranch, objectsOf, packed, store, tidy, unpacked, view,
 } from "./store.js";
 
 const canvases = Object.fromEntries(["imagined", "beside", "truth", "seen"].map((name) => [name, $(`#pane-${name} canvas`)]));
 let wanted = null; // the view that is being restored
 let dirty = 0;
 let request = 0;
+let fallen = false; // the first view could not be opened, and the usual one is
 let follows = false; // show the next branch as soon as it is there, and play it
 
 // What is drawn
@@ -81,12 +82,15 @@ const heard = {
     $("#gone").hidden = true;
     $("#model").replaceChildren(...message.models.map(({ name, line }) => Object.assign(new Option(name, name), { title: line })));
     listWorlds();
-    const saved = store.opened ? view() : unpacked(location.hash.replace(/^#view=/, "")) ?? message.start.view;
-    restore(saved ?? { model: message.start.model, world: message.start.world });
+    const linked = !store.opened && location.hash.startsWith("#view=");
+    const saved = store.opened ? view() : linked ? asView(unpacked(location.hash.slice(6))) : null;
+    if (linked && !saved) toast("this link holds no view of the studio", true);
+    restore(saved ?? message.start.view ?? { model: message.start.model, world: message.start.world });
   },
   opened(message) {
     const { model, world, episode, settings, size, edits } = message;
     const first = !store.opened || wanted;
+    fallen = false;
     Object.assign(store, { opened: { model, world, episode, settings, size, edits }, branches: [], preview: null, seen: [], redo: [], truth: { pixels: message.pixels } });
     const stride = size * size * 3;
     store.truth.frames = Array.from({ length: message.pixels.shape[0] }, (_, t) => ({
@@ -152,18 +156,26 @@ const heard = {
   error(message) {
     store.preview = null;
     toast(message.line, true);
-    if (wanted && !store.branches.length) {
-      const start = store.hello.start;
-      const again = wanted.model !== start.model || wanted.world !== start.world;
-      wanted = null;
-      if (again) restore({ model: start.model, world: start.world });
-    }
-    if (wanted) wanted.edits.length = Math.max(0, store.branches.length - 1);
+    if (message.of === "open") refused();
+    else if (wanted) wanted.edits.length = Math.max(0, store.branches.length - 1);
     redraw();
   },
 };
 
 // What is done
+
+// Nothing was opened: what is shown stays, and where nothing is shown, the usual view is opened.
+function refused() {
+  wanted = null;
+  if (store.branches.length) {
+    $("#model").value = store.opened.model;
+    listWorlds();
+    showSettings();
+  } else if (!fallen) {
+    fallen = true;
+    restore({ model: store.hello.start.model, world: store.hello.start.world });
+  }
+}
 
 function restore(saved) {
   const { model, world, episode = 0, settings, edits = [], current = 0, toggles } = saved;
@@ -323,8 +335,8 @@ function take(kind) {
 async function receive(file) {
   if (!file) return;
   if (file.name.endsWith(".json")) {
-    const saved = unpackedJson(await file.text());
-    if (!saved?.model) return void toast("this file holds no view of the studio", true);
+    const saved = asView(unpackedJson(await file.text()));
+    if (!saved) return void toast("this file holds no view of the studio", true);
     return void restore(saved);
   }
   toast(`reading ${file.name}…`);

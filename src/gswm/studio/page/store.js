@@ -136,6 +136,19 @@ export function view() {
   return { version: 1, model, world, episode, settings, edits, current, compare, beside, future, frame, toggles };
 }
 
+// A saved view; null where a value is not of its type. The server checks the settings and the edits.
+export function asView(saved) {
+  const plain = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+  if (!plain(saved)) return null;
+  const { model, world, episode = 0, settings, edits = [], current = 0, compare = -1, future = 0, frame, toggles = {}, beside = "futures" } = saved;
+  const whole = (value, least = 0) => Number.isInteger(value) && value >= least;
+  const numbers = [episode, current, future, frame ?? 0].every((value) => whole(value)) && whole(compare, -1);
+  const names = [model, world, beside].every((value) => typeof value === "string");
+  if (!numbers || !names || !plain(settings ?? {}) || !Array.isArray(edits) || !plain(toggles)) return null;
+  const known = Object.keys(store.toggles).filter((name) => typeof toggles[name] === "boolean");
+  return { model, world, episode, settings, edits, current, compare, future, frame, beside, toggles: Object.fromEntries(known.map((name) => [name, toggles[name]])) };
+}
+
 export const packed = (value) =>
   btoa(unescape(encodeURIComponent(JSON.stringify(value)))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 export function unpacked(text) {

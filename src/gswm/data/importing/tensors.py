@@ -1,0 +1,11 @@
+"""Frames as tensors; not in `videos`, so that decoding alone does not wait for torch."""
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+
+def batch_of(video: UInt8[np.ndarray, "time size size 3"]) -> UInt8[Tensor, "1 time 3 size size"]:
+    """Frames as a batch of one video."""
+    return torch.from_numpy(video).movedim(-1, 1)[None].contiguous()

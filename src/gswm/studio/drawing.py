@@ -1,0 +1,41 @@
+"""Draw one file under limits: `python -m gswm.studio.drawing FOLDER`.
+
+It runs as a process of its own, so that no page waits for it and it can be killed. It reads what
+`exports.write` has written and writes `export.KIND` beside it, or prints on stderr in one line why
+it cannot.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from gswm.core.errors import UserError
+from gswm.studio import exports
+from gswm.studio.limits import limit
+
+MEMORY = 1 << 30
+"""Bytes beyond those at the start: a GIF is held in memory, with one byte for each pixel."""
+SECONDS = 600
+"""Of processor time."""
+MOST_BYTES = 1 << 28
+"""Of the file."""
+
+
+def main(args: list[str]) -> int:
+    """Read FOLDER and draw the file."""
+    folder = Path(args[0])
+    if hasattr(os, "nice"):
+        os.nice(10)  # pages that are in use come first
+    limit(MEMORY, SECONDS, MOST_BYTES)
+    try:
+        kind, view = exports.read(folder)
+        exports.save(kind, view, folder / f"export.{kind}")
+    except (UserError, OSError, ValueError, MemoryError) as error:
+        said = str(error) if isinstance(error, UserError) else type(error).__name__
+        print(said, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -153,7 +153,7 @@ def test_show_draws_a_world_and_its_file_alike(tmp_path: Path) -> None:
     drawn = []
     for source in ("maze", str(made)):
         out = tmp_path / "x.gif"
-        assert main(["data", "show", source, "--episode", "2", "--out", str(out)]) == 0
+        assert main(["data", "show", source, "--episode", "2", "--out", str(out), "--force"]) == 0
         with Image.open(out) as image:
             image.seek(17)
             drawn.append(np.asarray(image.convert("RGB")))

@@ -29,13 +29,15 @@ class CompareCommand:
     """Which frames."""
     out: Path | None = None
     """A .png of the frames, torch's above Blender's."""
+    force: bool = False
+    """Replace the .png if it exists."""
 
     def run(self) -> None:
         """Draw, and say how well the masks agree."""
         if min(self.frames, self.size) < 1 or self.samples < 0:
             raise UserError("--frames and --size must be above 0, --samples not below")
         if self.out is not None:
-            check_output(self.out, formats.STILL, [self.scenes])
+            check_output(self.out, formats.STILL, [self.scenes], force=self.force)
         world = Obj3D.of_files([self.scenes])
         solids = solids_of(world.files[0].scenes)
         generator = torch.Generator().manual_seed(self.seed)

@@ -60,7 +60,7 @@ class MakeCommand:
             raise UserError(f"--episodes is {n}; it must be at least 1")
         device = usable(self.device)
         out = self.out or Path("data", world.name, f"{self.split}.hdf5")
-        check_output(out, hdf5.SUFFIXES, self.read())
+        check_output(out, hdf5.SUFFIXES, self.read(), force=self.force)
         attributes = {"world": world.name, "split": self.split, "seed": split.seed}
         writer = hdf5.Writer(out, world.layout, force=self.force, attributes=attributes)
         with writer, progress() as bar:
@@ -116,9 +116,7 @@ class MakeScenesCommand:
         if min(n, self.workers) < 1:
             raise UserError("--episodes and --workers must be at least 1")
         out = self.out or Path("scenes", f"{self.split}.hdf5")
-        check_output(out, hdf5.SUFFIXES)
-        if out.exists() and not self.force:
-            raise UserError(f"{out} exists; give --force to replace it, or another name")
+        check_output(out, hdf5.SUFFIXES, force=self.force)
         made = []
         with progress() as bar:
             task = bar.add_task(f"{world.name} {self.split}", total=n)
@@ -152,6 +150,8 @@ class ShowCommand:
     """At most so many frames on a sheet, evenly spaced."""
     fps: int = 10
     """Frames per second of a .gif or .mp4."""
+    force: bool = False
+    """Replace the file if it exists."""
 
     def run(self) -> None:
         """Draw the episode."""
@@ -159,7 +159,8 @@ class ShowCommand:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )
-        check_output(self.out, formats.STILL + formats.MOVING, [Path(self.source)])
+        kinds = formats.STILL + formats.MOVING
+        check_output(self.out, kinds, [Path(self.source)], force=self.force)
         video = drawn(
             find(self.source, self.episode, self.split), 0, self.scale, self.boxes, self.trail
         )

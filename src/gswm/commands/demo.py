@@ -9,7 +9,7 @@ from gswm.commands.evaluate import EvaluateCommand
 from gswm.commands.imagine import ImagineCommand
 from gswm.commands.weights import listed
 from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_folder, make_folder, write_whole
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
 from gswm.report import figures, results
@@ -77,12 +77,16 @@ class DemoCommand:
     """Enlarge the frames of the worlds so many times."""
     device: str = "cpu"
     """cpu, cuda, or auto: a GPU where there is one."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
         """Imagine and measure with the weights that ship, and show every world."""
         if self.scale < 1:
             raise UserError(f"--scale is {self.scale}; it must be at least 1")
-        formats.make_folder(self.out)
+        names = ("index.html", "worlds", *(scene.name for scene in SCENES))
+        check_folder(self.out, names, force=self.force)
+        make_folder(self.out, "demo")
         there = shipped()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
@@ -112,9 +116,14 @@ class DemoCommand:
             fps=scene.fps,
             mp4=False,
             device=self.device,
+            force=True,
         ).run()
         EvaluateCommand(
-            scene.name, episodes=scene.measured, device=self.device, json=folder / "eval.json"
+            scene.name,
+            episodes=scene.measured,
+            device=self.device,
+            json=folder / "eval.json",
+            force=True,
         ).run()
         found = results.read([folder / "eval.json"])
         whole = WORLDS[scene.name].splits["test"].episodes

@@ -85,6 +85,8 @@ class EvaluateCommand:
     """Measure pixels too, and LPIPS with the weights in this file: see docs/evaluation.md."""
     json: Path | None = None
     """Write everything that was measured to this file; without one it is printed."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
 
     def run(self) -> None:
         """Measure, and say what was measured."""
@@ -95,7 +97,7 @@ class EvaluateCommand:
             raise UserError("name a model, or --baseline, to measure: one of the two")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         device = find_device(self.device)
         if self.model is not None:
             model, about = resolve(self.model, device, self.half)
@@ -129,7 +131,7 @@ class EvaluateCommand:
 
     def run_labelled(self, labels: Path) -> None:
         """Score tracks against labels, and say how good they are."""
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         names = [name for name in (self.model, self.video) if name is not None]
         device = find_device(self.device)
         source = source_of(names, self.tracks, self.baseline, device, self.half)

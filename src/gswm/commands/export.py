@@ -1,5 +1,6 @@
 """`gswm export`."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +29,8 @@ class ExportCommand:
     """Which of the run's weights."""
     scores: Path | None = None
     """What `gswm eval --json` wrote of these weights, to be kept with them."""
+    force: bool = False
+    """Replace the file if it exists."""
 
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
@@ -42,8 +45,8 @@ class ExportCommand:
                 raise UserError(f"{self.run_folder} has no {source.name}: {hint}")
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
-        out = self.out or self.run_folder / f"{recipe.name}.safetensors"
-        check_output(out, (".safetensors",), [source, *there])
+        out = self.out or self.run_folder / f"{file_name(recipe)}.safetensors"
+        check_output(out, (".safetensors",), [source, *there], force=self.force)
         about = header["about"] | self.more(header)
         weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
@@ -57,6 +60,16 @@ class ExportCommand:
         if self.scores is not None:
             found["test"] = scores_of(self.scores, header)
         return found
+
+
+def file_name(recipe: Recipe) -> str:
+    """The name of a recipe, which may come from anywhere, if it can be that of a file."""
+    if not re.fullmatch(r"[\w-][\w.-]*", recipe.name):
+        raise UserError(
+            f"the recipe in these weights is called '{recipe.name}', which is no name for a file: "
+            "give --out"
+        )
+    return recipe.name
 
 
 def scores_of(path: Path, header: dict[str, Any]) -> dict[str, float | None]:

@@ -1,14 +1,17 @@
 """`gswm fit`."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from tyro.conf import Positional
 
 from gswm.core.errors import UserError
+from gswm.core.files import check_folder
 from gswm.core.waiting import tell
-from gswm.fitting.fit import FitConfig, fit_video
+from gswm.fitting.fit import DATA, WEIGHTS, FitConfig, fit_video
+
+WRITTEN = (DATA, WEIGHTS, "index.html", "imagined.gif", "tracks*", "run-*")
+"""Files and folders of a fit."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class FitCommand:
     seed: int = 0
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
         """Fit, and say where the results are."""
@@ -70,7 +75,6 @@ class FitCommand:
         out = self.out or Path("fits") / self.video.stem
         if not self.video.exists():
             raise UserError(f"there is no video {self.video}; check the name")
-        if not os.access(out.parent if out.parent.exists() else Path(), os.W_OK):
-            raise UserError(f"cannot write to {out}: choose another --out")
+        check_folder(out, WRITTEN, force=self.force)
         done = fit_video(self.video, out, cfg, tell)
         print(f"look at {done}")

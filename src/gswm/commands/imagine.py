@@ -13,7 +13,7 @@ from gswm.commands.films import check_rate, images_of, own_film
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.core.files import check_output, check_place
+from gswm.core.files import check_folder, check_output, check_place, make_folder
 from gswm.data.episode import Episodes
 from gswm.data.placement import Fit, parse_region
 from gswm.data.worlds.base import SplitName
@@ -24,6 +24,7 @@ from gswm.viz import formats, pictures
 ABOVE = 16
 """The videos above the futures have the room of so many of them."""
 PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
+TABLE = "states.csv"
 LARGEST = 16
 """Of --scale."""
 BYTES = 3e9
@@ -78,6 +79,8 @@ class ImagineCommand:
     paper does. If not given, always for your own videos, and first for worlds."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 
@@ -95,7 +98,8 @@ class ImagineCommand:
         check_place(self.out, folder=True)
         if self.video is not None:
             for file in (self.out / name for name in PICTURES):
-                check_output(file, (file.suffix,), images_of(self.video))
+                check_output(file, (file.suffix,), images_of(self.video), force=True)
+        check_folder(self.out, (*PICTURES, TABLE), force=self.force)
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
@@ -129,12 +133,13 @@ class ImagineCommand:
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
         moving = shown.moving(self.scale, self.trail)
-        formats.make_folder(self.out)
-        track.to_csv(self.out / "states.csv", first_episode=self.episode)
+        make_folder(self.out, "imagine")
+        track.to_csv(self.out / TABLE, first_episode=self.episode)
         formats.save_picture(self.out / "imagined.png", still)
         for kind in ("gif", "mp4") if self.mp4 else ("gif",):
             formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
-        print(f"{self.out}: {', '.join(sorted(file.name for file in self.out.iterdir()))}")
+        written = sorted(file.name for file in self.out.iterdir() if file.name[0] != ".")
+        print(f"{self.out}: {', '.join(written)}")
 
 
 def check(settings: Mapping[str, int | None], least: int) -> None:

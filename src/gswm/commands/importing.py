@@ -61,7 +61,8 @@ class ImportCommand:
         if not self.sources:
             raise UserError("nothing to import; name videos or folders of them")
         region = parse_region(self.region)
-        check_output(self.out, SUFFIXES, [path for path in self.sources if not path.is_dir()])
+        sources = [path for path in self.sources if not path.is_dir()]
+        check_output(self.out, SUFFIXES, sources, force=self.force)
         found = list(find(self.sources))
         cut = Cut(self.size, self.fps, self.frames, self.fit, region)
         total = sum(isinstance(item, Source) for item in found)

@@ -32,13 +32,15 @@ class LookCommand:
     """A .json for all that is printed, and more."""
     region: str | None = None
     """X,Y,WIDTH,HEIGHT in pixels: look at this part of the frame only."""
+    force: bool = False
+    """Replace the files of --out and --json if they exist."""
 
     def run(self) -> int:
         """Measure the video; 2 if nothing can be learned from it."""
         region = parse_region(self.region)
         for path, endings in ((self.out, formats.STILL), (self.json, (".json",))):
             if path is not None:
-                check_output(path, endings, [self.video])
+                check_output(path, endings, [self.video], force=self.force)
         found = measure(self.video, region)
         verdicts = verdicts_on(found.facts)
         refused = any(verdict.fatal for verdict in verdicts)

@@ -76,6 +76,8 @@ class TrackCommand:
     """Draw where each object was in the last so many frames."""
     fps: int = 10
     """Frames per second of --picture, and of an .mp4 from images, which have no times."""
+    force: bool = False
+    """Replace files that exist."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 
@@ -90,11 +92,12 @@ class TrackCommand:
         is_file = not is_world and hdf5.is_name_of_file(self.source)
         if self.picture is not None:
             images = [] if is_world else images_of(Path(self.source))
-            check_output(self.picture, formats.STILL + formats.MOVING, images)
+            kinds = formats.STILL + formats.MOVING
+            check_output(self.picture, kinds, images, force=self.force)
         kinds = (".csv",) if is_world else (".csv", ".txt") if is_file else LOCATED
         outs = self.out or (TABLE,)
         for out in outs:
-            check_output(out, kinds, [Path(self.source)])
+            check_output(out, kinds, [Path(self.source)], force=self.force)
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if is_world or is_file:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.files import make_folder
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.importing.film import Film
 from gswm.data.importing.sources import Source, find
@@ -88,11 +89,12 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         if cfg.region is not None:
             raise UserError(f"{video} is prepared: give --region when you prepare it")
         data = FitData.read(video)
+        make_folder(out, "fit")
     else:
         facts = measured(video, cfg, tell)
         decisions = override(settings_for(facts), cfg.decided)
         films = films_of(video, decisions, cfg.region)
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out, "fit")
         said = said_of(facts, decisions) | {"region": cfg.region}
         data = prepare(films, decisions.stride.value, out / DATA, said)
     settings = from_dict(GSWMConfig, data.said["model"])

@@ -1,9 +1,8 @@
 """Files of episodes, as HDF5, in the layouts of the authors' release.
 
-A file is written under a temporary name beside its own, and gets its own when it is whole: an
-interrupted or failed run leaves nothing. Each episode's video is one uncompressed chunk. HDF5
-reads a window of frames from it with one read of these frames and no more, while compression
-would have it decode the whole episode for each window.
+An interrupted or failed run leaves nothing: see `core/files.py`. Each episode's video is one
+uncompressed chunk. HDF5 reads a window of frames from it with one read of these frames and no more,
+while compression would have it decode the whole episode for each window.
 """
 
 import errno
@@ -22,8 +21,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from gswm.core.ending import check_signals
 from gswm.core.errors import UserError
-from gswm.core.files import flush
+from gswm.core.files import begin, check_new, commit, remove_part, unlock
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
 from gswm.data.placement import Footage, Placement
@@ -66,15 +66,17 @@ class Writer:
         self.attributes = {**(attributes or {}), "layout": layout, "gswm": _version()}
         self.episodes = 0
         self._data: dict[str, h5py.Dataset] = {}
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
 
     def __enter__(self) -> "Writer":
         self._refuse_existing()
-        with _writing(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Old readers have old libraries: nothing in the file is newer than it needs to be.
-            self._file = h5py.File(self._part, "w", libver="earliest", rdcc_nbytes=0)
-            self._file.attrs.update(self.attributes)
+        self._part = begin(self.path)
+        try:
+            with _writing(self.path):
+                self._file = _new_file(self._part)
+                self._file.attrs.update(self.attributes)
+        except BaseException:
+            remove_part(self._part)
+            raise
         return self
 
     def append(
@@ -89,6 +91,7 @@ class Writer:
 
         Imported ones come with their split, the name of their video, and where in it they are.
         """
+        check_signals()
         arrays = to_arrays(self.layout, episodes)
         placed = None if footage is None else json.dumps(to_dict(footage.placement))
         for key, value in (("splits", split), ("sources", source), ("placements", placed)):
@@ -144,17 +147,16 @@ class Writer:
                 raise UserError(f"{self.path}: not written, for there are no episodes to write")
             with _writing(self.path):
                 self._file.close()
-                flush(self._part)
-                self._refuse_existing()
-                os.replace(self._part, self.path)
+            check_signals()
+            self._refuse_existing()
+            commit(self._part, self.path)
         finally:
-            self._part.unlink(missing_ok=True)
+            remove_part(self._part)
 
     def _refuse_existing(self) -> None:
         if self.path.is_dir():
             raise UserError(f"{self.path} is a folder; name a file")
-        if self.path.exists() and not self.force:
-            raise UserError(f"{self.path} exists; give --force to replace it, or another name")
+        check_new(self.path, force=self.force)
 
     def _create(self, key: str, array: np.ndarray) -> h5py.Dataset:
         shape, kind = array.shape[1:], array.dtype
@@ -310,6 +312,16 @@ def read(
     """`episodes` of the file at `path`, counted in `split` where one is named."""
     with File(path) as file:
         return file.read(episodes if split is None else file.of_split(split)[episodes].tolist())
+
+
+def _new_file(part: Path) -> h5py.File:
+    # Old readers have old libraries: nothing in the file is newer than it needs to be.
+    settings = {"libver": "earliest", "rdcc_nbytes": 0}
+    try:
+        return h5py.File(part, "w", locking=False, **settings)  # it is locked already
+    except BlockingIOError:  # HDF5_USE_FILE_LOCKING insists
+        unlock(part)
+        return h5py.File(part, "w", **settings)
 
 
 @contextmanager

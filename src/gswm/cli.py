@@ -118,6 +118,10 @@ def main(args: list[str] | None = None) -> int:
         return told(printable(str(error)), error.code)
     except KeyboardInterrupt:
         return told(ending.reason, ending.code)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return told("there is not enough memory: ask for smaller sizes, or for less at once", 5)
     finally:
         ending.finish(process=args is None)
 
@@ -132,6 +136,12 @@ def run(args: list[str]) -> int:
         print(overview(" ".join(args[:1]) if args and not args[0].startswith("-") else ""))
         return 0
     return parse(name, rest).run() or 0
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, torch's CPU or its GPU has no memory left."""
+    words = ("allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
 
 
 def told(line: str, code: int) -> int:

@@ -13,6 +13,7 @@ from tyro.conf import arg
 from gswm.commands.parsing import PRINTED, check_json
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
+from gswm.core.limits import check_range
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class BenchDataCommand:
         from gswm.bench.data import bench_data
 
         check_json(self.json, force=self.force)
+        check_range({"--episodes": self.episodes}, 1)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("there is no CUDA device here; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)

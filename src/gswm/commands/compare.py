@@ -7,6 +7,7 @@ import torch
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.limits import check_seed
 from gswm.core.records import map_tensors
 from gswm.data.worlds.obj3d import blender
 from gswm.data.worlds.obj3d.renderer import render
@@ -36,6 +37,7 @@ class CompareCommand:
         """Draw, and say how well the masks agree."""
         if min(self.frames, self.size) < 1 or self.samples < 0:
             raise UserError("--frames and --size must be above 0, --samples not below")
+        check_seed(self.seed)
         if self.out is not None:
             check_output(self.out, formats.STILL, [self.scenes], force=self.force)
         world = Obj3D.of_files([self.scenes])

@@ -13,6 +13,8 @@ from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, WORKERS, check_range
+from gswm.core.words import in_bytes
 from gswm.data.episode import Episodes
 from gswm.data.storage import hdf5
 from gswm.data.worlds import registry as worlds
@@ -113,8 +115,8 @@ class MakeScenesCommand:
         world = OBJ3D_HARD if self.hard else OBJ3D
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
-        if min(n, self.workers) < 1:
-            raise UserError("--episodes and --workers must be at least 1")
+        check_range({"--episodes": n}, 1)
+        check_range({"--workers": self.workers}, 1, WORKERS)
         out = self.out or Path("scenes", f"{self.split}.hdf5")
         check_output(out, hdf5.SUFFIXES, force=self.force)
         made = []
@@ -159,6 +161,8 @@ class ShowCommand:
             raise UserError(
                 "--scale, --frames and --fps must be above 0, --trail and --episode not below"
             )
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        check_range({"--fps": self.fps}, 1, MOST_FPS)
         kinds = formats.STILL + formats.MOVING
         check_output(self.out, kinds, [Path(self.source)], force=self.force)
         video = drawn(
@@ -210,7 +214,7 @@ def room_for(out: Path, needed: int) -> None:
     free = shutil.disk_usage(out.parent).free
     if needed > free:
         raise UserError(
-            f"{out}: needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; "
+            f"{out}: needs {in_bytes(needed)}, and {in_bytes(free)} are free; "
             "free some space, write elsewhere, or ask for fewer --episodes"
         )
 

@@ -8,8 +8,8 @@ from gswm.commands.data import drawn
 from gswm.commands.evaluate import EvaluateCommand
 from gswm.commands.imagine import ImagineCommand
 from gswm.commands.weights import listed
-from gswm.core.errors import UserError
 from gswm.core.files import check_folder, make_folder, write_whole
+from gswm.core.limits import LARGEST_SCALE, check_range
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
 from gswm.report import figures, results
@@ -82,8 +82,7 @@ class DemoCommand:
 
     def run(self) -> None:
         """Imagine and measure with the weights that ship, and show every world."""
-        if self.scale < 1:
-            raise UserError(f"--scale is {self.scale}; it must be at least 1")
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         names = ("index.html", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
         make_folder(self.out, "demo")

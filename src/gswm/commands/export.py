@@ -11,7 +11,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.data.worlds.registry import base_name
 from gswm.models.recipe import Recipe
-from gswm.train.folder import read_json
+from gswm.train.folder import RunFolder, read_json
 from gswm.weights import files as weights
 
 
@@ -54,9 +54,8 @@ class ExportCommand:
     def more(self, header: dict[str, Any]) -> dict[str, Any]:
         """What the weights do not say themselves."""
         found: dict[str, Any] = {}
-        if (starts := self.run_folder / "environment.json").is_file():
-            last = read_json(starts)[-1]
-            found |= {"commit": last["commit"], "device": last["device"]}
+        if starts := RunFolder(self.run_folder).starts():
+            found |= {key: starts[-1].get(key) for key in ("commit", "device")}
         if self.scores is not None:
             found["test"] = scores_of(self.scores, header)
         return found

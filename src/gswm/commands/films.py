@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.words import printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, as_text
@@ -37,6 +38,7 @@ def own_film(
     fit: Fit | None = None,
     region: str | None = None,
     frames: int | None = None,
+    allow_damaged: bool = False,
 ) -> Film:
     """A video of the user's, at most the first `frames` of it.
 
@@ -46,7 +48,7 @@ def own_film(
     cut, plain = Cut.like(known, size, fps, fit, region), Cut.like({}, size, fps, fit, region)
     if path.is_dir():  # images have no times
         cut, plain = replace(cut, fps=None), replace(plain, fps=None)
-    film = Film(path, cut, frames)
+    film = Film(path, replace(cut, allow_damaged=allow_damaged), frames)
     _ = film.placement  # raises UserError for an unreadable file before anything is printed
     alike = []
     if cut.fps != plain.fps:
@@ -56,5 +58,5 @@ def own_film(
     if cut.region != plain.region:
         alike.append(f"the region {as_text(cut.region)} (--region all takes the whole picture)")
     if alike:
-        print(f"{path.name}: as in the training, {' and '.join(alike)}", file=sys.stderr)
+        print(f"{printable(path.name)}: as in the training, {' and '.join(alike)}", file=sys.stderr)
     return film

@@ -7,6 +7,7 @@ from tyro.conf import Positional
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder
+from gswm.core.limits import MINUTES, STEPS, check_range, check_seed
 from gswm.core.waiting import tell
 from gswm.fitting.fit import DATA, WEIGHTS, FitConfig, fit_video
 
@@ -49,6 +50,8 @@ class FitCommand:
     seed: int = 0
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
+    allow_damaged: bool = False
+    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
     force: bool = False
     """Replace files in a folder that gswm did not make."""
 
@@ -62,6 +65,7 @@ class FitCommand:
             device=self.device,
             prepare=self.prepare,
             region=self.region,
+            allow_damaged=self.allow_damaged,
             decided={
                 "stride": self.stride,
                 "image_size": self.size,
@@ -72,6 +76,13 @@ class FitCommand:
                 "motion_threshold": self.threshold,
             },
         )
+        check_seed(self.seed)
+        check_range({"--minutes": self.minutes}, *MINUTES)
+        check_range({"--steps": self.steps}, 1, STEPS)
+        counts = {"--stride": self.stride, "--objects": self.objects, "--grid": self.grid}
+        check_range(counts | {"--batch": self.batch}, 1)
+        check_range({"--sigma": self.sigma, "--object-size": self.object_size}, 1e-3, 1)
+        check_range({"--threshold": self.threshold}, 0, 1)
         out = self.out or Path("fits") / self.video.stem
         if not self.video.exists():
             raise UserError(f"there is no video {self.video}; check the name")

@@ -1,6 +1,5 @@
 """`gswm imagine`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,8 @@ from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_output, check_place, make_folder
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_seed
+from gswm.core.limits import check_range as check
 from gswm.data.episode import Episodes
 from gswm.data.placement import Fit, parse_region
 from gswm.data.worlds.base import SplitName
@@ -25,8 +26,6 @@ ABOVE = 16
 """The videos above the futures have the room of so many of them."""
 PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
 TABLE = "states.csv"
-LARGEST = 16
-"""Of --scale."""
 BYTES = 3e9
 """Of a moving picture before it is a file; drawing it takes several times that."""
 STEPS, MOST_STEPS = 40, 90
@@ -79,6 +78,8 @@ class ImagineCommand:
     paper does. If not given, always for your own videos, and first for worlds."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
+    allow_damaged: bool = False
+    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
     force: bool = False
     """Replace files in a folder that gswm did not make."""
     device: str = "auto"
@@ -93,6 +94,8 @@ class ImagineCommand:
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
         check_scale(self.scale)
+        check({"--fps": self.fps}, 1, MOST_FPS)
+        check_seed(self.seed)
         check_rate(self.video_fps)
         parse_region(self.region)
         check_place(self.out, folder=True)
@@ -109,6 +112,7 @@ class ImagineCommand:
                 model.image_size,
                 *(self.video_fps, self.fit, self.region),
                 frames=(self.given or about["given"]) + (self.steps or MOST_STEPS),
+                allow_damaged=self.allow_damaged,
             )
             episodes, name = Episodes(film.read()), self.video.name
         else:
@@ -142,17 +146,10 @@ class ImagineCommand:
         print(f"{self.out}: {', '.join(written)}")
 
 
-def check(settings: Mapping[str, int | None], least: int) -> None:
-    """Refuse a number that is too small; one that is not given is not."""
-    for name, value in settings.items():
-        if value is not None and value < least:
-            raise UserError(f"{name} is {value}; it must be at least {least}")
-
-
 def check_scale(scale: int) -> None:
     """Refuse pictures that nobody can look at."""
-    if scale > LARGEST:
-        raise UserError(f"--scale is {scale}; it must be at most {LARGEST}")
+    if scale > LARGEST_SCALE:
+        raise UserError(f"--scale is {scale}; it must be at most {LARGEST_SCALE}")
 
 
 def check_bytes(frames: int, videos: int, side: int) -> None:

@@ -9,6 +9,7 @@ from tyro.conf import Positional
 
 from gswm.core.files import check_output, write_whole
 from gswm.core.settings import to_dict
+from gswm.core.words import printable
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.footage import Region
 from gswm.data.looking.measuring import measure
@@ -45,7 +46,8 @@ class LookCommand:
         verdicts = verdicts_on(found.facts)
         refused = any(verdict.fatal for verdict in verdicts)
         decisions = None if refused else settings_for(found.facts)
-        print("\n".join(lines(self.video.name, found.facts, decisions, verdicts)))
+        name = printable(self.video.name)
+        print("\n".join(lines(name, found.facts, decisions, verdicts)))
         if self.out is not None:
             formats.save_picture(self.out, measured_sheet(found, self.video.name))
             print(f"\n{self.out}")

@@ -16,6 +16,7 @@ from rich.table import Table
 from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, write_whole
+from gswm.core.limits import check_seed
 from gswm.core.waiting import tell
 from gswm.train.folder import read_json
 from gswm.train.slurm import launcher
@@ -36,6 +37,7 @@ The same command goes on with those that were stopped, and leaves those that are
 
 All other settings are those of `gswm train`, for every run."""
 RESULT = "sweep.json"
+MOST_SEEDS = 10_000
 OURS = ("--seeds", "--jobs", "--out", "--launcher", "--slurm")
 
 
@@ -129,7 +131,11 @@ def seeds(text: str) -> list[int]:
         match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
             raise UserError(f"--seeds is '{text}'; it must be such as 0..4 or 0,2,5")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        check_seed(last)
+        if len(found) + last - first >= MOST_SEEDS:
+            raise UserError(f"--seeds is '{text}'; it must be at most {MOST_SEEDS:,} seeds")
+        found += range(first, last + 1)
     return list(dict.fromkeys(found))
 
 

@@ -15,6 +15,7 @@ from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.limits import MOST_FPS
 from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
@@ -76,6 +77,8 @@ class TrackCommand:
     """Draw where each object was in the last so many frames."""
     fps: int = 10
     """Frames per second of --picture, and of an .mp4 from images, which have no times."""
+    allow_damaged: bool = False
+    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
     force: bool = False
     """Replace files that exist."""
     device: str = "auto"
@@ -85,6 +88,7 @@ class TrackCommand:
         """Find the objects, and write where they are."""
         check({"--episode": self.episode, "--trail": self.trail}, 0)
         check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
+        check({"--fps": self.fps}, 1, MOST_FPS)
         check_scale(self.scale)
         check_rate(self.video_fps)
         parse_region(self.region)
@@ -109,7 +113,7 @@ class TrackCommand:
         self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path], device: Any
     ) -> None:
         """Of a video: some frames at a time, so that it may be long."""
-        how = (self.video_fps, self.fit, self.region, self.frames)
+        how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []

@@ -51,12 +51,11 @@ class Ending:
     def begin(self) -> None:
         """Hear the signals; those that the process was started to ignore stay ignored."""
         Ending.now = self
-        for one in SIGNALS:
-            if signal.getsignal(one) not in (signal.SIG_IGN, None):
-                try:
-                    self.before[one] = signal.signal(one, self.hear)
-                except ValueError:  # not the main thread, which has no signals to hear
-                    return
+        for one in heard_signals():
+            try:
+                self.before[one] = signal.signal(one, self.hear)
+            except ValueError:  # not the main thread, which has no signals to hear
+                return
 
     def hear(self, which: int, *_: Any) -> None:
         """Raise, unless it has just been done."""
@@ -76,6 +75,11 @@ class Ending:
         if not process:
             for one, handler in self.before.items():
                 signal.signal(one, handler)
+
+
+def heard_signals() -> list[signal.Signals]:
+    """Those that end this process; nohup, for one, has it ignore SIGHUP."""
+    return [one for one in SIGNALS if signal.getsignal(one) not in (signal.SIG_IGN, None)]
 
 
 def check_signals() -> None:
@@ -103,3 +107,8 @@ def is_terminal(handle: int) -> bool:
         return os.isatty(handle)
     except OSError:
         return False
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C, which a terminal sends to all processes, to the one that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

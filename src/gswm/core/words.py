@@ -1,4 +1,4 @@
-"""Names that others chose, in messages of one line."""
+"""Names that others chose, and sizes, in messages of one line."""
 
 STRAY = 0xDC00
 """Python holds a byte of a file's name that is no text as this and the byte."""
@@ -14,3 +14,12 @@ def escaped(char: str) -> str:
     if 0x80 <= ord(char) - STRAY <= 0xFF:
         return f"\\x{ord(char) - STRAY:02x}"
     return char.encode("unicode_escape").decode()
+
+
+def in_bytes(size: int | float) -> str:
+    """A number of bytes, in the unit that suits it."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB" if size < 1000 else f"{size:,.0f} TB"

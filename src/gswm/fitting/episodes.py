@@ -33,6 +33,8 @@ MOST = 20_000
 """Frames that are kept of all videos; of longer ones, evenly spaced episodes."""
 SAID = "measured"
 """The attribute of a file that says what was measured and decided."""
+NEEDED = {"model", "expected", "decisions", "fps"}
+"""What it must say."""
 
 Picture = UInt8[Tensor, "3 size size"]
 
@@ -60,7 +62,7 @@ class FitData:
                     f"{file} was not prepared for a fit: give the video itself, or a file that "
                     "`gswm fit VIDEO --prepare` wrote"
                 )
-            said = json.loads(str(stored.attributes[SAID]))
+            said = said_in(str(stored.attributes[SAID]), file)
             names = list(stored.sources or [])
             first = [names.index(name) for name in dict.fromkeys(names)]
             behind = stored.read(first).background
@@ -72,6 +74,17 @@ class FitData:
         if behind is None:
             raise UserError(f"{file} has no backgrounds: prepare it with `gswm fit --prepare`")
         return FitData(file, frames, counts, tuple(behind), said)
+
+
+def said_in(text: str, file: Path) -> dict[str, Any]:
+    """What was measured and decided, by the attribute of a file."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or not said.keys() >= NEEDED:
+        raise UserError(f"{file} is damaged: prepare it again with `gswm fit VIDEO --prepare`")
+    return said
 
 
 def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, Any]) -> FitData:

@@ -44,6 +44,7 @@ class FitConfig:
     prepare: bool = False
     """Stop when the video is measured and imported."""
     region: str | None = None
+    allow_damaged: bool = False
     decided: Mapping[str, Any] = field(default_factory=dict)
     """Values of `Decisions` that are not to be derived, by name; `object_size` is a share."""
 
@@ -93,7 +94,8 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     else:
         facts = measured(video, cfg, tell)
         decisions = override(settings_for(facts), cfg.decided)
-        films = films_of(video, decisions, cfg.region)
+        decisions.model().check()
+        films = films_of(video, decisions, cfg.region, cfg.allow_damaged)
         make_folder(out, "fit")
         said = said_of(facts, decisions) | {"region": cfg.region}
         data = prepare(films, decisions.stride.value, out / DATA, said)
@@ -138,12 +140,15 @@ def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
     return replace(decisions, **{name: Decision(value, OWN) for name, value in own.items()})
 
 
-def films_of(video: Path, decisions: Decisions, region: str | None) -> list[Film]:
+def films_of(
+    video: Path, decisions: Decisions, region: str | None, allow_damaged: bool = False
+) -> list[Film]:
     """All videos at a path, with all of their frames."""
     found = [each for each in find([video]) if isinstance(each, Source)]
     if not found:
         raise UserError(f"there is no video in {video}")
-    cut = Cut(decisions.image_size.value, region=parse_region(region))
+    part = parse_region(region)
+    cut = Cut(decisions.image_size.value, region=part, allow_damaged=allow_damaged)
     return [Film(source.path, cut) for source in found]
 
 

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from gswm.core.ending import check_signals
 from gswm.core.errors import UserError
-from gswm.core.files import begin, check_new, commit, remove_part, unlock
+from gswm.core.files import begin, check_new, check_regular, commit, remove_part, unlock
 from gswm.core.settings import from_dict, to_dict
+from gswm.core.words import printable
 from gswm.data.episode import Episodes
 from gswm.data.placement import Footage, Placement
 from gswm.data.storage.layouts import (
@@ -33,6 +34,7 @@ from gswm.data.storage.layouts import (
     KEYS,
     Arrays,
     Layout,
+    check_values,
     mismatch,
     recognize,
     to_arrays,
@@ -45,6 +47,11 @@ from gswm.data.worlds.registry import WORLDS, base_name
 SUFFIXES = (".hdf5", ".h5")
 FOOTAGE = {"placements", "source_frames", "source_times"}
 """The keys that say where in their source videos imported episodes are."""
+TEXTS = {"splits", "sources", "placements"}
+PER_EPISODE = {**dict.fromkeys(TEXTS, 1), "source_frames": 2, "source_times": 2}
+"""The axes of keys that imported files have: episodes, and frames."""
+NUMBERS = "biuf"
+"""Kinds of numbers, in NumPy's letters."""
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
 
@@ -96,7 +103,7 @@ class Writer:
         placed = None if footage is None else json.dumps(to_dict(footage.placement))
         for key, value in (("splits", split), ("sources", source), ("placements", placed)):
             if value is not None:
-                arrays[key] = np.full(len(episodes), value, dtype=object)
+                arrays[key] = np.full(len(episodes), printable(value), dtype=object)
         if footage is not None:
             arrays |= {"source_frames": footage.frames[None], "source_times": footage.times[None]}
         self._check_alike(arrays)
@@ -180,25 +187,49 @@ class File:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._pid = -1
-        self.shapes = {key: data.shape for key, data in self._data.items()}
+        self.shapes = {key: data.shape or () for key, data in self._data.items()}
         self.types = {key: _type(data) for key, data in self._data.items()}
-        if (about := self._handle.attrs).get("format") == SCENES:
+        with _reading(self.path):
+            self.attributes = dict(self._handle.attrs)
+        if (about := self.attributes).get("format") == SCENES:
             draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
             raise UserError(f"{path}: is a file of scenes, undrawn; `gswm data {draws}` draws it")
         if "imgs" not in self.shapes:
             held = ", ".join(sorted(self.shapes)) or "nothing"
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")
-        if self.types["imgs"] != IMGS[1]:
-            raise UserError(f"{path}: `imgs` is {self.types['imgs']}; expected {IMGS[1]}")
-        for key in EXTRAS.keys() & self.shapes.keys():
-            found, (_, expected) = self._data[key].dtype, EXTRAS[key]
-            if found != expected if expected == "uint8" else found.kind not in "fiu":
-                raise UserError(f"{path}: `{key}` is {self.types[key]}; expected {expected}")
         self.layout: Layout = recognize(self.shapes)
+        stated = str(about.get("layout", self.layout)) if "gswm" in about else self.layout
+        if stated != self.layout:
+            raise UserError(
+                f"{path}: says that its layout is '{stated}', and is laid out as '{self.layout}'; "
+                "make the file again"
+            )
+        self._check_types()
         if wrong := mismatch(self.layout, self.shapes):
             raise UserError(f"{path}: {wrong}")
         self.episodes, self.frames, self.height, self.width, _ = self.shapes["imgs"]
-        self.attributes = dict(self._handle.attrs)
+        for name in ("episodes", "frames", "height", "width"):
+            if not getattr(self, name):
+                raise UserError(f"{path}: its `imgs` have no {name}; make or import it again")
+        for key in self.shapes.keys() & PER_EPISODE.keys():
+            wanted = (self.episodes, self.frames)[: PER_EPISODE[key]]
+            if self.shapes[key] != wanted:
+                raise UserError(
+                    f"{path}: `{key}` has the shape {self.shapes[key]}; expected {wanted}"
+                )
+
+    def _check_types(self) -> None:
+        """Refuse text where numbers are expected, and the other way round."""
+        stated = {"imgs": IMGS, **KEYS[self.layout], **EXTRAS}
+        for key, (_, expected) in stated.items():
+            if key in self.shapes and not _is_like(self._data[key].dtype, expected):
+                raise UserError(f"{self.path}: `{key}` is {self.types[key]}; expected {expected}")
+        for key in TEXTS & self.shapes.keys():
+            if self.types[key] != "text":
+                raise UserError(f"{self.path}: `{key}` is {self.types[key]}; expected text")
+        for key in (FOOTAGE - TEXTS) & self.shapes.keys():
+            if self._data[key].dtype.kind not in NUMBERS:
+                raise UserError(f"{self.path}: `{key}` is {self.types[key]}; expected numbers")
 
     def __len__(self) -> int:
         return self.episodes
@@ -222,27 +253,33 @@ class File:
     def splits(self) -> np.ndarray | None:
         """The split of each episode, where the file says it or its name does."""
         if "splits" in self.shapes:
-            return np.array(self._data["splits"].asstr()[:])
-        named = self.attributes.get("split", self.path.stem)
+            return np.array(self._texts("splits"))
+        named = str(self.attributes.get("split", self.path.stem))
         return np.full(self.episodes, named) if named in ("train", "val", "test") else None
 
     @property
     def sources(self) -> list[str] | None:
         """The name of the video that each episode is from, where the file says it."""
-        return list(self._data["sources"].asstr()[:]) if "sources" in self.shapes else None
+        return self._texts("sources") if "sources" in self.shapes else None
+
+    def _texts(self, key: str) -> list[str]:
+        with _reading(self.path):
+            return [printable(text) for text in self._data[key].asstr(errors="replace")[:]]
 
     def footage(self, episode: int) -> Footage | None:
         """Where and when in its source video an imported episode is, where the file says it."""
         if not self.shapes.keys() >= FOOTAGE:
             return None
         with _reading(self.path):
-            placed = str(self._data["placements"].asstr()[episode])
+            placed = str(self._data["placements"].asstr(errors="replace")[episode])
             frames, times = (self._data[key][episode] for key in ("source_frames", "source_times"))
         try:
             placement = from_dict(Placement, json.loads(placed), f"{self.path}: placement")
         except ValueError as error:
             raise UserError(f"{self.path}: its placements cannot be read") from error
-        return Footage(placement, frames, times)
+        if not placement.is_sound:
+            raise UserError(f"{self.path}: its placements make no sense; import the video again")
+        return Footage(placement, frames.astype(np.int64), times.astype(np.float64))
 
     @property
     def extras(self) -> dict[str, str]:
@@ -289,11 +326,13 @@ class File:
                 else np.stack([self._data[key][int(i)] for i in episodes])
                 for key in ("imgs", *KEYS[self.layout], *self.extras)
             }
+        check_values(arrays, self.path)
         return to_episodes(self.layout, arrays)
 
     @property
     def _data(self) -> dict[str, h5py.Dataset]:
         if self._pid != os.getpid():
+            check_regular(self.path)
             with _reading(self.path):
                 self._handle = h5py.File(self.path, "r", rdcc_nbytes=0)
                 held = {k: d for k, d in self._handle.items() if isinstance(d, h5py.Dataset)}
@@ -330,7 +369,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist") from error
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
@@ -362,7 +401,14 @@ def _reason(error: Exception) -> str:
 
 
 def _type(data: h5py.Dataset) -> str:
+    if data.shape is None:
+        return "empty"
     return "text" if h5py.check_string_dtype(data.dtype) else str(data.dtype)
+
+
+def _is_like(found: np.dtype, expected: str) -> bool:
+    """Whether a type can stand for the expected one: pixels are bytes, other numbers are any."""
+    return found == expected if expected == "uint8" else found.kind in NUMBERS
 
 
 def _version() -> str:

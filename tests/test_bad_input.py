@@ -420,16 +420,17 @@ def test_text_that_is_no_text_can_be_read(tmp_path: Path) -> None:
     assert open_file(path).sources == ["\ufffd\ufffd"]
 
 
+@pytest.mark.parametrize("text", ["no JSON", "[1]", "{}", '{"fps": 3, "expected": 1}'])
 def test_a_prepared_file_must_say_what_was_decided(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for text in ("no JSON", "[1]", "{}"):
-        shutil.rmtree(tmp_path / "in", ignore_errors=True)
-        (tmp_path / "in").mkdir()
-        path = changed(tmp_path / "in", "video", lambda file, t=text: file.attrs.update(measured=t))
-        assert "prepare it again" in refused(
-            ["fit", str(path), "--out", str(tmp_path / "o")], capsys
-        )
+    def change(file: h5py.File) -> None:
+        file.attrs["measured"] = text
+        file["backgrounds"] = np.zeros((1, 8, 8, 3), np.uint8)
+
+    path = changed(tmp_path, "video", change)
+    said = refused(["fit", str(path), "--out", str(tmp_path / "out")], capsys)
+    assert "prepare it again" in said
 
 
 # -- runs

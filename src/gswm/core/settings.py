@@ -129,11 +129,14 @@ def flat(values: Any) -> list[Any]:
 
 
 def check_numbers(settings: Any, where: str) -> None:
-    """Refuse a whole number below 0, and a number that is not finite, anywhere in settings."""
+    """Refuse a whole number below 0, and a number that is not finite, anywhere in settings.
+
+    A schedule may begin before step 0.
+    """
     for field in fields(settings):
         flag = f"{where}.{field.name.replace('_', '-')}"
         value = getattr(settings, field.name)
-        if is_dataclass(value):
+        if is_dataclass(value) and field.name != "schedule":
             check_numbers(value, flag)
         for number in flat(value):
             if isinstance(number, int) and number < 0:

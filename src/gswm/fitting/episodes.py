@@ -33,8 +33,6 @@ MOST = 20_000
 """Frames that are kept of all videos; of longer ones, evenly spaced episodes."""
 SAID = "measured"
 """The attribute of a file that says what was measured and decided."""
-NEEDED = {"model", "expected", "decisions", "fps"}
-"""What it must say."""
 
 Picture = UInt8[Tensor, "3 size size"]
 
@@ -82,7 +80,7 @@ def said_in(text: str, file: Path) -> dict[str, Any]:
         said = json.loads(text)
     except ValueError:
         said = None
-    if not isinstance(said, dict) or not said.keys() >= NEEDED:
+    if not isinstance(said, dict):
         raise UserError(f"{file} is damaged: prepare it again with `gswm fit VIDEO --prepare`")
     return said
 

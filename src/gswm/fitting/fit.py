@@ -27,6 +27,8 @@ from gswm.models.gswm.gswm import GSWMConfig
 from gswm.weights import files as weights
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
+NEEDED = ("model", "expected", "decisions", "fps")
+"""What a prepared file states."""
 OWN = "as asked for"
 """The reason of a decision that the user made."""
 
@@ -90,6 +92,8 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         if cfg.region is not None:
             raise UserError(f"{video} is prepared: give --region when you prepare it")
         data = FitData.read(video)
+        if missing := [name for name in NEEDED if name not in data.said]:
+            raise UserError(f"{video} does not state its {missing[0]}: prepare it again")
         make_folder(out, "fit")
     else:
         facts = measured(video, cfg, tell)

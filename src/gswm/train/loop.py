@@ -307,6 +307,8 @@ class Run:
             "curve": [*self.began.get("curve", []), *later],
             "videos": self.videos,
         }
+        weight = {"a weight": self.trainee.largest()}
+        self.diagnostics.check_finite(weight, self.trainee.step, self.saved)
         path = self.folder.path / f"{name}.safetensors"
         weights.save(path, self.trainee.model, self.recipe, about=about)
 

@@ -50,17 +50,20 @@ def save(
             "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
         )
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
-    check_finite(tensors, "these weights cannot be saved")
+    check_finite(model, tensors, "these weights cannot be saved")
     tensors = apart(halved(tensors) if half else tensors)
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
     header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
 
 
-def check_finite(tensors: dict[str, torch.Tensor], what: str) -> None:
-    """Refuse weights with NaN or infinity in them: a model of them sees nothing."""
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
+def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:
+    """Refuse parameters with NaN or infinity in them: such a model sees nothing.
+
+    A buffer may have them, such as a mask of minus infinity.
+    """
+    for name in (name for name, _ in model.named_parameters() if name in tensors):
+        if not tensors[name].isfinite().all():
             raise UserError(
                 f"{what}: {name} has values that are not finite; take weights of an earlier step, "
                 "or train again with a lower --train.lr"
@@ -202,20 +205,20 @@ def check_file(path: Path) -> None:
 
 
 def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, if they are what was written, and finite."""
+    """The tensors of a file, if they are what was written."""
     ships = check_shipped(path)
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         wanted = (file.metadata() or {}).get("sha256")  # files of before have none
     if not ships and wanted is not None and digest(tensors) != wanted:
         raise UserError(f"{path} is damaged: its weights are not what its checksum says")
-    check_finite(tensors, f"{path} cannot be used")
     return tensors
 
 
 def fill(model: WorldModel[Any], path: Path) -> None:
     """Give a model the weights of a file, if that is whole."""
     tensors = whole_tensors(path)
+    check_finite(model, tensors, f"{path} cannot be used")
     full = {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
     try:
         model.load_state_dict(model.adapted(full, read_header(path)["recipe"].model))

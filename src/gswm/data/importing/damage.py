@@ -69,13 +69,13 @@ class FFmpegLog:
                 log.set_skip_repeated(False)
             self.listeners += 1
         said: list[str] = []
+        capture = log.Capture(local=True)
         try:
-            with log.Capture(local=True) as entries:
+            with capture:
                 yield said
         finally:
-            said += [
-                f"{name}: {text.strip()}" for level, name, text in entries if level <= log.ERROR
-            ]
+            errors = (entry for entry in capture.logs if entry[0] <= log.ERROR)
+            said += [f"{name}: {text.strip()}" for _, name, text in errors]
             with self.lock:
                 self.listeners -= 1
                 if not self.listeners:

@@ -92,9 +92,9 @@ class Cut:
                 f"region is {part!r}; it must be x,y,width,height in pixels, or {WHOLE}"
             )
         part = parse_region(part)
-        fit = fit or known.get("fit", before)
-        check_cut(size, fps or None, Cut.frames, fit)
-        return Cut(size, fps or None, fit=fit, region=part)
+        how: Fit = fit or known.get("fit", before)
+        check_cut(size, fps or None, Cut.frames, how)
+        return Cut(size, fps or None, fit=how, region=part)
 
     def placement(self, frame: "TimedFrame") -> Placement:
         """Where a model's frame lies in this one."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import h5py
 import numpy as np
@@ -187,7 +188,9 @@ class File:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._pid = -1
-        self.shapes = {key: data.shape or () for key, data in self._data.items()}
+        self.shapes: dict[str, tuple[int, ...]] = {
+            key: data.shape or () for key, data in self._data.items()
+        }
         self.types = {key: _type(data) for key, data in self._data.items()}
         with _reading(self.path):
             self.attributes = dict(self._handle.attrs)
@@ -198,10 +201,11 @@ class File:
             held = ", ".join(sorted(self.shapes)) or "nothing"
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")
         self.layout: Layout = recognize(self.shapes)
-        stated = str(about.get("layout", self.layout)) if "gswm" in about else self.layout
-        if stated != self.layout:
+        stated: Any = str(about.get("layout")) if "gswm" in about else self.layout
+        keys = KEYS[stated].keys() if stated in KEYS else {"unknown"}
+        if stated != self.layout and keys <= self.shapes.keys():
             raise UserError(
-                f"{path}: says that its layout is '{stated}', and is laid out as '{self.layout}'; "
+                f"{path}: says that its layout is '{stated}', and the shapes of its keys are not; "
                 "make the file again"
             )
         self._check_types()

@@ -138,7 +138,7 @@ def test_frames_that_an_edit_hides_are_not_missing(tmp_path: Path) -> None:
     assert len(seen(path)) == 20
 
 
-def test_a_video_whose_header_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_video_whose_header_is_no_text_is_taken(tmp_path: Path) -> None:
     path = encode(tmp_path / "a.mp4", shades(12))
     data = path.read_bytes()
     assert b"VideoHandler" in data

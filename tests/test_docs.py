@@ -143,3 +143,15 @@ def test_a_result_is_named_after_its_command() -> None:
     assert name_of("gswm eval obj3d --protocol slotformer-6-44") == "obj3d-slotformer"
     for file in (ROOT / "docs" / "results").glob("*.json"):
         assert name_of(json.loads(file.read_text())["command"]) == file.stem
+
+
+def test_every_test_that_the_page_on_reliability_names_is_there() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", page))
+    there = {
+        name
+        for file in (ROOT / "tests").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", file.read_text(), re.M)
+    }
+    assert named
+    assert named <= there, named - there

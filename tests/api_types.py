@@ -32,6 +32,11 @@ def use(path: str) -> None:
     assert_type(track.save("track.csv"), None)
     assert_type(track.save("track.txt", film), None)
     assert_type(track.to_frame(), dict[str, list[int | float]])
+    tracks = gswm.track(path, model, fps=10, region=(0, 0, 64, 64))
+    assert_type(tracks, gswm.VideoTracks)
+    assert_type(tracks.boxes.x.shape, tuple[Any, ...])
+    assert_type(tracks.to_frame(), dict[str, list[int | float]])
+    assert_type(gswm.track(path).save("film.csv"), None)
     assert_type(gswm.save("mine.safetensors", model), None)
     assert_type(gswm.studio(model, video), StudioFrame)
 

@@ -12,11 +12,9 @@ from torch import Tensor
 from gswm.data.background import (
     GAINS,
     Light,
-    empty_scene,
     match_light,
     shows,
     static_background,
-    without_standing,
 )
 
 SHAPE = (3, 48, 64)
@@ -122,43 +120,6 @@ def test_the_median_is_the_scene_without_its_objects(kind: str) -> None:
 
 def test_a_video_without_light_is_black() -> None:
     assert static_background(torch.zeros(4, *SHAPE)).abs().max() < 1e-3
-
-
-def standing(share: float) -> tuple[Tensor, Tensor]:
-    """A video in which a box stands for a share of the time, and the scene without it."""
-    ground = scene(3, 0.05)
-    frames = ground.expand(60, *SHAPE).clone()
-    frames[: int(60 * share), :, 12:30, 20:34] = torch.tensor([0.9, 0.2, 0.1])[:, None, None]
-    generator = torch.Generator().manual_seed(0)
-    return frames + 0.008 * torch.randn(frames.shape, generator=generator), ground
-
-
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.8])
-def test_an_object_that_stands_and_then_goes_is_not_background(share: float) -> None:
-    video, ground = standing(share)
-    median = static_background(video)
-    assert ((median - ground).abs().max() > 0.3) == (share > 0.5)
-    assert (without_standing(median, video) - ground).abs().mean() < 0.006
-
-
-def test_an_object_that_never_goes_is_background() -> None:
-    video, _ = standing(1.0)
-    median = static_background(video)
-    assert torch.equal(without_standing(median, video), median)
-
-
-@pytest.mark.parametrize("kind", ["cars", *slow("insects", "crossing", "swaying")])
-def test_a_background_without_objects_stays_as_it_is(kind: str) -> None:
-    made = make(kind)
-    video = torch.from_numpy(made.video).permute(0, 3, 1, 2)
-    median = static_background(video)
-    assert (without_standing(median, video) - median).abs().mean() < 0.003
-
-
-@pytest.mark.parametrize("repeats", [1, 4])
-def test_an_empty_scene_has_no_standing_objects_however_long_the_video(repeats: int) -> None:
-    video, ground = standing(0.7)
-    assert (empty_scene(video.repeat_interleave(repeats, 0)) - ground).abs().mean() < 0.006
 
 
 @settings(max_examples=30)

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.core.records import map_tensors
+from gswm.core.records import concatenate, map_tensors
 from gswm.eval.metrics.boxes import Boxes
-from gswm.eval.metrics.distance import LIMIT, center_errors
+from gswm.eval.metrics.distance import LIMIT, TABLE_STEPS, center_errors, sampled_errors
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -134,3 +134,37 @@ def test_who_is_gone_is_left_out_by_one_error_and_charged_by_the_other() -> None
     off = 0.03 * math.sqrt(2)
     assert errors.paper[0].tolist() == pytest.approx([off] * 4)
     assert errors.strict[0].tolist() == pytest.approx([off, off, (off + 1) / 2, off + 1])
+
+
+@given(seeds, st.integers(1, 3))
+def test_sampled_futures_are_measured_one_by_one(seed: int, number: int) -> None:
+    """Each as if it were the only one; their mean is what is told of an episode."""
+    time = TABLE_STEPS + 2
+    true = random_boxes(seed, 2, time)
+    ways = [random_boxes(seed + 1 + i, 3, time) for i in range(2 * number)]
+    sampled = concatenate([map_tensors(lambda x: x[:1], way) for way in ways])
+    measured = sampled_errors(sampled, true, number)
+    summed: list[list[float]] = []
+    for row in range(2):
+        summed.append([])
+        for future in range(number):
+            of_row = map_tensors(lambda x, row=row: x[row : row + 1], true)
+            paper, _ = naive(ways[row * number + future], of_row, 0)
+            assert measured.paper[row, future].tolist() == pytest.approx(paper, nan_ok=True)
+            summed[-1].append(sum(paper[:TABLE_STEPS]))
+    each = measured.per_row()["center_error_sample"].tolist()
+    for found, values in zip(each, summed, strict=True):
+        known = [value for value in values if not math.isnan(value)]
+        assert found == pytest.approx(sum(known) / len(known) if known else math.nan, nan_ok=True)
+    every = [value for values in summed for value in values if not math.isnan(value)]
+    expected = sum(every) / len(every) if every else math.nan
+    assert measured.scores()["center_error_sample"] == pytest.approx(expected, nan_ok=True)
+
+
+@given(seeds)
+def test_the_mean_over_rows_is_the_score(seed: int) -> None:
+    true = random_boxes(seed, 2, TABLE_STEPS + 3)
+    errors = center_errors(random_boxes(seed + 1, 3, TABLE_STEPS + 3), true)
+    scores = errors.scores()
+    for name, values in errors.per_row().items():
+        assert values.nanmean().item() == pytest.approx(scores[name], nan_ok=True)

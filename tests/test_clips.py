@@ -225,6 +225,41 @@ def test_the_background_may_be_in_other_light_than_the_frames() -> None:
     assert ((levels / still - 1).abs() > 0.02).sum() >= 6
 
 
+def test_ghosts_are_in_the_background_alone() -> None:
+    haunted = replace(CLEAR, settings=replace(CLEAR.settings, ghosts=1.0))
+    plain, episodes = made(CLEAR, 16), made(haunted, 16)
+    assert plain.background is not None
+    assert episodes.background is not None
+    assert_same(replace(plain, background=None), replace(episodes, background=None))
+    ghost = (plain.background.float() - episodes.background.float()).abs().amax(1) > 8
+    outside = ~outlined(truth_of(episodes), 3.0, 64)
+    assert (ghost[:, None] & outside).any(-1).any(-1).all(1).sum() >= 12
+    assert ghost.float().mean() < 0.15
+    assert_same(episodes[5:9], made(haunted, 4, first=5))
+
+
+def test_a_share_of_clips_has_one_to_three_ghosts_like_its_objects() -> None:
+    plan = make_plan(ClipSettings(ghosts=0.3), 0, 0, 600)
+    number = plan.ghosts.exists.sum(1)
+    assert 0.25 < (number > 0).float().mean() < 0.35
+    assert set(number.tolist()) == {0, 1, 2, 3}
+    objects = plan.motion.exists.any(1, keepdim=True)
+    alike = plan.ghosts.looks.numbers[:, :, None] == plan.looks.numbers[:, None]
+    alike = (alike.all(-1) & plan.motion.exists[:, None]).any(-1)
+    assert alike[objects.expand_as(alike)].all()
+    smeared = (plan.ghosts.smear != 0).any(-1)
+    assert 0.4 < smeared.float().mean() < 0.6
+
+
+def test_some_objects_of_the_truth_rest_in_all_frames() -> None:
+    """The background does not show them, as `test_every_visible_object...` holds for all."""
+    plan = make_plan(ClipSettings(), 0, 0, 300)
+    inside = ((plan.motion.xy > 0.1) & (plan.motion.xy < 0.9)).all(-1).all(1) & plan.motion.exists
+    rests = (plan.motion.xy.diff(dim=1) == 0).all(-1).all(1)
+    assert 0.05 < rests[plan.motion.exists].float().mean() < 0.15
+    assert (inside & rests).any(1).float().mean() > 0.1
+
+
 def test_monochrome_clips_are_grey() -> None:
     settings = replace(SMALL.settings, monochrome=1.0, compression=0.0)
     video = made(replace(SMALL, settings=settings), 8).video

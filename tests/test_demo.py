@@ -1,20 +1,22 @@
 """`gswm demo`: what ships, imagined, measured and shown."""
 
-import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
+import tiny
 from PIL import Image
-from tiny import SIZES
+from test_located import moving
+from test_videos import encode
 
 from gswm.cli import main, parse
 from gswm.commands import demo
+from gswm.data.example import CARS
+from gswm.data.importing.film import Film
+from gswm.data.importing.videos import Cut
 from gswm.data.worlds.registry import WORLDS
-from gswm.models.registry import build, recipe
-from gswm.weights import files as weights
+from gswm.models.registry import recipe
 from gswm.weights import finding
 
 
@@ -31,26 +33,10 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def save_small(folder: Path, name: str) -> None:
-    """A small model that nobody trained, but that sees objects everywhere."""
-    small = recipe(name)
-    small = replace(small, model=replace(small.model, sizes=SIZES))
-    torch.manual_seed(0)
-    untrained = build(small)
-    with torch.no_grad():
-        for presence in ("discovery.mlp_disc", "propagation.latent.mlp_att"):
-            untrained.get_parameter(f"{presence}.4.bias")[0] = 9.0
-    about = {"test": {"on_mode": 0.5}}
-    file = folder / f"{name}.safetensors"
-    weights.save(file, untrained, small, about=about)
-    listed = f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
-    (folder / "checksums.txt").write_text(listed)
-
-
 def test_the_demo_shows_what_ships(
     shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_small(shipped, "single-ball")
+    tiny.ship(shipped, "single-ball", about={"test": {"on_mode": 0.5}})
     some = {name: WORLDS[name] for name in ("single-ball", "maze")}
     monkeypatch.setattr(demo, "WORLDS", some)
     out = tmp_path / "demo"
@@ -67,6 +53,41 @@ def test_the_demo_shows_what_ships(
     assert "on mode 0.500" in source
     assert "100 futures" in source
     assert (out / "worlds" / "maze.png").is_file()
+
+
+def test_the_demo_tracks_a_video_with_the_default_weights(
+    small_clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "CARS", encode(tmp_path / "short.mp4", moving(3)))
+    monkeypatch.setattr(demo, "WORLDS", {})
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out)]) == 0
+    source = (out / "index.html").read_text()
+    assert 'src="film/short.mp4"' in source
+    assert "CC BY 4.0" in source
+    assert len(Film(out / "film" / "short.mp4", Cut(64)).footage) == 3
+    assert (out / "film" / "tracks.csv").read_text().count("\n") > 3
+
+
+def test_without_the_default_weights_the_demo_says_so(
+    no_weights: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(demo, "WORLDS", {})
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    assert "without the example video" in capsys.readouterr().out
+
+
+def test_the_example_video_is_small_and_credited() -> None:
+    film = Film(CARS, Cut(64))
+    assert len(film.footage) == 90
+    assert (film.placement.width, film.placement.height) == (320, 180)
+    assert CARS.stat().st_size < 400_000
+    said = (CARS.parent / "README.md").read_text()
+    assert "CC BY 4.0" in said
+    assert CARS.name in said
 
 
 @pytest.mark.slow

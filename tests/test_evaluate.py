@@ -1,13 +1,16 @@
 """The evaluator: any model, the same numbers each time, and clear words where it cannot."""
 
 import json
+import math
 import shlex
 import shutil
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,8 +27,10 @@ from gswm.data.storage.hdf5 import Writer
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION
 from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline, Rule
-from gswm.eval.evaluate import Result, evaluate, validate
-from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, usual
+from gswm.eval.evaluate import Result, evaluate, imagine, standard_errors, validate
+from gswm.eval.metrics.boxes import Boxes
+from gswm.eval.metrics.distance import TABLE_STEPS, center_errors
+from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, register_protocol, usual
 from gswm.models.base import WorldModel, as_float
 from gswm.models.track import Track
 
@@ -166,6 +171,107 @@ def test_samples_depend_on_the_seed_alone() -> None:
     assert together["scores"] != evaluate(model, [episodes], rules, seed=1).to_json()["scores"]
 
 
+# -- scores of single episodes
+
+
+def test_an_episodes_scores_are_those_of_that_episode_alone() -> None:
+    episodes, rules = marked(5, 25), Protocol("x", 10, 15, ("center", "tracking"))
+    model = Puppet(episodes, "straight")
+    both = evaluate(model, [episodes], rules)
+    for i in range(5):
+        alone = evaluate(model, [episodes[i : i + 1]], rules).scores
+        for name, values in both.per_episode.items():
+            assert values[i] == pytest.approx(alone[name], abs=1e-6), name
+    assert {"center_error", "center_error_mean", "strict_error", "mota"} < set(both.per_episode)
+    for name, values in both.per_episode.items():
+        assert statistics.fmean(values) == pytest.approx(both.scores[name], abs=1e-6), name
+        expected = statistics.stdev(values) / math.sqrt(5)
+        assert both.standard_errors[name] == pytest.approx(expected, abs=1e-6), name
+
+
+def test_what_was_not_measured_has_no_part_in_a_standard_error() -> None:
+    nan = float("nan")
+    values = {"some": torch.tensor([1.0, nan, 3.0]), "one": torch.tensor([nan, 2.0])}
+    assert standard_errors(values) == {"some": pytest.approx(statistics.stdev([1, 3]) / 2**0.5)}
+
+
+# -- samples
+
+
+def of_balls(frames: int, number: int = 3) -> Episodes:
+    return next(replace(INTERACTION, num_frames=frames).episodes(3, number))
+
+
+@pytest.mark.parametrize("posterior", ["mean", "sample"])
+def test_a_sampled_future_is_measured_as_the_mean_rollout_is(posterior: Any) -> None:
+    model, episodes, given = tiny.lively("interaction"), of_balls(16), 4
+    rules = Protocol("x", given, 12, ("center",), posterior=posterior, samples=3)
+    found = evaluate(model, [episodes], rules)
+    drawn = torch.Generator().manual_seed(0)
+    how: dict[str, Any] = {"discover": "first", "render": False}
+    if posterior == "sample":
+        how["generator"] = drawn
+    state = model.infer(episodes.video[:, :given], **how).state_at(-1)
+    futures = model.imagine_from(state, 12, futures=3, generator=drawn, render=False)
+    assert episodes.truth is not None
+    true, all_of = Boxes.of_truth(episodes.truth, 64).frames(given), Boxes.of_track(futures)
+    errors = []
+    for i in range(3):
+        one = Boxes(*(getattr(all_of, name)[:, i] for name in ("xy", "hw", "id", "there")))
+        errors.append(center_errors(one, true).paper)
+    paper = torch.stack(errors).nanmean(dim=(0, 1))
+    expected = paper[:TABLE_STEPS].sum().item()
+    assert found.scores["center_error_sample"] == pytest.approx(expected)
+    assert found.scores["center_error_sample_mean"] == pytest.approx(paper.mean().item())
+    assert found.curves["center_error_sample"] == pytest.approx(paper.tolist())
+    assert found.scores["center_error_sample"] != pytest.approx(found.scores["center_error"])
+
+
+def test_sampled_futures_leave_the_other_scores_alone() -> None:
+    model, rules = tiny.lively("interaction"), Protocol("x", 4, 6, ("center", "tracking"))
+    with_samples = evaluate(model, [of_balls(10)], replace(rules, samples=2)).scores
+    plain = evaluate(model, [of_balls(10)], rules).scores
+    assert {name: with_samples[name] for name in plain} == plain
+    assert set(with_samples) - set(plain) == {"center_error_sample", "center_error_sample_mean"}
+
+
+def test_futures_after_samples_of_the_posterior_each_begin_with_their_own() -> None:
+    model, episodes = tiny.lively("interaction"), of_balls(9)
+    rules = Protocol("x", 4, 5, ("center",), sample=True, futures=3, posterior="sample")
+    track = imagine(model, episodes, rules, tiny.generator(2))
+    rows = episodes.video.repeat_interleave(3, dim=0)
+    plain = model.imagine(rows, 4, 5, generator=tiny.generator(2), sample_given=True, render=False)
+    assert track.past is not None
+    assert torch.equal(track.xy, plain.xy.reshape(3, 3, *plain.xy.shape[2:]))
+    assert torch.equal(track.past.xy, plain.past.xy)
+    assert not torch.equal(track.past.xy[0], track.past.xy[1])
+    scores = evaluate(model, [episodes], rules)
+    assert len(scores.per_episode["center_error"]) == 3
+
+
+def test_samples_of_the_posterior_change_what_is_tracked() -> None:
+    model, rules = tiny.lively("interaction"), Protocol("x", 4, 5, ("tracking",))
+    mean, drawn, again = (
+        evaluate(model, [of_balls(9)], replace(rules, posterior=how)).to_json()
+        for how in ("mean", "sample", "sample")
+    )
+    assert drawn == again
+    boxes = [result["examples"][0]["tracked"] for result in (mean, drawn)]
+    assert boxes[0] != boxes[1]
+
+
+def test_a_protocol_of_sampled_futures_alone_has_no_samples_beside_them() -> None:
+    for rules in (
+        Protocol("x", 5, 5, ("center",), sample=True, samples=2),
+        Protocol("x", 5, 5, ("pixels",), samples=2),
+        Protocol("x", 5, 5, ("center",), futures=2, samples=2),
+        Protocol("x", 5, 5, ("center",), samples=-1),
+    ):
+        with pytest.raises(UserError, match="samples of 'x'"):
+            register_protocol(rules)
+    assert "x" not in PROTOCOLS
+
+
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(1, 6))
 def test_batches_are_cut_alike_however_episodes_come(sizes: list[int], size: int) -> None:
     video = (
@@ -198,6 +304,45 @@ def test_the_same_weights_give_the_same_file_twice(weights: Path, tmp_path: Path
     assert report["episodes"] == 4
     assert 0 <= report["scores"]["coverage"] <= 1
     assert sorted(tmp_path.iterdir()) == [one, other]
+
+
+def test_given_frames_are_sampled_if_asked_for(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["eval", str(weights), "--episodes", "1", "--given", "sample"]
+    reports = []
+    for name in ("one", "other"):
+        out = tmp_path / f"{name}.json"
+        assert main([*args, "--json", str(out)]) == 0
+        assert "samples of the posterior" in capsys.readouterr().out
+        reports.append(json.loads(out.read_text()))
+    assert reports[0] == reports[1]
+    assert reports[0]["protocol"]["posterior"] == "sample"
+    assert reports[0]["command"] == f"gswm eval {weights} --given sample --episodes 1"
+    assert main([*args[:-2], "--json", str(tmp_path / "mean.json")]) == 0
+    mean = json.loads((tmp_path / "mean.json").read_text())
+    assert mean["protocol"]["posterior"] == "mean"
+    assert mean["scores"] != reports[0]["scores"]
+    assert "samples of the posterior" not in capsys.readouterr().out
+
+
+def test_balls_are_measured_by_the_mean_rollout_and_by_sampled_futures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, file = gswm.recipe("interaction"), tmp_path / "balls.safetensors"
+    torch.manual_seed(0)
+    gswm.save(file, gswm.build(recipe), recipe)
+    out = tmp_path / "out.json"
+    args = ["eval", str(file), "--episodes", "1", "--json", str(out)]
+    assert main([*args, "--samples", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    report = json.loads(out.read_text())
+    assert report["protocol"]["samples"] == 2
+    for name in ("center_error", "center_error_mean", "center_error_sample"):
+        assert any(line.split()[:1] == [name] for line in lines), name
+        assert name in report["scores"]
+    for args, number in (([], 10), (["--samples", "0"], 0)):
+        assert parse("eval", ["x", *args]).changed(protocol("gswm-10-90")).samples == number
 
 
 def test_a_run_is_measured_by_its_best_weights(weights: Path, tmp_path: Path) -> None:
@@ -252,6 +397,11 @@ def test_a_file_is_measured_as_its_world_is(
         (["--baseline", "stay", "--world", "single-ball", "--protocol", "gswm-10-90"], "frames"),
         (["--baseline", "stay", "--world", "occlusion", "--episodes", "0"], "at least 1"),
         (["--baseline", "stay", "--world", "occlusion", "--protocol", "gswm-maze-5"], "mazes"),
+        (["--baseline", "stay", "--world", "occlusion", "--given", "sample"], "--given is about"),
+        (["--baseline", "stay", "--world", "occlusion", "--samples", "2"], "--samples is about"),
+        (["two-layer", "--samples", "-1"], "--samples must be 0 or more"),
+        (["single-ball", "--samples", "2"], "gswm-5-4 is none"),
+        (["x.avi", "--labels", "x.txt", "--given", "sample"], "cannot be used with --labels"),
         (
             ["--baseline", "stay", "--world", "two-layer", "--episodes", "201"],
             "--episodes is 201, and the test split of two-layer has 200 episodes: give 200",

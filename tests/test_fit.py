@@ -26,11 +26,12 @@ from gswm.fitting.decisions import settings_for
 from gswm.fitting.episodes import EPISODE, FitData, episode_length, planned, prepare
 from gswm.fitting.fit import FitConfig, films_of, fit_video, override, said_of
 from gswm.fitting.pace import Pace
-from gswm.fitting.recipe import LENGTHS, STANDARD, Length, recipe_for
+from gswm.fitting.recipe import STANDARD, TUNING, Length, Teaching, recipe_for
 from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.gswm.recipes import any_video
 from gswm.models.recipe import Recipe
 from gswm.train.signals import Signals, Stopped
+from gswm.weights.files import read_header
 
 SIZE = 64
 
@@ -124,16 +125,16 @@ def test_a_file_that_was_not_prepared_is_refused(tmp_path: Path) -> None:
 # -- the schedule
 
 
-def recipe(steps: int = 1_000, **how: Any) -> Recipe:
-    return recipe_for("mine", "video.hdf5", any_video(SIZE), Length(steps, **how))
+def recipe(steps: int = 1_000, teaching: Teaching = STANDARD, **how: Any) -> Recipe:
+    return recipe_for("mine", "video.hdf5", any_video(SIZE), Length(steps, **how), teaching)
 
 
-@given(st.integers(100, 50_000))
-def test_a_schedule_is_as_long_as_the_training(steps: int) -> None:
-    schedule = recipe(steps).model.schedule
-    assert [length for _, length in schedule.lengths] == [length for _, length in LENGTHS]
+@given(st.integers(20, 50_000), st.sampled_from([STANDARD, TUNING]))
+def test_a_schedule_is_as_long_as_the_training(steps: int, teaching: Teaching) -> None:
+    schedule = recipe(steps, teaching).model.schedule
+    assert [length for _, length in schedule.lengths] == [length for _, length in teaching.lengths]
     last = schedule.lengths[-1][0]
-    assert last == round(LENGTHS[-1][0] * steps)
+    assert last == round(teaching.lengths[-1][0] * steps)
     for line in (schedule.pres_prior, schedule.motion_weight, schedule.aux_weight):
         assert 0 <= line.from_step <= line.to_step <= steps
     assert schedule.motion_weight.to_step <= schedule.pres_prior.to_step
@@ -143,11 +144,36 @@ def test_windows_are_no_longer_than_episodes() -> None:
     assert recipe(longest=6).model.schedule.longest == 6
 
 
-def test_more_help_keeps_presence_high_for_longer() -> None:
-    more = STANDARD.stronger()
-    assert more.motion > STANDARD.motion
-    assert more.pres_end > STANDARD.pres_end
-    assert more.taught[1] > STANDARD.taught[1]
+@pytest.mark.parametrize("teaching", [STANDARD, TUNING])
+def test_more_help_keeps_presence_high_for_longer(teaching: Teaching) -> None:
+    more = teaching.stronger()
+    assert more.motion > teaching.motion
+    assert more.pres_end > teaching.pres_end
+    assert more.taught[1] > teaching.taught[1]
+    assert (more.lengths, more.lr) == (teaching.lengths, teaching.lr)
+
+
+def test_trained_weights_are_not_taught_anew() -> None:
+    new, tuned = recipe(1_000), recipe(1_000, TUNING)
+    first, later = new.model.schedule, tuned.model.schedule
+    assert tuned.train.lr < new.train.lr
+    assert later.lengths[0] == (0, 4)
+    assert later.motion_weight.start < first.motion_weight.start
+    assert later.motion_weight.to_step == 150
+    assert later.pres_prior.start < first.pres_prior.start
+    assert later.pres_prior.to_step < first.pres_prior.to_step
+    assert new.model.discovery.start_at_prior
+    assert not tuned.model.discovery.start_at_prior
+    assert (new.train.frozen, tuned.train.frozen) == ((), ("discovery",))
+
+
+def test_a_crowded_video_raises_the_presence_of_new_weights_alone() -> None:
+    settings = any_video(SIZE)
+    crowded = replace(settings.schedule, pres_prior=gswm.Anneal(0.25, 0.25))
+    settings = replace(settings, schedule=crowded)
+    for teaching, want in ((STANDARD, 0.25), (TUNING, TUNING.pres_start)):
+        made = recipe_for("mine", "video.hdf5", settings, Length(100), teaching)
+        assert made.model.schedule.pres_prior.start == want
 
 
 def test_the_time_of_a_training_is_the_sum_of_its_steps() -> None:
@@ -163,7 +189,8 @@ def test_there_are_as_many_steps_as_there_is_time_for() -> None:
     number = steps_within(100.0, pace, recipe)
     assert pace.total(recipe(number)) == pytest.approx(88, rel=0.01)
     with pytest.raises(UserError, match="minutes more"):
-        steps_within(1.0, pace, recipe)
+        steps_within(3.0, pace, recipe)
+    assert steps_within(3.0, pace, recipe, TUNING.least) == 26
 
 
 # -- decisions
@@ -245,10 +272,10 @@ def attempt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Any], 
     pace = Pace(dict.fromkeys((2, 4, 8, 12), 0.01))
     monkeypatch.setattr(fitting, "measure_pace", lambda *_: pace)
 
-    def run(losing: Callable[..., Any]) -> Any:
+    def run(losing: Callable[..., Any], **how: Any) -> Any:
         monkeypatch.setattr(fitting, "train", losing)
         data = FitData(tmp_path / "x.hdf5", 30, {"train": 1, "val": 1, "test": 1}, (), {})
-        common = {"expected": 1.0, "device_name": "cpu", "tell": lambda _: None}
+        common = {"expected": 1.0, "device_name": "cpu", "tell": lambda _: None} | how
         return train_within(Budget.of(5.0), "x", any_video(SIZE), data, tmp_path, **common)
 
     return run
@@ -262,6 +289,18 @@ def test_a_training_that_loses_its_objects_begins_again_with_more_help(
     first, second = (each.model.schedule for each in losing.recipes)
     assert second.pres_prior.end > first.pres_prior.end
     assert second.motion_weight.start > first.motion_weight.start
+
+
+def test_an_attempt_after_lost_objects_begins_with_the_same_trained_weights(
+    attempt: Callable[..., Any],
+) -> None:
+    losing, lines = Losing(1, Ended()), list[str]()
+    trained = attempt(losing, start="clips", tell=lines.append)
+    assert trained.start == "clips"
+    assert [each.train.start for each in losing.recipes] == ["clips", "clips"]
+    assert all(each.train.lr == TUNING.lr for each in losing.recipes)
+    assert [each.train.frozen for each in losing.recipes] == [("discovery",), ()]
+    assert any("from clips" in line for line in lines)
 
 
 def test_a_signal_ends_a_fit_with_its_exit_code(attempt: Callable[[Any], Any]) -> None:
@@ -322,6 +361,10 @@ def test_a_fit_leaves_weights_tracks_futures_and_a_page(discs: Path, tmp_path: P
     text = page.read_text()
     assert "tracks.mp4" in text
     assert "hw_prior_mean" in text
+    assert "their background alone, PSNR" in text
     model = gswm.load(tmp_path / "out" / "weights.safetensors")
     assert model.saved_background is not None
+    known = read_header(tmp_path / "out" / "weights.safetensors")["about"]["held_out"]
+    assert known["windows"] > 0
+    assert known["psnr"] > 0
     assert any("steps on cpu" in line for line in lines)

@@ -21,15 +21,20 @@ from gswm.models.objects import Sizes, select
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("drawn", [False, True])
 @pytest.mark.parametrize("recipe", ["interaction", "maze", "maze-no-aoe"])
-def test_a_video_is_inferred_frame_by_frame(recipe: str) -> None:
+def test_a_video_is_inferred_frame_by_frame(recipe: str, drawn: bool) -> None:
     """Objects that propagate see the background of the frame before, cells that of their own."""
     model, frames = lively(recipe), video(2, 4)
     noise = model.noise_shape.none(2, 4, torch.ones(4, dtype=torch.bool), 4)
+    if drawn:
+        noise = model.noise_shape.draw(2, 4, 0.0, generator(3))
+        assert noise.keep.all()
     mu_bg = model.context.infer(model.context.start(2), noise.context, frames).mu_bg
     cells = model.cfg.discovery.grid**2
     h_0 = tuple(getattr(model.propagation, f"rnn_{w}").start(2, cells) for w in ("prior", "post"))
-    track, objects = model.infer(frames), model.empty(2)
+    track = model.infer(frames, generator=generator(3) if drawn else None)
+    objects = model.empty(2)
     for t in range(4):
         now = noise.frames()[t]
         if t > 0:

@@ -22,6 +22,7 @@ from gswm.data.importing.videos import Cut
 from gswm.data.storage.hdf5 import Writer
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.registry import build, recipe
+from gswm.tracking import following
 from gswm.viz import formats
 from gswm.weights import files as weights
 
@@ -317,7 +318,7 @@ def test_a_static_background_is_of_all_frames_of_a_video_that_is_tracked(
 
     monkeypatch.setattr(GSWM, "infer", seen)
     monkeypatch.setattr(track, "resolve", lambda *_: (still, {"about": {}}))
-    monkeypatch.setattr(track, "CHUNK", 4)
+    monkeypatch.setattr(following, "CHUNK", 4)
     pixels = np.full((12, 64, 64, 3), 90, np.uint8)
     pixels[:4, 20:40, 20:40] = 255
     path = encode(tmp_path / "a.mp4", list(pixels))

@@ -269,7 +269,8 @@ def test_a_model_is_scored_as_its_tracks_are(
         (["--labels", "{0}", "--tracks", "{1}", "--frames", "9"], "not the same video"),
         (["--labels", "none.txt", "--tracks", "{1}"], "cannot read none.txt"),
         (["--tracks", "{1}"], "--tracks needs --labels"),
-        (["maze", "a.mp4"], "needs --labels"),
+        (["maze", "a.mp4"], "no video a.mp4"),
+        (["maze", "--last", "0.3"], "--last needs a video"),
         (["--baseline", "median-sort"], "needs a video and --labels"),
     ],
 )

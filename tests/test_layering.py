@@ -15,7 +15,7 @@ ORDER = [
     "viz",
     *("models", "models.gswm", "models.scalor", "models.stove"),
     *("weights", "eval.metrics", "eval", "report", "train"),
-    *("fast.kernels", "fast", "fitting", "studio", "bench", "commands"),
+    *("fast.kernels", "fast", "tracking", "fitting", "studio", "bench", "commands"),
     "",  # the modules beside the packages
 ]
 MODELS = {package for package in ORDER if package.startswith("models.")}
@@ -179,7 +179,7 @@ LISTED = ["models", "models/gswm", "models/scalor", "models/stove", "fast", "stu
 """Packages with a table of their modules, a line each."""
 TOLD = [
     *("data", "data/batches", "data/importing", "data/looking", "data/storage", "data/worlds"),
-    "fitting",
+    *("fitting", "tracking"),
 ]
 """Packages that name their modules in a sentence, in reading order."""
 

@@ -28,6 +28,7 @@ from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut, Take, TimedFrame
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
+from gswm.tracking import following
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import beside
@@ -341,7 +342,7 @@ def test_a_long_video_is_tracked_in_chunks(
         seen.append(len(self))
         return batch(self)
 
-    monkeypatch.setattr(track_command, "CHUNK", 4)
+    monkeypatch.setattr(following, "CHUNK", 4)
     monkeypatch.setattr(Take, "batch", counted)
     assert main([*args, str(parts)]) == 0
     assert seen == [4, 4, 3]
@@ -394,11 +395,11 @@ def test_a_model_that_cannot_go_on_takes_all_frames_at_once(
     film = Film(encode(tmp_path / "a.mp4", moving(5)), Cut(64))
     lively = tiny.lively()
     monkeypatch.setattr(type(lively), "continues", False)
-    (only,) = track_command.followed(lively, film, "cpu", "always")
+    (only,) = following.followed(lively, film)
     assert len(only[0]) == 5
-    monkeypatch.setattr(track_command, "AT_ONCE", 4)
+    monkeypatch.setattr(following, "AT_ONCE", 4)
     with pytest.raises(UserError, match="give --frames"):
-        list(track_command.followed(lively, film, "cpu", "always"))
+        list(following.followed(lively, film))
 
 
 # -- the command

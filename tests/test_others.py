@@ -52,6 +52,13 @@ def test_another_world_protocol_or_split_and_smaller_evaluations_are_listed(tmp_
     )
 
 
+def test_sampled_given_frames_are_told_of_what_no_other_table_shows(tmp_path: Path) -> None:
+    rules = {"name": "gswm-maze-5", "given": 5, "posterior": "sample"}
+    made = tables(read([saved(tmp_path, maze_result("maze") | {"protocol": rules})]))
+    assert made["others"].rows[0][3] == "gswm-maze-5, given sampled"
+    assert made["corridor"].rows[0][1] == EMPTY
+
+
 def test_there_is_no_table_where_all_is_shown(tmp_path: Path) -> None:
     stay = result("obj3d") | {"model": {"baseline": "stay"}}
     stay["protocol"] = {"name": "gswm-3d-10-90", "given": 10}
@@ -66,8 +73,8 @@ def test_what_the_tables_show_is_what_they_look_for(monkeypatch: pytest.MonkeyPa
     known = {m.command for m in shown_elsewhere(results)}
     find = Results.of
 
-    def seen(self: Results, *which: Any) -> list[ResultFile]:
-        taken.extend(found := find(self, *which))
+    def seen(self: Results, *which: Any, **how: Any) -> list[ResultFile]:
+        taken.extend(found := find(self, *which, **how))
         return found
 
     monkeypatch.setattr("gswm.report.tables.others", lambda _: {})

@@ -96,7 +96,7 @@ CURRICULA = {
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
-    "clips": ((0, 2), (4_000, 4), (8_000, 8), (14_000, 12)),
+    "clips": ((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
     "stove": ((0, 8), (20_000, 20)),
     "stove-single-ball": ((0, 9),),
 }
@@ -117,7 +117,7 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
     assert r.train.batch == (128 if name.startswith("stove") else 16)
-    data = {"obj3d": (2_920, 30), "clips": (4_096, None)}
+    data = {"obj3d": (2_920, 30), "clips": (2_048, None)}
     assert (r.data.episodes, r.data.first_frames) == data.get(name, (10_000, None))
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)

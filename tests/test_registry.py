@@ -319,6 +319,16 @@ def test_a_state_may_be_any_record_and_keeps_no_gradients(state: Any) -> None:
         model.imagine_from(future, 2)
 
 
+def test_a_model_without_samples_of_its_posterior_says_so() -> None:
+    model, video = Odd(gswm.ModelConfig(), lambda x: x), torch.rand(2, 3, 3, 64, 64)
+    for use in (
+        lambda: model.infer(video, generator=torch.Generator()),
+        lambda: model.imagine(video, 3, 2, sample_given=True),
+    ):
+        with pytest.raises(UserError, match="Odd does not sample its posterior"):
+            use()
+
+
 def test_states_without_an_axis_of_videos_are_named() -> None:
     model = Odd(gswm.ModelConfig(), lambda x: x)
     model.rollout = lambda state, steps, *_, **__: model.track(torch.zeros(2, steps, 2))

@@ -2,6 +2,7 @@
 
 import re
 import statistics
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from measured import ball_example, maze_result, result, row, saved
 from PIL import Image
 
+import gswm
 from gswm.cli import main
 from gswm.report import figures, trajectories
 from gswm.report.cells import EMPTY, UNMEASURED
@@ -44,8 +46,26 @@ def test_seeds_are_a_mean_and_a_spread(tmp_path: Path) -> None:
     runs = [result(seed=i, scores={"center_error": v}) for i, v in enumerate(values)]
     made = tables(read([saved(tmp_path, *runs)]))
     expected = f"{statistics.fmean(values):.3f} ± {statistics.stdev(values):.3f}"
-    assert row(made["error"], "two-layer")["G-SWM, here"] == expected
+    assert row(made["error"], "two-layer")["G-SWM, here"] == f"{expected} (3 seeds)"
+    two = row(made["strict"], "two-layer")
+    assert (two["model"], two["center error"]) == ("G-SWM (3 seeds)", expected)
     assert len(made["trainings"].rows) == 3
+
+
+def test_weights_tell_their_seed_whatever_their_file_is_called(tmp_path: Path) -> None:
+    """Of weights that a run wrote, and of those that were only built by a recipe with a seed."""
+    recipe, runs = gswm.recipe("single-ball"), []
+    for seed, about in ((0, {"seed": 0}), (1, {"seed": 1}), (2, {})):
+        file = tmp_path / f"ball-{seed}.safetensors"
+        gswm.save(file, gswm.build(recipe), replace(recipe, seed=seed), about=about)
+        out = tmp_path / "in" / f"{seed}.json"
+        args = ["eval", str(file), "--episodes", "1", "--split", "test", "--json", str(out)]
+        assert main(args) == 0
+        runs.append(out)
+    found = read([tmp_path / "in"]).of("G-SWM", "single-ball")
+    assert [m.trained_seed for m in found] == [0, 1, 2]
+    table = tables(read([tmp_path / "in"]))["futures"]
+    assert table.rows[0][0] == "G-SWM (3 seeds)"
 
 
 def test_of_one_training_the_larger_evaluation_counts(tmp_path: Path) -> None:

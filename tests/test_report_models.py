@@ -1,5 +1,7 @@
 """The report's comparisons: three models side by side, and the 3D world by two protocols."""
 
+import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,12 @@ from measured import ball_example, by_slotformer, maze_result, result, row, save
 from gswm.cli import main
 from gswm.commands.weights import listed
 from gswm.report import figures, filmstrips
-from gswm.report.cells import EMPTY
+from gswm.report.cells import EMPTY, UNMEASURED
 from gswm.report.charts import Series, unbroken
 from gswm.report.drawing import Drawing, Label, Line
 from gswm.report.paper import BALLS, MODELS, SLOTFORMER
-from gswm.report.results import FAIL, read
-from gswm.report.tables import tables
+from gswm.report.results import FAIL, read, standard_error
+from gswm.report.tables import BOUNDED, EXTRA, MARKED, SAME, SAMPLED, tables
 
 KINDS = {"G-SWM": "GSWM", "SCALOR": "Scalor", "STOVE": "Stove"}
 
@@ -41,7 +43,8 @@ def test_all_models_are_in_both_tables(everything: Path) -> None:
     for name, score in (("error", "0.250"), ("mota", "0.9900")):
         for world in BALLS:
             cells = row(made[name], world)
-            assert [cells[f"{model}, here"] for model in MODELS] == [score] * 3
+            shown = [cells[f"{model}, here"].removesuffix(MARKED) for model in MODELS]
+            assert shown == [score] * 3
     assert [line[:2] for line in made["strict"].rows] == [(w, m) for w in BALLS for m in MODELS]
 
 
@@ -50,6 +53,100 @@ def test_gaps_are_relative_to_the_papers_errors(tmp_path: Path) -> None:
     made = tables(read([saved(tmp_path, *runs)]))["gaps"]
     assert [row(made, "interaction")[model] for model in MODELS] == ["–", "+10 %", "–"]
     assert row(made, "two-layer")["STOVE"] == "–"
+
+
+SAMPLES = {"name": "gswm-10-90", "given": 10, "posterior": "sample"}
+
+
+def test_results_by_the_releases_protocol_have_a_column_of_their_own(tmp_path: Path) -> None:
+    drawn = of("G-SWM", "two-layer", protocol=SAMPLES, scores={"center_error": 0.2544, "mota": 1.0})
+    runs = of("G-SWM", "two-layer"), of("G-SWM", "interaction"), of("STOVE", "interaction"), drawn
+    made = tables(read([saved(tmp_path, *runs)]))
+    two = row(made["error"], "two-layer")
+    assert (two["G-SWM, sampled, here"], two["G-SWM, here"]) == ("0.254", "0.250")
+    assert row(made["error"], "interaction")["G-SWM, sampled, here"] == UNMEASURED
+    assert row(made["error"], "occlusion")["G-SWM, sampled, here"] == EMPTY
+    alone = tables(read([saved(tmp_path / "alone", drawn)]))["error"]
+    assert row(alone, "two-layer")["G-SWM, here"] == UNMEASURED
+    assert row(made["mota"], "two-layer")["G-SWM, sampled, here"] == "1.0000"
+    assert "STOVE, sampled, here" not in made["error"].head
+    assert SAMPLED in made["error"].text
+    gaps = row(made["gaps"], "two-layer")
+    assert (gaps["G-SWM, sampled"], gaps["G-SWM"]) == ("+20 %", "+18 %")
+    assert row(made["strict"], "two-layer")["center error"] == "0.250"
+    assert "others" not in made
+    assert SAMPLED not in tables(read([saved(tmp_path / "mean", runs[0])]))["error"].text
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [([0.206, 0.214], SAME), ([0.204, 0.216, 0.220], SAME), ([0.205, 0.206], ""), ([], "")],
+)
+def test_a_gap_within_the_standard_error_is_no_difference(
+    values: list[float], said: str, tmp_path: Path
+) -> None:
+    """The paper's error in this world is 0.212."""
+    mean = statistics.fmean(values) if values else 0.2
+    held = {"center_error": [*values, None]}
+    run = of("G-SWM", "two-layer", scores={"center_error": mean}, per_episode=held)
+    cell = row(tables(read([saved(tmp_path, run)]))["gaps"], "two-layer")["G-SWM"]
+    shown = f"{100 * (mean / 0.212 - 1):+.0f} %"
+    if values:
+        error = statistics.stdev(values) / math.sqrt(len(values))
+        assert (abs(mean - 0.212) <= error) == bool(said)
+        shown += f" ± {100 * error / 0.212:.0f} %"
+    assert cell == shown + (f", {said}" if said else "")
+
+
+def test_over_seeds_the_standard_error_is_of_mean_episodes_and_of_the_seeds(
+    tmp_path: Path,
+) -> None:
+    scores = [[0.1, 0.3, 0.5], [0.3, 0.7, 0.2]]
+    runs = [
+        of("G-SWM", "two-layer", seed=i, scores={"x": statistics.fmean(s)}, per_episode={"x": s})
+        for i, s in enumerate(scores)
+    ]
+    episodes = [statistics.fmean(pair) for pair in zip(*scores, strict=True)]
+    parts = (
+        statistics.stdev(episodes) / math.sqrt(3),
+        statistics.stdev([statistics.fmean(s) for s in scores]) / math.sqrt(2),
+    )
+    found = read([saved(tmp_path / "two", *runs)]).of("G-SWM", "two-layer")
+    assert standard_error(found, "x") == pytest.approx(math.sqrt(sum(p * p for p in parts)))
+    assert standard_error(found, "y") is None
+    short = of("G-SWM", "two-layer", seed=3, scores={"x": 0.1}, per_episode={"x": [0.1]})
+    found = read([saved(tmp_path / "three", *runs, short)]).of("G-SWM", "two-layer")
+    assert standard_error(found, "x") is None
+
+
+def test_what_favors_scalor_is_said_beside_its_scores(tmp_path: Path) -> None:
+    alone, plain = of("SCALOR", "occlusion"), of("SCALOR", "interaction")
+    alone["model"]["train"] += " --model.schedule.prior_only 0"
+    made = tables(read([saved(tmp_path / "in", alone, plain, of("STOVE", "occlusion"))]))
+    marks = {
+        (name, world): row(made[name], world)["SCALOR, here"].endswith(MARKED)
+        for name in ("error", "mota")
+        for world in ("occlusion", "interaction")
+    }
+    assert [which for which, is_marked in marks.items() if not is_marked] == [
+        ("error", "interaction")
+    ]
+    assert row(made["mota"], "occlusion")["STOVE, here"] == "0.9900"
+    for name, notes in {"error": [EXTRA], "mota": [BOUNDED, EXTRA], "tracking": [BOUNDED]}.items():
+        assert [note for note in (BOUNDED, EXTRA) if note in made[name].text] == notes
+    without = tables(read([saved(tmp_path / "none", of("STOVE", "occlusion"))]))
+    assert not any("SCALOR" in without[name].text for name in ("error", "mota", "tracking"))
+
+
+def test_a_sampled_future_has_a_column_if_it_was_measured(tmp_path: Path) -> None:
+    scores = {"center_error": 0.25, "center_error_sample": 0.347}
+    runs = of("G-SWM", "two-layer", scores=scores), of("STOVE", "two-layer")
+    made = tables(read([saved(tmp_path / "with", *runs)]))["strict"]
+    name = "one sampled future"
+    shown = {r[1]: dict(zip(made.head, r, strict=True)).get(name) for r in made.rows}
+    assert (shown["G-SWM"], shown["STOVE"]) == ("", "–")
+    assert row(made, "two-layer")[name] == "0.347"
+    assert name not in tables(read([saved(tmp_path / "none", runs[1])]))["strict"].head
 
 
 def test_a_training_says_of_how_many_runs_it_is(tmp_path: Path) -> None:

@@ -233,17 +233,13 @@ def test_peaks_are_the_cells_of_the_middles_of_what_moves() -> None:
     assert torch.equal(found, want)
 
 
-def test_the_motion_loss_is_zero_for_objects_that_cover_what_moves_and_no_more() -> None:
+def test_presence_taught_by_motion_is_right_where_something_moves_and_nowhere_else() -> None:
     moves = torch.zeros(1, 2, 1, 64, 64)
     moves[:, :, :, 10:18, 34:42] = 1
     there = objective.peaks(moves[:, 0], 8 / 64, 8)
     right = Bernoulli(40 * there - 20)
-    terms = objective.motion_terms(moves, right, moves, 8 / 64)
-    assert float(terms["motion"]) == 0
-    assert float(terms["motion_pres"]) < 1e-5
-    wrong = objective.motion_terms(torch.zeros_like(moves), Bernoulli(-right.logit), moves, 8 / 64)
-    assert float(wrong["motion"]) == 2 * 64
-    assert float(wrong["motion_pres"]) > 100
+    assert float(objective.motion_pres(right, moves[:, 0], 8 / 64)) < 1e-5
+    assert float(objective.motion_pres(Bernoulli(-right.logit), moves[:, 0], 8 / 64)) > 100
 
 
 def test_a_static_model_learns_from_a_batch_with_its_background() -> None:
@@ -253,7 +249,7 @@ def test_a_static_model_learns_from_a_batch_with_its_background() -> None:
     noise = model.noise(2, stage, tiny.generator())
     loss = model.loss(Batch(video, background=behind), noise, torch.tensor(0), stage)
     loss.total.backward()
-    assert {"motion", "motion_pres", "aux_pres"} <= loss.terms.keys()
+    assert {"motion", "motion_pres"} <= loss.terms.keys()
     assert model.discovery.mlp_disc[-1].weight.grad is not None
 
 

@@ -181,6 +181,17 @@ def test_a_part_without_gradients_has_no_norm() -> None:
     torch.testing.assert_close(with_one.grad, torch.tensor([0.6, 0.8]))
 
 
+def test_frozen_parts_keep_their_weights_and_the_others_learn() -> None:
+    one = trainee(frozen=("discovery",))
+    before = {name: param.clone() for name, param in one.model.named_parameters()}
+    one.advance()
+    moved = {name for name, param in one.model.named_parameters() if not param.equal(before[name])}
+    assert not any(name.startswith("discovery.") for name in moved)
+    assert any(name.startswith("renderer.") for name in moved)
+    with pytest.raises(UserError, match="discovery"):
+        trainee(frozen=("eyes",))
+
+
 def test_small_gradients_are_left_as_they_are() -> None:
     one = trainee(clip=1e12)
     one.advance()

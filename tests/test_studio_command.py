@@ -26,7 +26,7 @@ from gswm.weights import files as weights
         (["nothing"], "'nothing' is no run"),
         (["--world", "maze", "--video", "x.mp4"], "one of the two"),
         (["--world", "nowhere"], "there is no world 'nowhere'"),
-        (["--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
+        (["two-layer", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["--port", "99999"], "--port is 99999"),
         (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give a number above 0"),
         (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),
@@ -39,6 +39,23 @@ def test_a_mistake_is_one_line(
     message = capsys.readouterr().err
     assert said in message
     assert len(message.splitlines()) == 1
+
+
+def test_a_video_without_a_model_is_for_the_default_weights(small_clips: Path) -> None:
+    shelf = Catalog()
+    shelf.add_shipped()
+    assert StudioCommand(video=Path("film.mp4")).first_model(shelf) == "clips"
+    tiny.ship(small_clips.parent, "two-layer")
+    shelf.add_shipped()
+    assert StudioCommand().first_model(shelf) == "two-layer"
+
+
+def test_without_the_default_weights_a_video_needs_a_model(
+    no_weights: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["studio", "--no-browser", "--video", "film.mp4"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "name a trained model" in line
 
 
 def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(

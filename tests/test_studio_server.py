@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -162,6 +163,30 @@ def test_an_upload_is_taken_as_the_videos_of_the_training_were(
     answer = client.post("/upload?model=timed", content=(tmp_path / "own.mp4").read_bytes())
     assert answer.json()["frames"] == frames
     assert answer.json()["fps"] == {None: 5.0, 0.0: None}.get(video_fps, video_fps)
+
+
+def test_an_upload_is_for_the_default_weights_unless_the_model_is_for_videos(
+    small_clips: Path, tmp_path: Path
+) -> None:
+    shelf = Catalog()
+    shelf.add_shipped()
+    shelf.add_weights("ball", str(tiny.ship(tmp_path, "single-ball")))
+    shelf.models["mine"] = replace(shelf.models["ball"], world="fits/mine/video.hdf5")
+    assert [shelf.for_video(name) for name in ("clips", "mine")] == ["clips", "mine"]
+    save_video(tmp_path / "own.mp4", np.zeros((2, 64, 96, 3), np.uint8), 10)
+    client = TestClient(StudioApp(shelf, FirstView("ball", "single-ball")).app, base_url=HOME)
+    answer = client.post("/upload?model=ball", content=(tmp_path / "own.mp4").read_bytes())
+    assert answer.json()["model"] == "clips"
+    assert shelf.uploads[answer.json()["name"]].shape == (1, 2, 3, 128, 128)
+
+
+def test_without_the_default_weights_an_upload_is_for_the_model_that_is_shown(
+    no_weights: Path,
+) -> None:
+    tiny.ship(no_weights, "single-ball")
+    shelf = Catalog()
+    shelf.add_shipped()
+    assert shelf.for_video("single-ball") == "single-ball"
 
 
 def test_an_upload_that_is_no_video_is_one_line(

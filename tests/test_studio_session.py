@@ -90,13 +90,24 @@ def test_the_background_is_that_of_the_episode() -> None:
     )
 
 
-def test_frames_after_the_given_ones_are_not_in_the_background_of_an_upload() -> None:
-    video = torch.randint(0, 255, (1, 8, 3, 64, 64), dtype=torch.uint8)
-    other = video.clone()
-    other[:, 4:] = 0
-    first, second = (with_static_background(each).of("branch")[0][1] for each in (video, other))
-    assert first["background"].any()
-    np.testing.assert_array_equal(first["background"], second["background"])
+def test_the_background_of_an_upload_is_of_all_its_frames_and_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    video = torch.full((1, 20, 3, 64, 64), 90, dtype=torch.uint8)
+    video[:, :4, :, 20:40, 20:40] = 250  # in all frames that are given, and gone later
+    asked, found = [], GSWM.background_for
+
+    def counted(self: GSWM, video: Any) -> Any:
+        asked.append(video.shape[1])
+        return found(self, video)
+
+    monkeypatch.setattr(GSWM, "background_for", counted)
+    page = with_static_background(video)
+    picture = page.session.desk.branches[0].moments[0].states[0].context.picture
+    torch.testing.assert_close(picture, torch.full_like(picture, 90 / 255), atol=0.02, rtol=0)
+    (name,) = page.session.desk.catalog.uploads
+    page.open(world=name, settings={"seed": 1})
+    assert asked == [20]
 
 
 def test_samples_differ_and_the_mean_is_one_future() -> None:

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from gswm.core.records import concatenate
 from gswm.eval.metrics.boxes import Boxes, overlaps
 from gswm.eval.metrics.tracking import tracked
 
@@ -76,3 +77,10 @@ def test_nothing_found_is_nothing_scored() -> None:
     scores = tracked(still([(0.2, 0.2)], [-1]), TRUE).scores()
     assert scores["mota"] == scores["idf1"] == scores["hota"] == 0
     assert scores["misses"] == 8
+
+
+def test_the_mota_of_each_episode_has_the_mean_of_all() -> None:
+    astray = still([(0.2, 0.2), (0.8, 0.2)], [1, 2])  # a miss and a false alarm in each frame
+    counts = tracked(concatenate([TRUE, astray]), concatenate([TRUE, TRUE]))
+    assert counts.per_row()["mota"].tolist() == pytest.approx([1, 0])
+    assert counts.scores()["mota"] == pytest.approx(0.5)

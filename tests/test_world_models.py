@@ -95,6 +95,44 @@ def test_the_same_seed_gives_the_same_loss(name: str) -> None:
     assert not torch.equal(a, c)
 
 
+@EVERY
+def test_a_sample_of_the_posterior_depends_on_its_seed_alone(name: str) -> None:
+    model, video = setting(name, 2, 4)
+    mean = model.infer(video)
+    a, b, c = (model.infer(video, generator=generator(s)) for s in (1, 1, 2))
+    assert torch.equal(a.reconstruction, b.reconstruction)
+    for other in (c, mean):
+        assert (a.xy[:, -1] - other.xy[:, -1]).abs().max() > 1e-5
+    close(mean, model.infer(video))
+
+
+@EACH
+def test_a_posterior_without_noise_gives_its_means(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, video = setting(name, 2, 4)
+    for kind in ("gswm.noise", "scalor.noise", "stove.stove"):
+        for noise in ("normal_noise", "logistic_noise"):
+            place = f"gswm.models.{kind}.{noise}"
+            monkeypatch.setattr(place, lambda shape, _: torch.zeros(shape), raising=False)
+    close(model.infer(video, generator=generator()), model.infer(video))
+
+
+@EACH
+def test_imagining_after_a_sample_is_drawing_it_and_then_the_futures(name: str) -> None:
+    model, video = setting(name, 2, 4)
+    a = model.imagine(video, 3, 2, futures=3, generator=generator(4), sample_given=True)
+    drawn = generator(4)
+    state = model.infer(video[:, :3], discover="first", generator=drawn).state_at(-1)
+    b = model.imagine_from(state, 2, futures=3, generator=drawn)
+    for attribute in NAMES:
+        assert torch.equal(getattr(a, attribute), getattr(b, attribute)), attribute
+    plain = model.imagine(video, 3, 2, futures=3, generator=generator(4))
+    assert not torch.equal(a.xy, plain.xy)
+    twice = [model.imagine(video, 3, 2, sample=False, sample_given=True).xy for _ in range(2)]
+    assert torch.equal(*twice)
+
+
 @FINDERS
 def test_ids_stay_and_are_small(name: str) -> None:
     track = MODELS[name](num_objects=6).infer(tiny.video(3, 5))

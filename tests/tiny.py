@@ -1,6 +1,8 @@
 """Small models and random objects for the tests; all widths differ, so none fits by accident."""
 
+import hashlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from gswm.models.gswm.gswm import GSWM, GSWMConfig
 from gswm.models.gswm.schedule import Overshooting
 from gswm.models.objects import Attributes, LSTMState, Objects, Sizes
 from gswm.models.registry import RECIPES
+from gswm.models.registry import build as build_recipe
+from gswm.weights import files as weights
 
 SIZES = Sizes(what=5, state=7, hidden=6, encoding=4, context=3)
 
@@ -48,6 +52,22 @@ def lively(recipe: str = "maze", **changes: object) -> GSWM:
         last = model.propagation.latent.mlp_att_post if last is None else last
         last[-1].bias[0] = 6
     return model
+
+
+def ship(folder: Path, name: str, *, about: dict[str, Any] | None = None) -> Path:
+    """Small weights of a recipe that find objects everywhere, with their checksum, in `folder`."""
+    small = RECIPES[name]()
+    small = replace(small, model=replace(small.model, sizes=SIZES))
+    torch.manual_seed(0)
+    untrained = build_recipe(small)
+    with torch.no_grad():
+        for presence in ("discovery.mlp_disc", "propagation.latent.mlp_att"):
+            untrained.get_parameter(f"{presence}.4.bias")[0] = 9.0
+    file = folder / f"{name}.safetensors"
+    weights.save(file, untrained, small, about=about)
+    with (folder / "checksums.txt").open("a") as sums:
+        sums.write(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n")
+    return file
 
 
 def video(batch: int = 2, time: int = 3, size: int = 64, seed: int = 0) -> Tensor:

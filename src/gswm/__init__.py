@@ -1,5 +1,6 @@
 """Object-centric world models for video.
 
+tracks = gswm.track("film.mp4")          the objects of any video, in its own pixels
 model = gswm.load("two-layer")           a trained model; gswm.build for an untrained one
 model = gswm.fit("film.mp4", minutes=8)  a model of your own video
 video = gswm.read_video("film.mp4")      a tensor (1, time, 3, 64, 64)
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gswm.models.state import State
     from gswm.models.track import Track
     from gswm.studio.notebook import studio
+    from gswm.tracking.track import VideoTracks, track
     from gswm.weights.files import save
 
 try:
@@ -62,6 +64,7 @@ HOME = {
     ),
     "State": "gswm.models.state",
     "Track": "gswm.models.track",
+    **dict.fromkeys(["VideoTracks", "track"], "gswm.tracking.track"),
     "save": "gswm.weights.files",
 }
 """The public names, and the module of each."""
@@ -87,6 +90,7 @@ __all__ = [
     "TrainConfig",
     "Truth",
     "UserError",
+    "VideoTracks",
     "World",
     "WorldModel",
     "as_float",
@@ -101,6 +105,7 @@ __all__ = [
     "register_world",
     "save",
     "studio",
+    "track",
     "world",
 ]
 

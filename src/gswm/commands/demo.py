@@ -7,17 +7,19 @@ from pathlib import Path
 from gswm.commands.data import drawn
 from gswm.commands.evaluate import EvaluateCommand
 from gswm.commands.imagine import ImagineCommand
+from gswm.commands.track import TrackCommand
 from gswm.commands.weights import listed
 from gswm.core.files import check_folder, make_folder, write_whole
 from gswm.core.limits import LARGEST_SCALE, check_range
+from gswm.data.example import CARS, CREDIT
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
 from gswm.report import figures, results
-from gswm.report.page import Section, element, figure, page, table_html
+from gswm.report.page import Section, element, figure, movie, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
 from gswm.viz import formats, pictures
-from gswm.weights.finding import shipped
+from gswm.weights.finding import ANY_VIDEO, shipped
 
 EPISODES = 4
 SHEET_COLUMNS = 9
@@ -81,15 +83,19 @@ class DemoCommand:
     """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
-        """Imagine and measure with the weights that ship, and show every world."""
+        """Track, imagine and measure with the weights that ship, and show every world."""
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
-        names = ("index.html", "worlds", *(scene.name for scene in SCENES))
+        names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
         make_folder(self.out, "demo")
         there = shipped()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
             print("this installation has no weights: there is nothing to imagine with")
+        if ANY_VIDEO in there:
+            sections.insert(0, self.film())
+        else:
+            print(f"without the example video: '{ANY_VIDEO}', which would track it, does not ship")
         can = {name: world for name, world in WORLDS.items() if not world.missing()}
         for name in (name for name in WORLDS if name not in can):
             print(f"without {name}: it takes {WORLDS[name].missing()}")
@@ -100,6 +106,19 @@ class DemoCommand:
         lead = "What the models that ship see and imagine, made on this machine just now."
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
         print(f"look at {index}")
+
+    def film(self) -> Section:
+        """A real video that ships, tracked by the weights for any video."""
+        folder = self.out / "film"
+        drawn, table = folder / CARS.name, folder / "tracks.csv"
+        print(f"\ngswm track {CARS} --out {drawn} --out {table}")
+        TrackCommand(str(CARS), out=(drawn, table), device=self.device, force=True).run()
+        text = (
+            f"A video on which `{ANY_VIDEO}` was not trained. `gswm track VIDEO` does the same for "
+            "your own video of a fixed camera, and writes boxes in pixels of the video."
+        )
+        shown = movie(drawn.relative_to(self.out).as_posix())
+        return Section("Any video", text, (figure(shown, CREDIT),))
 
     def scene(self, scene: DemoScene) -> Section:
         """One model: what it imagines, and how well."""

@@ -5,14 +5,16 @@ import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf, isnan
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
+import torch
 from tyro.conf import Positional, arg
 
 import gswm
 from gswm.commands.importing import import_once
-from gswm.commands.labelled import score_labelled, source_of
+from gswm.commands.labelled import VideoModel, forecast_table, score_labelled, source_of
 from gswm.commands.parsing import PRINTED, check_json
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
@@ -29,7 +31,10 @@ from gswm.eval.baselines import Baseline, Rule
 from gswm.eval.evaluate import Result, evaluate
 from gswm.eval.median_sort import Tracker
 from gswm.eval.metrics import lpips
-from gswm.eval.protocols import Protocol, protocol, usual
+from gswm.eval.metrics.distance import TABLE_STEPS
+from gswm.eval.metrics.futures import NEAR
+from gswm.eval.metrics.sizes import SCORES, SIZES
+from gswm.eval.protocols import Posterior, Protocol, protocol, usual
 from gswm.models.base import WorldModel
 from gswm.train.folder import commit
 
@@ -49,9 +54,9 @@ class EvaluateCommand:
     """A run, of which the best weights are taken, a file of weights, or the name of one that
     ships."""
     video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """With --labels: the video that they are of, a file or a folder of images. The model tracks it
-    as `gswm track` does by default; with --tracks or --baseline, VIDEO is the only name before the
-    options."""
+    """A video, a file or a folder of images: score what the model imagines of its end. With
+    --labels, which are of this video, also score the model's tracks, as `gswm track` makes them by
+    default; with --tracks or --baseline, VIDEO is the only name before the options."""
     world: str | None = None
     """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
     OBJ3D's, which is imported once; the one that the model was trained on if not given."""
@@ -60,6 +65,14 @@ class EvaluateCommand:
     protocol: str | None = None
     """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the one
     that the world declares if not given, and slotformer-6-44 for videos without truth."""
+    given: Posterior = "mean"
+    """How the model infers the frames that it sees: by the means of its posterior, or by a sample
+    of it, as the release of G-SWM does; with several futures each begins with its own, which takes
+    longer."""
+    samples: int | None = None
+    """Sampled futures of each episode for center_error_sample; the protocol's if not given, 10 for
+    balls. Ten take ten times as long as the mean rollout: with them an evaluation of G-SWM takes
+    about half again as long on a CPU. 0 leaves the score out."""
     baseline: Rule | Tracker | None = None
     """Measure a rule instead of a model; median-sort, a tracker without learning, needs VIDEO and
     --labels."""
@@ -74,7 +87,8 @@ class EvaluateCommand:
     """With --labels: labels that are not higher become ignore regions; a share of the video's
     height if below 1, else pixels."""
     last: float = 0.2
-    """With --labels: score this last share of the video's frames separately too."""
+    """With a video: imagine in this last share of its frames; with --labels, score tracks in it
+    separately too."""
     episodes: int | None = None
     """The first so many of the split; all if not given."""
     device: str = "auto"
@@ -92,6 +106,8 @@ class EvaluateCommand:
         """Measure, and say what was measured."""
         if self.labels is not None:
             return self.run_labelled(self.labels)
+        if self.model is not None and self.video is not None:
+            return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
             raise UserError("name a model, or --baseline, to measure: one of the two")
@@ -111,6 +127,7 @@ class EvaluateCommand:
         rules = protocol(self.protocol) if self.protocol else fitting(world)
         if self.lpips is not None and "pixels" not in rules.metrics:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
+        rules = self.changed(rules)
         split = self.split or rules.split
         with explained(f"measuring {world}, {split}, by {rules.name}"):
             result = evaluate(
@@ -120,17 +137,30 @@ class EvaluateCommand:
             )
         say_what_lacks(result)
         data = {"world": world, "of": known, "split": split}
-        stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
-        report = {"command": self.command(), "model": about, "data": data, **stamp}
-        if self.json == PRINTED:
-            print(laid_out(report | result.to_json()))
-            return
-        if self.json is not None:
-            write_whole(self.json, (laid_out(report | result.to_json()) + "\n").encode())
-        print(table(result, world, split))
+        about = {"model": about, "data": data, **stamp(device)}
+        self.say(about | result.to_json(), table(result, world, split))
+
+    def changed(self, rules: Protocol) -> Protocol:
+        """The protocol with --given and --samples."""
+        if self.baseline is not None:
+            if self.given != "mean" or self.samples:
+                which = "--given" if self.given != "mean" else "--samples"
+                raise UserError(f"{which} is about models: a rule of --baseline samples nothing")
+            return replace(rules, samples=0)
+        samples = rules.samples if self.samples is None else self.samples
+        if samples < 0:
+            raise UserError(f"--samples must be 0 or more, not {samples}")
+        if samples and not rules.can_sample:
+            raise UserError(
+                f"--samples needs a protocol of center errors by means; {rules.name} is none"
+            )
+        return replace(rules, posterior=self.given, samples=samples)
 
     def run_labelled(self, labels: Path) -> None:
         """Score tracks against labels, and say how good they are."""
+        if self.given != "mean" or self.samples is not None:
+            which = "--given" if self.given != "mean" else "--samples"
+            raise UserError(f"{which} cannot be used with --labels: tracks are by means")
         check_json(self.json, force=self.force)
         names = [name for name in (self.model, self.video) if name is not None]
         device = find_device(self.device)
@@ -138,41 +168,71 @@ class EvaluateCommand:
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
-        stamp = {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
-        report = {"command": self.command(), **scored.to_json(), **stamp}
+        lines = [f"{source.name} on {labels}", scored.table()]
+        if scored.imagination is not None:
+            lines.append(forecast_table(scored.imagination, self.last))
+        self.say(scored.to_json() | stamp(device), "\n".join(lines))
+
+    def run_imagined(self, model: str, video: Path) -> None:
+        """Score what a model imagines of the end of a video."""
+        self.check_no_labels()
+        for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
+            if self.sets(name):
+                raise UserError(f"{flag(name)} says nothing about {video}: leave out one of them")
+        check_json(self.json)
+        device = find_device(self.device)
+        scores = VideoModel(model, video, device, self.half).forecast(self.last)
+        if scores is None:
+            raise UserError(
+                f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
+                "larger --last, or a longer video"
+            )
+        text = f"{model} on {video}\n{forecast_table(scores, self.last)}"
+        self.say({"imagination": scores.to_json()} | stamp(device), text)
+
+    def say(self, report: dict[str, Any], text: str) -> None:
+        """Print `text`, and write all of the report where it is asked for."""
+        report = {"command": self.command(), **report}
         if self.json == PRINTED:
             print(laid_out(report))
             return
         if self.json is not None:
             write_whole(self.json, (laid_out(report) + "\n").encode())
-        print(f"{source.name} on {labels}")
-        print(scored.table())
+        print(text)
+
+    def sets(self, setting: str) -> bool:
+        """Whether a setting is other than the default."""
+        return getattr(self, setting) != getattr(EvaluateCommand(), setting)
 
     def check_no_labels(self) -> None:
         """Refuse settings that mean nothing without --labels."""
-        default = EvaluateCommand()
-        for name in ("video", "tracks", "frames", "min_height", "last"):
-            if getattr(self, name) != getattr(default, name):
-                shown = "a video after the model" if name == "video" else flag(name)
-                raise UserError(f"{shown} needs --labels; see labels/README.md")
+        for name in ("tracks", "frames", "min_height"):
+            if self.sets(name):
+                raise UserError(f"{flag(name)} needs --labels; see labels/README.md")
+        if self.video is None and self.sets("last"):
+            raise UserError("--last needs a video after the model")
         if self.baseline in get_args(Tracker):
             raise UserError(f"--baseline {self.baseline} needs a video and --labels")
 
     def command(self) -> str:
         """How to measure this again."""
         words = ["gswm", "eval", *(name for name in (self.model, self.video) if name)]
-        default = EvaluateCommand()
-        for setting in MEASURED:
-            if (value := getattr(self, setting)) != getattr(default, setting):
-                words += [flag(setting)] if value is True else [flag(setting), str(value)]
+        for setting in filter(self.sets, MEASURED):
+            value = getattr(self, setting)
+            words += [flag(setting)] if value is True else [flag(setting), str(value)]
         return shlex.join(words)
 
 
 MEASURED = (
-    *("baseline", "world", "split", "protocol", "episodes", "half", "lpips"),
+    *("baseline", "world", "split", "protocol", "given", "samples", "episodes", "half", "lpips"),
     *("labels", "tracks", "frames", "min_height", "last"),
 )
 """Settings on which the scores depend."""
+
+
+def stamp(device: torch.device) -> dict[str, Any]:
+    """What made the scores."""
+    return {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
 
 
 def flag(setting: str) -> str:
@@ -255,6 +315,54 @@ def laid_out(value: Any, indent: int = 0) -> str:
 
 
 def table(result: Result, world: str, split: str) -> str:
-    """Scores, one a line."""
-    head = f"{world}, {split}: {result.episodes} episodes by {result.protocol.name}"
-    return "\n".join([head, *(f"  {k:18} {v:.4f}" for k, v in result.scores.items())])
+    """Scores, one a line, with their standard errors where these are known; by size as a table."""
+    rules = result.protocol
+    head = f"{world}, {split}: {result.episodes} episodes by {rules.name}"
+    if rules.posterior == "sample":
+        head += ", given frames by samples of the posterior"
+    if result.standard_errors:
+        head += "; ± is the standard error over episodes"
+    sized = {f"{score}_{size}" for score in SCORES for size in SIZES}
+    single = {name: value for name, value in result.scores.items() if name not in sized}
+    wide = max(map(len, single), default=0)
+    notes = notes_on(result)
+    lines = [head]
+    for name, value in single.items():
+        error = result.standard_errors.get(name)
+        shown = f"{value:.4f}" if error is None else f"{value:.4f} ± {error:.4f}"
+        note = f"{shown:17}  {notes[name]}" if name in notes else shown
+        lines.append(f"  {name:{wide}}  {note}")
+    if "sizes" in rules.metrics:
+        lines += table_by_size(result.scores)
+    return "\n".join(lines)
+
+
+def notes_on(result: Result) -> dict[str, str]:
+    """What the main scores are, in a few words each."""
+    rules = result.protocol
+    first, steps = min(TABLE_STEPS, rules.steps), rules.steps
+    by = "sampled future" if rules.sample else "mean rollout"
+    ways = {"share_0": "of the futures, to the left", "share_1": "of the futures, to the right"}
+    return {
+        **(ways if result.scores.get("modes") == len(ways) else {}),
+        "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
+        "center_error": f"the paper's score: {by}, sum over {first} frames",
+        "center_error_mean": f"{by}, mean over {steps} frames",
+        "center_error_sample": f"one sampled future (mean of {rules.samples}), as the paper's",
+        "center_error_sample_mean": f"one sampled future, mean over {steps} frames",
+    }
+
+
+def table_by_size(scores: dict[str, float]) -> list[str]:
+    """A line for each class of sizes."""
+    lines = ["  " + "".join([f"{'size':18}", *(f"{score:>12}" for score in SCORES)])]
+    for size, (low, high) in SIZES.items():
+        span = f"from {low:.0%}" if high == inf else f"{low:.0%} to {high:.0%}"
+        name = size if size == "all" else f"{size}, {span if low else f'below {high:.0%}'}"
+        named = {score: scores[f"{score}_{size}"] for score in SCORES}
+        cells = (
+            "-" if isnan(v) else f"{v:,.0f}" if score == "true_boxes" else f"{v:.3f}"
+            for score, v in named.items()
+        )
+        lines.append("  " + "".join([f"{name:18}", *(f"{cell:>12}" for cell in cells)]))
+    return lines

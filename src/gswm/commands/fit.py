@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder
@@ -29,14 +30,19 @@ class FitCommand:
     """Measure and import only, into OUT/video.hdf5, to train elsewhere."""
     region: str | None = None
     """X,Y,WIDTH,HEIGHT in pixels: use this part of the picture only."""
+    start: Annotated[str | None, arg(metavar="NAME|RUN|WEIGHTS|none")] = None
+    """Trained weights to begin with: a run's folder, a file of weights, or the name of one that
+    ships; none for new weights. Default: clips, if it ships and fits --size and --grid."""
     stride: int | None = None
     """Take every so many frames. Default: by the speed of the objects."""
     size: int | None = None
-    """Pixels on a side of the frames that the model sees. Default: 64 or 128, by the objects."""
+    """Pixels on a side of the frames that the model sees. Default: as --start was trained, and 64
+    or 128, by the objects, for new weights."""
     objects: int | None = None
     """Slots for objects. Default: as many as are in view at once, and some."""
     grid: int | None = None
-    """Cells of discovery along a side. Default: by the smallest objects."""
+    """Cells of discovery along a side. Default: as --start was trained, and by the smallest
+    objects for new weights."""
     object_size: float | None = None
     """Size of a typical object as a share of the longer side. Default: measured."""
     sigma: float | None = None
@@ -66,6 +72,7 @@ class FitCommand:
             prepare=self.prepare,
             region=self.region,
             allow_damaged=self.allow_damaged,
+            start=self.start,
             decided={
                 "stride": self.stride,
                 "image_size": self.size,

@@ -1,7 +1,8 @@
-"""`gswm eval --labels`: tracks of a video against labelled frames of it."""
+"""`gswm eval MODEL VIDEO`: tracks against labelled frames, and imagined places against tracks."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import torch
 
 from gswm.commands.films import own_film
 from gswm.commands.resolving import resolve
-from gswm.commands.track import followed
 from gswm.core.errors import UserError
 from gswm.core.waiting import explained
+from gswm.data.importing.film import Film
 from gswm.data.mot import MotBoxes, read_mot
+from gswm.eval.forecast import ForecastScores, film_windows, forecast
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
+from gswm.models.base import WorldModel
+from gswm.tracking.following import locate
 from gswm.viz.located import Located
 from gswm.viz.overlay import boxes_of
 
@@ -26,6 +30,8 @@ class TrackSource:
     name: str
     tracks: Callable[[], tuple[MotBoxes, Picture | None]]
     """Track the video, or read tracks; and size and length of the video, where it is known."""
+    model: "VideoModel | None" = None
+    """The model, where it is one."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,13 @@ class LabelledScores:
     min_height: float
     """In pixels."""
     parts: dict[str, TrackScores]
+    imagination: ForecastScores | None = None
+    """Of what a model imagines of the last share of its video, which is long enough."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        ahead = None if self.imagination is None else self.imagination.to_json()
+        return asdict(self) | {"imagination": ahead}
 
     def table(self) -> str:
         """A line for each part of the video."""
@@ -66,8 +75,8 @@ def source_of(
         raise UserError("give --tracks or --baseline: one of the two")
     if tracks is None and baseline is None:
         if len(names) == 2:
-            model, video = names
-            return TrackSource(model, lambda: tracks_by(model, Path(video), device, half))
+            model = VideoModel(names[0], Path(names[1]), device, half)
+            return TrackSource(model.name, model.tracks, model)
         raise UserError(
             "--labels needs something to score: gswm eval MODEL VIDEO, --tracks or --baseline"
         )
@@ -89,28 +98,66 @@ def source_of(
     return TrackSource(baseline, lambda: median_sort(video))
 
 
-def tracks_by(
-    name: str, path: Path, device: torch.device, half: bool = False
-) -> tuple[MotBoxes, Picture]:
-    """The tracks of a model in every frame of a video, as `gswm track` writes them.
+@dataclass(frozen=True)
+class VideoModel:
+    """A model, and a video that it is measured on."""
 
-    Boxes are cut off at the borders of the picture, as labels are.
-    """
-    model, about = resolve(name, device, half)
-    film = own_film(path, about["about"].get("videos", {}), model.image_size, None)
-    found = followed(model, film, device, "always")
-    rows = Located.join([track.located(take.footage) for take, track in found])
-    every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
-    width, height = film.placement.width, film.placement.height
-    return every.mot().clipped(width, height), Picture(width, height, len(film.source_times))
+    name: str
+    video: Path
+    device: torch.device
+    half: bool = False
+
+    @cached_property
+    def resolved(self) -> tuple[WorldModel[Any], dict[str, Any]]:
+        """The model, and what is known of it."""
+        return resolve(self.name, self.device, self.half)
+
+    @cached_property
+    def film(self) -> Film:
+        """The video, cut as those that the model was trained on."""
+        model, about = self.resolved
+        return own_film(self.video, about["about"].get("videos", {}), model.image_size, None)
+
+    def tracks(self) -> tuple[MotBoxes, Picture]:
+        """The tracks of the model in every frame of the video, as `gswm track` writes them.
+
+        Boxes are cut off at the borders of the picture, as labels are.
+        """
+        film, place = self.film, self.film.placement
+        rows = locate(self.resolved[0], film)
+        every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
+        picture = Picture(place.width, place.height, len(film.source_times))
+        return every.mot().clipped(place.width, place.height), picture
+
+    def forecast(self, last: float, labels: MotBoxes | None = None) -> ForecastScores | None:
+        """Scores of what it imagines of the last share of the video; None if that is too short."""
+        check_last(last)
+        (model, about), film = self.resolved, self.film
+        given = about["given"]
+        with explained(f"imagining the end of {self.video}"):
+            behind = model.background_for(film)
+            return forecast(model, film_windows(film, given, last, behind), given, labels)
+
+
+def check_last(last: float) -> None:
+    """Refuse a share of the video that is none."""
+    if not 0 < last < 1:
+        raise UserError(f"--last is {last:g}; it must be a share between 0 and 1")
+
+
+def forecast_table(scores: ForecastScores, last: float) -> str:
+    """Scores of what a model imagines, one a line."""
+    rows = scores.rows()
+    wide = max(len(name) for name, _ in rows)
+    lines = [f"imagined in the last {last:.0%}"]
+    return "\n".join(lines + [f"  {name:{wide}}  {value}" for name, value in rows])
 
 
 def score_labelled(
     labels: Path, source: TrackSource, *, frames: int | None, min_height: float, last: float
 ) -> LabelledScores:
     """Score tracks on all labelled frames, and on those in the last share of the video."""
-    if not 0 < last < 1:
-        raise UserError(f"--last is {last:g}; it must be a share between 0 and 1")
+    check_last(last)
     if min_height < 0:
         raise UserError(f"--min-height is {min_height:g}; it must be at least 0")
     if frames is not None and frames < 1:
@@ -130,4 +177,8 @@ def score_labelled(
     parts = {"all": score_tracks(true, tracks, min_height=min_height)}
     if length is not None and len(late := true.after((1 - last) * length)):
         parts[f"last {last:.0%}"] = score_tracks(late, tracks, min_height=min_height)
-    return LabelledScores(str(labels), source.name, min_height, parts)
+    ahead = None
+    if source.model is not None:
+        counted = true[true.box[:, 3] > min_height]
+        ahead = source.model.forecast(last, counted)
+    return LabelledScores(str(labels), source.name, min_height, parts, ahead)

@@ -16,6 +16,7 @@ from gswm.data.looking.measuring import measure
 from gswm.data.looking.verdicts import MOVES, Verdict, verdicts_on
 from gswm.data.placement import parse_region
 from gswm.fitting.decisions import Decisions, settings_for
+from gswm.fitting.starting import find_start
 from gswm.viz import formats
 from gswm.viz.measured import measured_sheet
 
@@ -45,7 +46,7 @@ class LookCommand:
         found = measure(self.video, region)
         verdicts = verdicts_on(found.facts)
         refused = any(verdict.fatal for verdict in verdicts)
-        decisions = None if refused else settings_for(found.facts)
+        decisions = None if refused else settings_for(found.facts, find_start(None, {}))
         name = printable(self.video.name)
         print("\n".join(lines(name, found.facts, decisions, verdicts)))
         if self.out is not None:
@@ -70,7 +71,9 @@ def as_json(
         "region": region,
         "facts": to_dict(facts),
         "shares of the longer side": facts.shares(),
-        "settings": None if decisions is None else to_dict(decisions),
+        "settings": None
+        if decisions is None
+        else {name: to_dict(each) for name, each in decisions.items()},
         "verdicts": [to_dict(verdict) for verdict in verdicts],
     }
 

@@ -21,5 +21,6 @@ def resolve(
     if half:
         model.load_state_dict(halved(model.state_dict()))
     about = {"file": path.name, "kind": type(model).__name__, "recipe": recipe.name}
-    about |= {"world": recipe.data.world, "given": recipe.data.given, "train": trained_by(header)}
+    about |= {"world": recipe.data.world, "given": recipe.data.given, "seed": recipe.seed}
+    about |= {"train": trained_by(header)}
     return model, {**about, "about": header["about"]}

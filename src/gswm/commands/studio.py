@@ -14,10 +14,10 @@ from gswm.core.errors import UserError
 from gswm.data.storage import hdf5
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_GIVEN, MOST_STEPS
-from gswm.weights.finding import shipped
+from gswm.weights.finding import for_any_video
 
 FIRST = "two-layer"
-"""The model with which the studio starts where none is named."""
+"""The model with which the studio starts where neither a model nor a video is named."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class StudioCommand:
     """Settings of `gswm studio`."""
 
     model: Annotated[Positional[str | None], arg(metavar="NAME|RUN|WEIGHTS")] = None
-    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
+    """A trained model: a run's folder, a file of weights, or the name of one that ships. Default:
+    two-layer, and clips with --video."""
     world: str | None = None
     """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
     video: Path | None = None
@@ -53,9 +54,7 @@ class StudioCommand:
         check_rate(self.video_fps)
         catalog = Catalog(find_device(self.device), self.video_fps)
         catalog.add_shipped()
-        model = self.model or (FIRST if FIRST in shipped() else next(iter(catalog.models), None))
-        if model is None:
-            raise UserError("no weights ship with this copy: name a run or a file of weights")
+        model = self.model or self.first_model(catalog)
         name = model if model in catalog.models else Path(model).name
         if name not in catalog.models:
             catalog.add_weights(name, model)
@@ -67,6 +66,14 @@ class StudioCommand:
         if self.browser:
             webbrowser.open(server.address)
         server.run()
+
+    def first_model(self, catalog: Catalog) -> str:
+        """Choose a model that ships, where none is named."""
+        if self.video is not None:
+            return for_any_video()
+        if not catalog.models:
+            raise UserError("no weights ship with this copy: name a run or a file of weights")
+        return FIRST if FIRST in catalog.models else next(iter(catalog.models))
 
     def source(self, catalog: Catalog, model: str) -> str:
         """What is shown first, in the catalog."""

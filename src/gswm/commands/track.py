@@ -1,6 +1,6 @@
 """`gswm track`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,6 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.core.limits import MOST_FPS
-from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -25,14 +24,14 @@ from gswm.data.worlds.base import SplitName
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
+from gswm.tracking.following import followed
 from gswm.viz import formats
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import LOCATED, save_located
+from gswm.weights.finding import for_any_video, shipped
 
 TABLE = Path("states.csv")
-AT_ONCE = 10_000
-"""Frames that a model may take that does not go on from a state."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,9 @@ class TrackCommand:
 
     source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
     """A video, a folder of images, an HDF5 file, or a world by its name."""
-    model: str
-    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
+    model: str | None = None
+    """A trained model: a run's folder, a file of weights, or the name of one that ships. Default:
+    clips, which is for videos of a fixed camera; for a world, the model that ships for it."""
     out: UseAppendAction[tuple[Path, ...]] = ()
     """A file to write; give --out again for more; states.csv if not given. For a video, FILE.csv
     has the columns time (in seconds), frame (in the video, counted from 0), id, x, y (the center),
@@ -103,21 +103,21 @@ class TrackCommand:
         for out in outs:
             check_output(out, kinds, [Path(self.source)], force=self.force)
         device = find_device(self.device)
-        model, about = resolve(self.model, device)
+        model, about = resolve(self.model or default_model(self.source), device)
         if is_world or is_file:
             self.track_episode(model, outs, device)
         else:
-            self.track_film(model, about["about"].get("videos", {}), outs, device)
+            self.track_film(model, about["about"].get("videos", {}), outs)
 
     def track_film(
-        self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path], device: Any
+        self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path]
     ) -> None:
         """Of a video: some frames at a time, so that it may be long."""
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []
-        for take, track in followed(model, film, device, "always" if self.discover else "first"):
+        for take, track in followed(model, film, "always" if self.discover else "first"):
             located.append(track.located(take.footage))
             if self.picture is not None:
                 kept.append((take, track))
@@ -182,28 +182,10 @@ class TrackCommand:
         print(self.picture)
 
 
-def followed(
-    model: WorldModel[Any], film: Film, device: Any, discover: Any
-) -> Iterator[tuple[Take, Track]]:
-    """The objects of a video, some frames at a time; all at once for a model that cannot go on.
-
-    A static background is looked for in frames from all of the video.
-    """
-    behind = model.background_for(film)
-    taken: list[Take] = []
-
-    def videos() -> Iterator[torch.Tensor]:
-        for take in film.chunks(CHUNK if model.continues else AT_ONCE):
-            if taken and not model.continues:
-                raise UserError(
-                    f"{film.path} has more than {AT_ONCE:,} frames, and a {type(model).__name__} "
-                    "takes all at once: give --frames, or fewer by --video-fps"
-                )
-            taken[:] = [take]
-            yield take.batch().to(device)
-
-    for track in model.infer_chunks(videos(), discover=discover, background=behind):
-        yield taken[0], track
+def default_model(source: str) -> str:
+    """Choose weights for a source: those of a world by its name, those for any video otherwise."""
+    world = worlds.base_name(source)
+    return world if world in worlds.WORLDS and world in shipped() else for_any_video()
 
 
 def say(out: Path, rows: Located, footage: Footage) -> None:

@@ -5,7 +5,6 @@ A frame without objects is the background under another light, channel by channe
     frame ≈ gain · background + offset
 """
 
-import math
 from dataclasses import dataclass
 from typing import cast
 
@@ -29,14 +28,6 @@ DARKEST, BRIGHTEST = 0.01, 0.99
 """Pixels that stay beyond these say nothing about the light: black bars, and saturated ones."""
 FRAMES = 256
 """Most frames that a median is taken of."""
-OTHER = 0.06
-"""From which difference on a pixel shows something else, of 1; less if it is the same thing."""
-SHARES = (0.25, 0.15, 0.08)
-"""Shares of the frames in which a region must show something else: compact regions first."""
-MARGIN = 6
-"""Pixels around a region that are looked at."""
-CLEARLY = 1.3
-"""How much weaker the edges of an empty region are than those of an object."""
 ALIKE, MOST = 0.05, 0.7
 """A background shows the scene of a frame if so large a share of its pixels differs by less."""
 
@@ -125,39 +116,6 @@ def some(picture: Picture) -> Float[Tensor, "*batch 3 pixel"]:
 
 
 @torch.no_grad()
-def without_standing(
-    background: Float[Tensor, "3 height width"], video: Shaped[Tensor, "time 3 height width"]
-) -> Float[Tensor, "3 height width"]:
-    """A median background without the objects that stand in it for most of the video.
-
-    Where an object stood and went, pixels have a second, steady state. Of two states of a region,
-    the empty one has the weaker edges along the region's rim.
-
-    Args:
-        background: Of `static_background`.
-        video: The frames it is of.
-    """
-    frames = as_float(video)
-    same = alike(background, frames)
-    for share in SHARES:
-        background = emptied(background, same, share)
-    return background
-
-
-@torch.no_grad()
-def empty_scene(
-    video: Shaped[Tensor, "time 3 height width"],
-) -> Float[Tensor, "3 height width"]:
-    """The background of one video: its median, without the objects that stand in it for long.
-
-    Args:
-        video: bytes, or floats from 0 to 1; only `FRAMES` of its frames are used.
-    """
-    frames = as_float(video[:: -(-len(video) // FRAMES)].cpu())
-    return without_standing(static_background(frames), frames).to(video.device)
-
-
-@torch.no_grad()
 def shows(
     background: Float[Tensor, "3 height width"], video: Shaped[Tensor, "time 3 height width"]
 ) -> bool:
@@ -175,50 +133,8 @@ def shows(
     return bool((off[:, ~in_bars] < ALIKE).float().mean(dim=1).median() > MOST)
 
 
-def emptied(
-    background: Float[Tensor, "3 height width"],
-    frames: Float[Tensor, "time 3 height width"],
-    rarely: float,
-) -> Float[Tensor, "3 height width"]:
-    """A background without objects that are away in a share of more than `rarely` of the frames."""
-    away = (frames - background).abs().amax(dim=1)
-    other = away > OTHER + 2 * away.median(dim=0).values.median()
-    often = other.float().mean(dim=0) > rarely
-    pixels, then = frames[:, :, often], other[:, often]
-    state = torch.where(then[:, None], pixels, math.nan).nanmedian(dim=0).values
-    wobble = torch.where(then, (pixels - state).abs().amax(dim=1), math.nan).nanmedian(0).values
-    twofold = torch.zeros_like(often).masked_scatter(often, wobble < OTHER)
-    mask = ndimage.binary_closing(np.pad(twofold.numpy(), 2), iterations=2)[2:-2, 2:-2]
-    mask = np.asarray(ndimage.binary_fill_holes(ndimage.binary_opening(mask)))
-    labels, _ = components(mask)
-    found = background.clone()
-    for label, box in enumerate(ndimage.find_objects(labels), 1):
-        wide = tuple(slice(max(0, side.start - MARGIN), side.stop + MARGIN) for side in box)
-        everywhere = (slice(None), *wide)
-        region = labels[wide] == label
-        gone = other[everywhere][:, torch.from_numpy(region)].float().mean(dim=1) > 0.7
-        if gone.sum() < 3:
-            continue
-        # The object's soft edges go with it.
-        inside = ndimage.binary_dilation(region, iterations=2)
-        rim = ndimage.binary_dilation(inside, iterations=2)
-        rim = rim & np.logical_not(ndimage.binary_erosion(region, iterations=2))
-        before = found[everywhere]
-        empty = frames[gone][(slice(None), *everywhere)].median(dim=0).values
-        after = torch.where(torch.from_numpy(inside), empty, before)
-        if steepness(after, rim) < steepness(before, rim) / CLEARLY:
-            found[everywhere] = after
-    return found.clamp(0, 1)
-
-
 def components(
     mask: Bool[np.ndarray, "height width"],
 ) -> tuple[Int[np.ndarray, "height width"], int]:
     """The number of the region that each pixel is in, 0 for none, and how many there are."""
     return cast(tuple[np.ndarray, int], ndimage.label(mask, np.ones((3, 3), bool)))
-
-
-def steepness(picture: Float[Tensor, "3 height width"], where: np.ndarray) -> float:
-    """Mean slope of a picture's grey at some pixels."""
-    down, across = np.gradient(picture.mean(dim=0).numpy())
-    return float(np.hypot(down, across)[where].mean())

@@ -6,7 +6,7 @@ drawn by generators that are seeded for each batch, and batches are always cut a
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,10 +22,11 @@ from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.collisions import collisions
 from gswm.eval.metrics.corridor import corridor
 from gswm.eval.metrics.counts import counts
-from gswm.eval.metrics.distance import center_errors
+from gswm.eval.metrics.distance import center_errors, sampled_errors
 from gswm.eval.metrics.futures import futures
 from gswm.eval.metrics.lpips import Lpips
 from gswm.eval.metrics.pixels import decibels, pixels, squared_error
+from gswm.eval.metrics.sizes import by_size
 from gswm.eval.metrics.tracking import tracked
 from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
@@ -39,6 +40,8 @@ MOST = 16
 """Episodes at once."""
 
 
+OF_TRACKS = ("tracking", "sizes")
+"""What is measured of a model that sees all frames."""
 ONLY_PIXELS = ("pixels",)
 """What can be measured of videos of which no more is known."""
 VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_right")
@@ -60,6 +63,15 @@ class Measured(Protocol):
         ...
 
 
+@runtime_checkable
+class PerRow(Protocol):
+    """A record that also has scores of each row, an episode or a future of one."""
+
+    def per_row(self) -> dict[str, Tensor]:
+        """Scores of each row; NaN where there is nothing to measure."""
+        ...
+
+
 @dataclass(frozen=True)
 class Result:
     """What a model scored, and all that one must know to compare it."""
@@ -71,6 +83,10 @@ class Result:
     curves: dict[str, list[float]]
     examples: list[dict[str, Any]] = field(default_factory=list)
     """The first episodes, as numbers; of models, not of rules."""
+    per_episode: dict[str, list[float]] = field(default_factory=dict)
+    """Some scores of every episode, in order, so that two results can be compared in pairs."""
+    standard_errors: dict[str, float] = field(default_factory=dict)
+    """Of the means of these scores over episodes."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; None for what is no number."""
@@ -90,7 +106,7 @@ def evaluate(
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []
     number = 0
-    for batch in regroup(episodes, max(1, min(MOST, ROWS // rules.futures))):
+    for batch in regroup(episodes, max(1, min(MOST, ROWS // max(rules.futures, rules.samples)))):
         generator = torch.Generator(device).manual_seed(seed + number)
         check_known(model, batch, rules)
         batch = cut(batch, rules)
@@ -105,7 +121,27 @@ def evaluate(
     joined = [concatenate([part[name] for part in parts]) for name in parts[0]]
     scores = {k: v for measured in joined for k, v in measured.scores().items()}
     curves = {k: v for measured in joined for k, v in measured.curves().items()}
-    return Result(rules, number, seed, scores, curves, shown)
+    each = {
+        name: rows.unflatten(0, (number, -1)).nanmean(dim=1)
+        for measured in joined
+        if isinstance(measured, PerRow)
+        for name, rows in measured.per_row().items()
+    }
+    return Result(
+        *(rules, number, seed, scores, curves, shown),
+        per_episode={name: rounded(values) for name, values in each.items()},
+        standard_errors=standard_errors(each),
+    )
+
+
+def standard_errors(each: Mapping[str, Tensor]) -> dict[str, float]:
+    """Of means over episodes; episodes that are NaN are left out, and scores of fewer than two."""
+    known = {name: values[~values.isnan()] for name, values in each.items()}
+    return {
+        name: (values.std() / math.sqrt(len(values))).item()
+        for name, values in known.items()
+        if len(values) > 1
+    }
 
 
 @dataclass(frozen=True)
@@ -118,6 +154,8 @@ class Seen:
     """Given and imagined frames, a row for each future; None where nothing is known to compare."""
     tracked: Boxes | None
     """What it tracks when it sees all frames; None where that is not asked for."""
+    sampled: Boxes | None = None
+    """Imagined frames of sampled futures beside the means, a row for each; None as above."""
 
     @property
     def futures(self) -> int:
@@ -144,15 +182,41 @@ def see(
     track = imagine(model, episodes, rules, generator)
     if episodes.truth is None:
         return Seen(track, None, None)
-    if "tracking" not in rules.metrics or isinstance(model, Baseline):
-        return Seen(track, whole(track), None)
-    seen = model.infer(
-        episodes.video,
+    seen = Seen(track, whole(track), None)
+    if isinstance(model, Baseline):
+        return seen
+    if rules.samples:
+        seen = replace(seen, sampled=sampled(model, track, episodes, rules, generator))
+    if set(OF_TRACKS) & set(rules.metrics):
+        tracked = model.infer(
+            episodes.video,
+            render=False,
+            actions=actions_of(model, episodes),
+            background=episodes.background,
+            generator=generator if rules.posterior == "sample" else None,
+        )
+        seen = replace(seen, tracked=Boxes.of_track(tracked))
+    return seen
+
+
+def sampled(
+    model: WorldModel[Any],
+    track: Track,
+    episodes: Episodes,
+    rules: Rules,
+    generator: torch.Generator,
+) -> Boxes:
+    """Sampled futures from where the means begin, a row for each future of each episode."""
+    actions = actions_of(model, episodes)
+    future = model.imagine_from(
+        past_of(track).state_at(-1),
+        rules.steps,
+        futures=rules.samples,
+        generator=generator,
         render=False,
-        actions=actions_of(model, episodes),
-        background=episodes.background,
+        actions=None if actions is None else actions[:, rules.given - 1 :],
     )
-    return Seen(track, whole(track), Boxes.of_track(seen))
+    return Boxes.of_track(future).flat()
 
 
 def measure(
@@ -166,6 +230,9 @@ def measure(
         spread = true.each(number)
         if "center" in rules.metrics:
             measured["center"] = center_errors(predicted.frames(given), spread.frames(given))
+        if seen.sampled is not None:
+            ahead = true.frames(given)
+            measured["sampled"] = sampled_errors(seen.sampled, ahead, rules.samples)
         measured["counts"] = counts(predicted, spread)
         if "corridor" in rules.metrics:
             if episodes.corridors is None:
@@ -179,8 +246,11 @@ def measure(
                 raise UserError(f"{rules.name} is about contacts: of these episodes none are known")
             contacts = episodes.space.contacts[:, : rules.frames].repeat_interleave(number, dim=0)
             measured["collisions"] = collisions(predicted, spread, contacts, given)
-        if seen.tracked is not None:
+        if seen.tracked is not None and "tracking" in rules.metrics:
             measured["tracking"] = tracked(seen.tracked, true)
+        if seen.tracked is not None and "sizes" in rules.metrics:
+            side = episodes.video.shape[-1]
+            measured["sizes"] = by_size(seen.tracked, known(episodes), side)
     if "pixels" in rules.metrics and (drawn := seen.track.reconstruction) is not None:
         measured["pixels"] = pixels(drawn[:, 0], as_float(episodes.video[:, given:]), lpips)
     return measured
@@ -209,17 +279,29 @@ def imagine(
     """What comes after the given frames."""
     if isinstance(model, Baseline):
         return model.imagine(episodes, rules.given, rules.steps)
-    return model.imagine(
-        episodes.video[:, : rules.given],
+    draws, futures = rules.posterior == "sample", rules.futures
+    own = futures if draws else 1
+    inputs = episodes.video[:, : rules.given], actions_of(model, episodes), episodes.background
+    # Futures that begin with samples of their own are imagined as if each were an episode.
+    video, actions, background = map_tensors(lambda x: x.repeat_interleave(own, dim=0), inputs)
+    track = model.imagine(
+        video,
         rules.given,
         rules.steps,
-        futures=rules.futures,
+        futures=futures // own,
         sample=rules.sample,
-        generator=generator if rules.sample else None,
+        generator=generator if rules.sample or draws else None,
         render="pixels" in rules.metrics,
-        actions=actions_of(model, episodes),
-        background=episodes.background,
+        actions=actions,
+        background=background,
+        sample_given=draws,
     )
+    if own == 1:
+        return track
+    grouped = map_tensors(
+        lambda x: x[:, 0].unflatten(0, (-1, own)), replace(track, past=None, states=())
+    )
+    return replace(grouped, past=track.past)
 
 
 def actions_of(model: WorldModel[Any], episodes: Episodes) -> Tensor | None:
@@ -229,10 +311,16 @@ def actions_of(model: WorldModel[Any], episodes: Episodes) -> Tensor | None:
 
 def whole(track: Track) -> Boxes:
     """Given and imagined frames, a row for each future of each episode."""
-    future = Boxes.of_track(replace(track, past=None))
+    future = Boxes.of_track(replace(track, past=None)).flat()
+    past = Boxes.of_track(past_of(track))
+    return past.each(len(future.id) // len(past.id)).then(future)
+
+
+def past_of(track: Track) -> Track:
+    """What the model saw in the given frames, in a row for each episode or for each future."""
     if track.past is None:
         raise UserError("the model does not say what it saw in the given frames: `past` is None")
-    return Boxes.of_track(track.past).each(future.id.shape[1]).then(future.flat())
+    return track.past
 
 
 def validate(
@@ -305,6 +393,11 @@ def cut(episodes: Episodes, rules: Rules) -> Episodes:
         for name in timed
     }
     return replace(episodes, **parts)
+
+
+def rounded(values: Tensor) -> list[float]:
+    """To a millionth, for files that are not longer than they need be."""
+    return [round(value, 6) for value in values.tolist()]
 
 
 def finite(value: Any) -> Any:

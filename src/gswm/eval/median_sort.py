@@ -1,7 +1,8 @@
 """A tracker without learning, to compare models with on videos: median background and SORT.
 
-The background is each pixel's median over the video. A pixel belongs to an object where it differs
-from that by several times its own noise, measured by the median absolute deviation. Masks are
+The background is each pixel's median over the video, without objects that stand for long
+(`data/standing.py`). A pixel belongs to an object where it differs from that by several times its
+own noise, measured by the median absolute deviation. Masks are
 opened and closed, and each connected component is a detection. Detections are linked as SORT does
 (Bewley et al., 2016): a Kalman filter of constant velocity predicts every box, and boxes are
 assigned so that their total intersection over union is largest.
@@ -22,6 +23,7 @@ from gswm.core.shapes import NOBODY
 from gswm.data.importing.sources import Source
 from gswm.data.importing.videos import Cut, TimedFrame, UnusableError, frames_of
 from gswm.data.mot import MotBoxes
+from gswm.data.standing import without_standing
 from gswm.eval.metrics.boxes import Boxes, overlaps
 from gswm.eval.metrics.matching import best_pairs
 
@@ -49,8 +51,8 @@ class MedianSort:
 
     side: int = 360
     """Larger pictures are averaged down, as long as their shorter side keeps so many pixels."""
-    samples: int = 32
-    """Frames, spread over the video, that the background is the median of; up to twice as many."""
+    samples: int = 64
+    """Frames, spread over the video, that the background is found from; up to twice as many."""
     deviations: float = 5.0
     """How many standard deviations of the noise a pixel of an object differs."""
     least_noise: float = 6.0
@@ -92,16 +94,20 @@ class MedianBackground:
     """The still part of a video."""
 
     median: Float32[np.ndarray, "height width 3"]
+    """Without objects that stand for long."""
     threshold: Float32[np.ndarray, "height width"]
     """Difference above which a pixel belongs to an object."""
 
     @staticmethod
     def of(images: list[Image], settings: MedianSort) -> "MedianBackground":
-        """The median of some frames, and how far pixels are from it."""
+        """The empty scene of some frames in order, and how far pixels are from their median."""
         median = np.median(images, axis=0).astype(np.float32)
         off = np.median([difference(image, median) for image in images], axis=0)
+        video = torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2))
+        still = torch.from_numpy(median.transpose(2, 0, 1) / 255)
+        empty = 255 * without_standing(still, video).permute(1, 2, 0).numpy()
         noise = np.maximum(TO_STD * off, settings.least_noise)
-        return MedianBackground(median, (settings.deviations * noise).astype(np.float32))
+        return MedianBackground(empty, (settings.deviations * noise).astype(np.float32))
 
 
 def difference(

@@ -12,7 +12,8 @@ from gswm.data.splits import SplitName
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
 
-Metric = Literal["center", "tracking", "corridor", "futures", "pixels", "collisions"]
+Posterior = Literal["mean", "sample"]
+Metric = Literal["center", "tracking", "sizes", "corridor", "futures", "pixels", "collisions"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Protocol:
     sample: bool = False
     """Imagine by samples, or by means."""
     futures: int = 1
+    posterior: Posterior = "mean"
+    """How the model infers the frames that it sees: by the means of its posterior, or by a sample,
+    as the release of G-SWM does; each future then has its own."""
+    samples: int = 0
+    """Sampled futures of each episode, whose center error is measured beside that of the means."""
     split: SplitName = "test"
     """The split that the protocol's authors report."""
 
@@ -36,15 +42,20 @@ class Protocol:
         """All that is looked at of an episode; tracking sees, and finds objects in, each."""
         return self.given + self.steps
 
+    @property
+    def can_sample(self) -> bool:
+        """Whether sampled futures can be measured beside the means."""
+        return "center" in self.metrics and not self.sample and self.futures == 1
+
 
 PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
-        Protocol("gswm-10-90", 10, 90, ("center", "tracking")),
+        Protocol("gswm-10-90", 10, 90, ("center", "tracking"), samples=10),
         Protocol("gswm-3d-10-90", 10, 90, ("center", "tracking", "pixels", "collisions")),
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
         Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
-        Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking")),
+        Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking", "sizes")),
         Protocol("slotformer-6-44", 6, 44, ("pixels",), split="val"),
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )
@@ -60,6 +71,10 @@ def register_protocol(rules: Protocol) -> None:
         raise UserError(f"'{rules.name}' asks for {unknown[0]}; the metrics are {known}")
     if min(rules.given, rules.steps, rules.futures) < 1:
         raise UserError(f"given, steps and futures of '{rules.name}' must be at least 1")
+    if rules.samples < 0 or (rules.samples and not rules.can_sample):
+        raise UserError(
+            f"samples of '{rules.name}' must be 0, or more if it measures center of one mean future"
+        )
     PROTOCOLS[rules.name] = rules
 
 

@@ -12,8 +12,8 @@ import torch
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.fitting.episodes import FitData
-from gswm.fitting.pace import LEAST_STEPS, Pace, measure_pace
-from gswm.fitting.recipe import STANDARD, Length, Teaching, recipe_for
+from gswm.fitting.pace import Pace, measure_pace
+from gswm.fitting.recipe import STANDARD, TUNING, Length, Teaching, recipe_for
 from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
@@ -30,6 +30,8 @@ RESERVED = 0.12
 """Share of the time for validation, and for what comes before and after the steps."""
 CHECKPOINTS = 10
 """Checkpoints of a training, to return to one."""
+REPORTED = 5
+"""The fewest steps of a report: with fewer windows, none of them may show an object by chance."""
 
 Tell = Callable[[str], None]
 
@@ -76,6 +78,8 @@ class Trained:
     pace: Pace
     finished: bool
     """Whether all steps were taken."""
+    start: str | None = None
+    """The trained weights with which the first attempt began."""
 
     @property
     def seconds(self) -> float:
@@ -91,6 +95,7 @@ def train_within(
     out: Path,
     *,
     expected: float,
+    start: str | None = None,
     device_name: str = "auto",
     make: MakeTrainee = Trainee,
     batch: int = 16,
@@ -107,6 +112,7 @@ def train_within(
         prepared: The video.
         out: The folder for one run per attempt.
         expected: Objects per frame, as measured.
+        start: Trained weights to begin with, which fit `settings`; None for new ones.
         device_name: cpu, cuda or auto.
         make: How to make the trainee.
         batch: Windows per step.
@@ -116,15 +122,17 @@ def train_within(
     """
     device = find_device(device_name)
 
-    def planned(number: int, how: Teaching, start: str | None) -> Recipe:
+    def planned(number: int, how: Teaching, begin: str | None = None) -> Recipe:
         length = Length(number, batch=batch, longest=prepared.frames)
-        return recipe_for(name, str(prepared.file), settings, length, how, start=start, seed=seed)
+        return recipe_for(name, str(prepared.file), settings, length, how, start=begin, seed=seed)
 
-    pace = measure_pace(planned(10_000, STANDARD, None), device, make)
-    teaching, start = STANDARD, None
+    teaching, begin = STANDARD if start is None else TUNING, start
+    pace = measure_pace(planned(10_000, teaching), device, make)
     for attempt in range(1, ATTEMPTS + 1):
-        number = steps or steps_within(budget.left, pace, lambda n, t=teaching: planned(n, t, None))
-        recipe = planned(number, teaching, start)
+        number = steps or steps_within(
+            budget.left, pace, lambda n, t=teaching: planned(n, t), teaching.least
+        )
+        recipe = planned(number, teaching, begin)
         seconds = pace.total(recipe)
         tell(
             f"training {number:,} steps on {device.type}: about {seconds / 60:.1f} minutes, at "
@@ -136,7 +144,7 @@ def train_within(
         cfg = LoopConfig(
             max_minutes=most,
             save_every=max(1, number // CHECKPOINTS),
-            report_every=max(1, min(100, number // 50)),
+            report_every=max(REPORTED, min(100, number // 50)),
             compiled=False,
         )
         signals = Signals()
@@ -150,26 +158,29 @@ def train_within(
                     f"{error}, in {ATTEMPTS} attempts; look at the measured boxes with `gswm data "
                     "look`, and give --threshold, --sigma or --region"
                 ) from error
-            start = healthy_weights(run, watch.healthy, recipe)
-            since = f"from step {watch.healthy}" if start else "from the beginning"
+            healthy = healthy_weights(run, watch.healthy, recipe)
+            since = f"from step {watch.healthy}" if healthy else f"from {start or 'the beginning'}"
+            begin = healthy or start
             tell(f"{error}; another attempt, {since}, with more help by motion")
             teaching = teaching.stronger()
             continue
         if signals.exit_code:
             raise FitStoppedError(run, signals)
         finished = ended.trainee.step >= number
-        return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished)
+        return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished, start)
     raise AssertionError("every attempt returns or raises")
 
 
-def steps_within(seconds: float, pace: Pace, planned: Callable[[int], Recipe]) -> int:
-    """How many steps there is time for."""
+def steps_within(
+    seconds: float, pace: Pace, planned: Callable[[int], Recipe], least: int = STANDARD.least
+) -> int:
+    """How many steps there is time for; refuse fewer than `least`."""
     thousand = pace.total(planned(1_000)) / 1_000
     number = int((1 - RESERVED) * seconds / thousand)
-    if number < LEAST_STEPS:
-        need = LEAST_STEPS * thousand / (1 - RESERVED) / 60
+    if number < least:
+        need = least * thousand / (1 - RESERVED) / 60
         raise UserError(
-            f"there is time for {max(0, number)} steps, and a fit needs {LEAST_STEPS} or more: "
+            f"there is time for {max(0, number)} steps, and a fit needs {least} or more: "
             f"give {need:.1f} minutes more than now, or use a GPU"
         )
     return number
@@ -192,7 +203,8 @@ def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
     return str(path)
 
 
-def with_background(model: WorldModel[Any], picture: torch.Tensor) -> WorldModel[Any]:
-    """Let the model keep the background of its video."""
-    model.get_submodule("context").picture = picture.float().to(model.device) / 255
+def with_background(model: WorldModel[Any], picture: torch.Tensor | None) -> WorldModel[Any]:
+    """Let the model keep the background of its video; None for none, not even that of its start."""
+    context: Any = model.get_submodule("context")
+    context.picture = None if picture is None else picture.float().to(model.device) / 255
     return model

@@ -17,6 +17,7 @@ from gswm.core.networks import Trunk
 from gswm.core.schedule import Anneal
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.verdicts import verdicts_on
+from gswm.fitting.recipe import TUNING
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.gswm.recipes import any_video
 
@@ -40,6 +41,12 @@ PRESENT = (0.1, 0.3)
 """Least and largest prior of presence at the start."""
 TEN = 1.2816
 """Standard deviations from the median of a Gaussian to its 90 % quantile."""
+REACH = math.tanh(1)
+"""The share of c_xy that a step may take: beyond it, tanh saturates."""
+NEW = "none"
+"""The name of no weights: all are new."""
+OWN = "as asked for"
+"""The reason of a decision that the user made."""
 
 T = TypeVar("T")
 
@@ -53,9 +60,23 @@ class Decision(Generic[T]):
 
 
 @dataclass(frozen=True)
+class TrainedStart:
+    """Trained weights to begin with."""
+
+    name: str
+    """A file, a run's folder, or a name that ships."""
+    model: GSWMConfig
+
+
+FROM_SCRATCH: Decision[TrainedStart | None] = Decision(None, "no trained weights are given")
+
+
+@dataclass(frozen=True)
 class Decisions:
     """All settings that follow from a video."""
 
+    start: Decision[str]
+    """The name of the weights to begin with, or `NEW`."""
     stride: Decision[int]
     """Take every so many frames."""
     fps: Decision[float | None]
@@ -78,14 +99,17 @@ class Decisions:
     """Difference from the background by which motion teaches the first steps."""
     pres_prior: Decision[float]
     """In a cell, at the start of training."""
+    trained: GSWMConfig | None = None
+    """The settings of the weights to begin with, which is no decision; None for new weights."""
 
     def items(self) -> list[tuple[str, Decision[Any]]]:
         """Each decision with its name."""
-        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+        found = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        return [(name, value) for name, value in found if isinstance(value, Decision)]
 
     def model(self) -> GSWMConfig:
         """The settings of a model for the video."""
-        model = any_video(self.image_size.value)
+        model = self.base()
         mean, std = self.hw_prior_mean.value, self.likelihood_std.value
         present = self.pres_prior.value
         update = replace(model.propagation.update, xy=self.update_xy.value, hw=self.update_hw.value)
@@ -109,6 +133,19 @@ class Decisions:
             ),
         )
 
+    def base(self) -> GSWMConfig:
+        """The settings before any decision: those of any video, with the networks of the start."""
+        plain = any_video(self.image_size.value)
+        if (trained := self.trained) is None:
+            return plain
+        at_prior = plain.discovery.start_at_prior
+        return replace(
+            plain,
+            sizes=trained.sizes,
+            propagation=trained.propagation,
+            discovery=replace(trained.discovery, start_at_prior=at_prior),
+        )
+
 
 @dataclass(frozen=True)
 class SquareFacts:
@@ -129,8 +166,15 @@ class SquareFacts:
         return min(getattr(self.heights, which), getattr(self.widths, which))
 
 
-def settings_for(facts: VideoFacts) -> Decisions:
-    """The settings for a video; one from which nothing can be learned is refused."""
+def settings_for(
+    facts: VideoFacts, start: Decision[TrainedStart | None] = FROM_SCRATCH
+) -> Decisions:
+    """The settings for a video; one from which nothing can be learned is refused.
+
+    Args:
+        facts: What was measured of the video.
+        start: The trained weights to begin with, if any: see `starting`.
+    """
     for verdict in verdicts_on(facts):
         if verdict.fatal:
             raise UserError(verdict.line)
@@ -142,7 +186,8 @@ def settings_for(facts: VideoFacts) -> Decisions:
     grid = grid_for(square, number.value, image_size.value)
     mean, std = size_prior_for(square)
     usual, fast = steps * square.speed, steps * square.fastest
-    return Decisions(
+    found = Decisions(
+        Decision(NEW, start.reason),
         stride,
         fps_for(facts, stride),
         image_size,
@@ -156,6 +201,35 @@ def settings_for(facts: VideoFacts) -> Decisions:
         std_for(facts),
         threshold_for(facts),
         pres_prior_for(facts, grid.value),
+    )
+    return found if start.value is None else tuned(found, start.value, start.reason, fast)
+
+
+def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> Decisions:
+    """Decisions for weights that are trained already.
+
+    The resolution and the grid are those of the weights. So are c_xy, c_hw and s_prop, which say
+    what the outputs of the networks mean, unless the fastest objects are out of their reach.
+    """
+    trained = start.model
+    theirs, step = trained.propagation, 2 * fast
+    alike = f"as {start.name} was trained"
+    reached = f"{alike}, and the fastest objects are within reach"
+    update_xy, proposal_range = found.update_xy, found.proposal_range
+    if step <= REACH * theirs.update.xy:
+        update_xy = Decision(theirs.update.xy, reached)
+    if step <= theirs.proposal_range[1]:
+        proposal_range = Decision(theirs.proposal_range, reached)
+    return replace(
+        found,
+        start=Decision(start.name, reason),
+        image_size=Decision(trained.image_size, f"{alike}; {found.image_size.reason}"),
+        grid=Decision(trained.discovery.grid, alike),
+        update_xy=update_xy,
+        update_hw=Decision(theirs.update.hw, alike),
+        proposal_range=proposal_range,
+        pres_prior=Decision(TUNING.pres_start, f"{start.name} has learned where objects are"),
+        trained=trained,
     )
 
 

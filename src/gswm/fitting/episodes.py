@@ -17,12 +17,13 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.data.background import FRAMES, empty_scene
+from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Take, batch_of
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
+from gswm.data.standing import empty_scene
 from gswm.data.storage.hdf5 import Writer, open_file
 
 HELD_OUT = 0.1

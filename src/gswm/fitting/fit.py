@@ -20,17 +20,15 @@ from gswm.fast.loading import load
 from gswm.fast.trainee import accelerate
 from gswm.fitting import showing
 from gswm.fitting.attempts import Budget, Tell, Trained, train_within, with_background
-from gswm.fitting.decisions import Decision, Decisions, logit, settings_for
+from gswm.fitting.decisions import NEW, OWN, Decision, Decisions, logit, settings_for
 from gswm.fitting.episodes import FitData, prepare
+from gswm.fitting.starting import check_start, find_start
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
+from gswm.tracking.following import locate
 from gswm.weights import files as weights
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
-NEEDED = ("model", "expected", "decisions", "fps")
-"""What a prepared file states."""
-OWN = "as asked for"
-"""The reason of a decision that the user made."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,8 @@ class FitConfig:
     """Stop when the video is measured and imported."""
     region: str | None = None
     allow_damaged: bool = False
+    start: str | None = None
+    """Trained weights to begin with, or "none"; see `starting.find_start`."""
     decided: Mapping[str, Any] = field(default_factory=dict)
     """Values of `Decisions` that are not to be derived, by name; `object_size` is a share."""
 
@@ -59,6 +59,7 @@ def fit(
     device: str = "auto",
     seed: int = 0,
     region: str | None = None,
+    start: str | Path | None = None,
     **decided: Any,
 ) -> WorldModel[Any]:
     """Fit a model to a video of a fixed camera.
@@ -73,11 +74,16 @@ def fit(
         device: "cpu", "cuda" or "auto".
         seed: Of weights, windows and noise.
         region: Use this part of the picture only: "x,y,width,height" in pixels.
+        start: Trained weights to begin with, as `gswm.load` takes them, or "none" for new ones.
+            Default: the weights `clips`, if they ship and fit the settings in `decided`.
         decided: Settings that are not to be derived from the video: `image_size`, `num_objects`,
             `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
     folder = Path(out) if out is not None else Path("fits") / Path(video).stem
-    cfg = FitConfig(minutes=minutes, device=device, seed=seed, region=region, decided=decided)
+    begin = None if start is None else str(start)
+    cfg = FitConfig(
+        minutes=minutes, device=device, seed=seed, region=region, start=begin, decided=decided
+    )
     fit_video(Path(video), folder, cfg, print)
     return load(folder / WEIGHTS, device)
 
@@ -91,19 +97,22 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
             raise UserError(f"{video} is prepared: {own[0]} was decided when it was made")
         if cfg.region is not None:
             raise UserError(f"{video} is prepared: give --region when you prepare it")
-        data = FitData.read(video)
-        if missing := [name for name in NEEDED if name not in data.said]:
-            raise UserError(f"{video} does not state its {missing[0]}: prepare it again")
+        data = started_by(FitData.read(video), cfg.start)
         make_folder(out, "fit")
     else:
+        begin = find_start(cfg.start, cfg.decided)
         facts = measured(video, cfg, tell)
-        decisions = override(settings_for(facts), cfg.decided)
+        decisions = override(settings_for(facts, begin), cfg.decided)
         decisions.model().check()
         films = films_of(video, decisions, cfg.region, cfg.allow_damaged)
         make_folder(out, "fit")
         said = said_of(facts, decisions) | {"region": cfg.region}
         data = prepare(films, decisions.stride.value, out / DATA, said)
     settings = from_dict(GSWMConfig, data.said["model"])
+    if (start := data.said.get("start", NEW)) != NEW:
+        check_start(start, settings)
+    reasons = {name: reason for name, _, reason in data.said["decisions"]}
+    tell(f"start {start}: {reasons.get('start', 'as prepared')}")
     tell(f"{data.file}: episodes of {data.frames} frames, {in_words(data)}")
     if cfg.prepare:
         return data.file
@@ -114,6 +123,7 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         data,
         out,
         expected=float(data.said["expected"]),
+        start=None if start == NEW else start,
         device_name=cfg.device,
         make=accelerate(compiled=False),
         batch=cfg.batch,
@@ -122,6 +132,15 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         tell=tell,
     )
     return write_results(out, video.name, films, data, trained, tell)
+
+
+def started_by(data: FitData, asked: str | None) -> FitData:
+    """Prepared data, to be trained with other weights to begin with, if the user asks for them."""
+    if asked is None:
+        return data
+    rest = [row for row in data.said["decisions"] if row[0] != "start"]
+    said = {"start": asked, "decisions": [("start", asked, OWN), *rest]}
+    return replace(data, said=data.said | said)
 
 
 def measured(video: Path, cfg: FitConfig, tell: Tell) -> VideoFacts:
@@ -164,6 +183,7 @@ def said_of(facts: VideoFacts, decisions: Decisions) -> dict[str, Any]:
         "facts": to_dict(facts),
         "decisions": rows,
         "model": to_dict(decisions.model()),
+        "start": decisions.start.value,
         "fps": fps if decisions.stride.value > 1 else None,
         "expected": 0.5 * facts.counts.high * max(facts.moving, 0.2),
     }
@@ -186,17 +206,18 @@ def write_results(
 ) -> Path:
     """Weights, tracks, futures and the page."""
     model = trained.model
-    if len(data.backgrounds) == 1:
-        with_background(model, data.backgrounds[0])
+    with_background(model, data.backgrounds[0] if len(data.backgrounds) == 1 else None)
     given = trained.recipe.data.given
-    episodes = showing.held_out(data.file)
-    scores = showing.score(model, episodes, given)
+    end = showing.held_out(data.file)
+    scores = showing.score(model, end, given)
+    ahead = scores.forecast
     known = {key: data.said[key] for key in ("fps", "region") if data.said.get(key) is not None}
     about = {
         "step": trained.recipe.train.steps,
         "seed": trained.recipe.seed,
         "videos": {"fit": "letterbox"} | known,
-        "validation": {"error": 10 ** (-scores.imagined / 10), "psnr": scores.imagined},
+        "validation": {"error": 10 ** (-ahead.psnr / 10), "psnr": ahead.psnr},
+        "held_out": {"psnr_inferred": scores.inferred, "objects": scores.objects} | ahead.to_json(),
         "decisions": data.said["decisions"],
     }
     weights.save(out / WEIGHTS, model, trained.recipe, half=True, about=about)
@@ -206,12 +227,13 @@ def write_results(
         films, data.backgrounds, showing.track_names(len(films)), strict=False
     ):
         seen = Film(film.path, replace(film.cut, fps=data.said["fps"]))
-        rows.append(showing.track_film(model, seen, behind[None]))
+        rows.append(locate(model, seen, background=behind[None]))
         showing.write_tracks(out, seen, rows[-1], stem)
-    showing.imagine(out, model, episodes, given)
+    showing.imagine(out, model, end.episodes, given)
     steps, tries = trained.recipe.train.steps, trained.attempts
+    begun = "" if trained.start is None else f" from {trained.start}"
     lead = (
-        f"A model of {steps:,} steps, at {1000 * trained.seconds / steps:.0f} ms each"
+        f"A model of {steps:,} steps{begun}, at {1000 * trained.seconds / steps:.0f} ms each"
         + (f", in attempt {tries}" if tries > 1 else "")
         + ("." if trained.finished else "; the time ended before the last step.")
     )

@@ -12,7 +12,6 @@ from gswm.train.step import MakeTrainee
 
 WARM, TIMED = 5, 5
 """Steps taken before time is measured, and while it is; on a CPU one of each."""
-LEAST_STEPS = 100
 
 
 @dataclass(frozen=True)

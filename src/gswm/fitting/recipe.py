@@ -1,11 +1,18 @@
 """A recipe for one video: its settings, and a schedule as long as there is time.
 
-Shares of the training, by step:
+Shares of the training, by step. New weights (`STANDARD`):
 
     T          2 ───────── 4 ─────── 8 ─────── 12 ────────────
     motion     teaches ─── less and less ─ 0
     presence   prior stays high ─────── falls ─── small
     auxiliary  0 ─────────────────────── rises ─ 1
+
+Trained weights, which find objects from the first step on (`TUNING`):
+
+    T          4 ───────── 8 ───────── 12 ────────────────────
+    motion     a little ─ 0
+    presence   prior is low ── falls ── small
+    auxiliary  0 ─── rises ─── 1
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +22,6 @@ from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.gswm.schedule import Schedule
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 
-LENGTHS = ((0.0, 2), (0.3, 4), (0.5, 8), (0.7, 12))
-"""The curriculum: (from which share of the steps, T)."""
 GIVEN = 6
 """Frames given when validating."""
 VALIDATIONS = 3
@@ -24,8 +29,17 @@ VALIDATIONS = 3
 
 @dataclass(frozen=True)
 class Teaching:
-    """How objects are kept alive. Shares of the training are of its steps."""
+    """How fast to learn, and how objects are kept alive. Shares are of the training's steps."""
 
+    lr: float = 4e-4
+    least: int = 100
+    """The fewest steps that are of use."""
+    lengths: tuple[tuple[float, int], ...] = ((0.0, 2), (0.3, 4), (0.5, 8), (0.7, 12))
+    """The curriculum: (from which share on, T)."""
+    frozen: tuple[str, ...] = ()
+    """Parts of the model that do not learn; see `TrainConfig`."""
+    from_prior: bool = True
+    """Whether discovery begins at its prior, and the prior of presence at what was measured."""
     motion: float = 2.0
     """Weight of each pixel of the motion loss at first."""
     taught: tuple[float, float] = (0.25, 0.5)
@@ -38,7 +52,9 @@ class Teaching:
 
     def stronger(self) -> "Teaching":
         """For another attempt, after objects were lost."""
-        return Teaching(
+        return replace(
+            self,
+            frozen=(),
             motion=2 * self.motion,
             taught=(0.4, 0.7),
             pres_start=min(0.5, 3 * self.pres_start),
@@ -50,16 +66,30 @@ class Teaching:
 
 @dataclass(frozen=True)
 class Length:
-    """How long to train, and how fast to learn."""
+    """How long to train."""
 
     steps: int
     batch: int = 16
-    lr: float = 4e-4
     longest: int = 12
     """The largest T that the episodes have frames for."""
 
 
 STANDARD = Teaching()
+"""For new weights."""
+TUNING = Teaching(
+    lr=2e-4,
+    least=20,
+    lengths=((0.0, 4), (0.3, 8), (0.6, 12)),
+    frozen=("discovery",),
+    from_prior=False,
+    motion=0.5,
+    taught=(0.05, 0.15),
+    pres_start=0.01,
+    fall=(0.15, 0.4),
+    auxiliary=(0.1, 0.3),
+)
+"""For trained weights: a short help by motion, and what they take for an object. Pixels alone teach
+discovery that a shadow, or a part of an object, is worth an object of its own."""
 
 
 def recipe_for(
@@ -76,14 +106,19 @@ def recipe_for(
 
     `settings` are the model's, as they follow from the video: see `decisions`.
     """
-    model = replace(settings, schedule=schedule_for(settings.schedule, length, teaching))
+    model = replace(
+        settings,
+        discovery=replace(settings.discovery, start_at_prior=teaching.from_prior),
+        schedule=schedule_for(settings.schedule, length, teaching),
+    )
     train = TrainConfig(
         steps=length.steps,
         batch=length.batch,
-        lr=length.lr,
+        lr=teaching.lr,
         warmup=min(300, max(1, length.steps // 20)),
         last_lr=0.02,
         clip_by="part",
+        frozen=teaching.frozen,
         start=start,
         validate_every=max(1, length.steps // VALIDATIONS),
         validation_episodes=16,
@@ -98,9 +133,10 @@ def schedule_for(schedule: Schedule, length: Length, teaching: Teaching) -> Sche
     def at(share: float) -> int:
         return round(share * length.steps)
 
-    lengths = {at(share): min(frames, length.longest) for share, frames in LENGTHS}
+    lengths = {at(share): min(frames, length.longest) for share, frames in teaching.lengths}
     fall, taught, aux = teaching.fall, teaching.taught, teaching.auxiliary
-    start = max(teaching.pres_start, schedule.pres_prior.start)
+    measured = schedule.pres_prior.start if teaching.from_prior else 0.0
+    start = max(teaching.pres_start, measured)
     return replace(
         schedule,
         lengths=tuple(sorted(lengths.items())),

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.data.episode import Episodes
-from gswm.data.importing.film import CHUNK, Film
+from gswm.data.importing.film import Film
 from gswm.data.placement import Footage
 from gswm.data.storage.hdf5 import open_file
+from gswm.eval.forecast import MOST, ForecastScores, Window, forecast, starts, window_length
 from gswm.eval.metrics.pixels import decibels, squared_error
 from gswm.models.base import WorldModel, as_float
 from gswm.report.cells import Table
 from gswm.report.drawing import Drawing, Label, Line, Part
-from gswm.report.page import Section, figure, page, table_html
+from gswm.report.page import Section, figure, movie, page, table_html
 from gswm.viz import formats
 from gswm.viz.located import Located
 from gswm.viz.overlay import save_located
@@ -36,70 +37,67 @@ class Scores:
 
     inferred: float
     """PSNR of the frames that it sees, in dB."""
-    imagined: float
-    """PSNR of the frames that it imagines, by means."""
-    still: float
-    """PSNR of the last given frame, repeated."""
     objects: float
     """Found per frame."""
-    given: int
-    steps: int
-    episodes: int
+    forecast: ForecastScores
 
     def table(self) -> Table:
         """All of it."""
         rows = [
             ("frames that the model sees, PSNR", f"{self.inferred:.1f} dB"),
-            (f"{self.steps} imagined frames after {self.given}, PSNR", f"{self.imagined:.1f} dB"),
-            ("the last given frame, repeated, PSNR", f"{self.still:.1f} dB"),
             ("objects per frame", f"{self.objects:.2f}"),
+            *self.forecast.rows(),
         ]
         return Table("", "", ("on the held-out end", "score"), tuple(rows))
 
 
-def held_out(file: Path) -> Episodes:
+@dataclass(frozen=True)
+class HeldOut:
+    """The end of the video."""
+
+    episodes: Episodes
+    footages: tuple[Footage, ...]
+    """One for each episode."""
+
+    def windows(self, given: int) -> Iterator[Window]:
+        """Parts of all episodes, to be imagined after `given` frames."""
+        number, frames = self.episodes.video.shape[:2]
+        length, begins = window_length(frames, given), starts(frames, given)
+        found = [(i, start) for i in range(number) for start in begins]
+        behind = self.episodes.background
+        for i, start in found[:: max(1, -(-len(found) // MOST))]:
+            which, footage = slice(start, start + length), self.footages[i]
+            part = Footage(footage.placement, footage.frames[which], footage.times[which])
+            picture = None if behind is None else behind[i]
+            yield Window(self.episodes.video[i, which], part, picture)
+
+
+def held_out(file: Path) -> HeldOut:
     """The episodes at the end of the video."""
     with open_file(file) as stored:
-        return stored.read(stored.of_split("test").tolist())
+        which = stored.of_split("test").tolist()
+        footages = [stored.footage(i) for i in which]
+        episodes = stored.read(which)
+    known = tuple(each for each in footages if each is not None)
+    if len(known) < len(footages):
+        raise UserError(f"{file} does not know its videos' sizes: prepare it again")
+    return HeldOut(episodes, known)
 
 
-def score(model: WorldModel[Any], episodes: Episodes, given: int) -> Scores:
+def score(model: WorldModel[Any], end: HeldOut, given: int) -> Scores:
     """Measure a model on the end of its video."""
-    video = episodes.video.to(model.device)
-    behind = None if episodes.background is None else episodes.background.to(model.device)
-    steps = min(10, video.shape[1] - given)
-    seen = model.infer(video, background=behind)
-    future = model.imagine(video, given, steps, sample=False, discover="always", background=behind)
+    video, behind = end.episodes.video.to(model.device), end.episodes.background
+    seen = model.infer(video, background=None if behind is None else behind.to(model.device))
+    ahead = forecast(model, end.windows(given), given)
     assert seen.reconstruction is not None
-    assert future.reconstruction is not None
-    after = as_float(video[:, given : given + steps])
-    last = as_float(video[:, given - 1 : given]).expand_as(after)
-    imagined = future.reconstruction[:, 0]
-    return Scores(
-        mean_psnr(seen.reconstruction, as_float(video)),
-        mean_psnr(imagined, after),
-        mean_psnr(last, after),
-        seen.present.float().sum(dim=-1).mean().item(),
-        *(given, steps, len(video)),
-    )
+    assert ahead is not None  # an episode is longer than the given frames
+    found = seen.present.float().sum(dim=-1).mean().item()
+    return Scores(mean_psnr(seen.reconstruction, as_float(video)), found, ahead)
 
 
 def mean_psnr(ours: Tensor, true: Tensor) -> float:
     """The mean over videos, in dB."""
     return decibels(squared_error(ours.float().clamp(0, 1), true).double()).mean().item()
-
-
-def track_film(model: WorldModel[Any], film: Film, background: Tensor | None) -> Located:
-    """The objects of a whole film, in its own units."""
-    footages: list[Footage] = []
-
-    def videos() -> Iterator[Tensor]:
-        for take in film.chunks(CHUNK):
-            footages.append(take.footage)
-            yield take.batch().to(model.device)
-
-    tracks = model.infer_chunks(videos(), background=background)
-    return Located.join([track.located(footages[-1]) for track in tracks])
 
 
 def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") -> list[Path]:
@@ -132,11 +130,7 @@ def write_page(
     decisions: Sequence[tuple[str, str, str]],
 ) -> Path:
     """One page with everything; its pictures lie beside it."""
-    movies = [
-        f'<video src="{escape(name)}" controls loop muted playsinline style="max-width:100%">'
-        "</video>"
-        for name in (f"{stem}.mp4" for stem in track_names(len(rows)))
-    ]
+    movies = [movie(f"{stem}.mp4") for stem in track_names(len(rows))]
     drawn = [drawing(each).svg("tracks over time") for each in rows if len(each)]
     chosen = Table("", "", ("setting", "value", "why"), tuple(decisions))
     sections = [
@@ -153,7 +147,12 @@ def write_page(
             f"{FUTURES} futures that the model imagines. Imagined frames have a border.",
             (figure('<img alt="imagined futures" src="imagined.gif">', ""),),
         ),
-        Section("Scores", "Measured on the same end of the video.", (table_html(scores.table()),)),
+        Section(
+            "Scores",
+            "Measured on the same end of the video. Imagined places are compared with the model's "
+            "own track of the same frames; docs/evaluation.md has the protocol.",
+            (table_html(scores.table()),),
+        ),
         Section("Decisions", "Each can be set by an option.", (table_html(chosen),)),
     ]
     file = folder / "index.html"

@@ -8,17 +8,19 @@ implements three methods and inherits the rest:
     rollout    one future of each state: the prior
 
 All else has a default: a model without random numbers of its own (`noise`), without a fast path
-(`recurrent`), without editing (`editable`) and without actions (`num_actions`) trains, evaluates,
-saves, loads and opens in the studio. `gswm.register` makes it known by name.
+(`recurrent`), without editing (`editable`), without actions (`num_actions`) and without samples of
+its posterior (`perceive_sample`) trains, evaluates, saves, loads and opens in the studio.
+`gswm.register` makes it known by name.
 
 `infer`, `imagine` and `imagine_from` are what users call. They check their arguments, move videos
 to the model's device, and keep no gradients; `perceive` and `rollout` need do none of that.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import torch
@@ -30,10 +32,11 @@ from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
 from gswm.core.settings import check_numbers
 from gswm.core.shapes import Frame, Video
-from gswm.data.background import FRAMES, empty_scene, shows
+from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
 from gswm.data.batches.batch import Batch
 from gswm.data.importing.film import Film
+from gswm.data.standing import empty_scene
 from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
@@ -72,6 +75,11 @@ class ModelConfig:
     @property
     def takes_background(self) -> bool:
         """Whether the model is given a picture of the background; see `WorldModel.infer`."""
+        return False
+
+    @property
+    def takes_labels(self) -> bool:
+        """Whether the loss needs the true boxes of a world's objects."""
         return False
 
     def check(self) -> None:
@@ -145,6 +153,8 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
     `infer_after`, and its states are `State`s."""
     recipe: "Recipe | None" = None
     """The recipe that the model was built by, or loaded with."""
+    videos: Mapping[str, Any] = MappingProxyType({})
+    """How the training videos were cut: `fps`, `fit` and `region`. Empty for a model of a world."""
 
     def __init__(self, cfg: Config) -> None:
         super().__init__()
@@ -208,6 +218,25 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         Returns:
             A track with as many objects per frame as that of `perceive`, and states like its.
         """
+
+    # -- optional
+
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The same as `perceive`, by one sample of the posterior of each video.
+
+        Default: refuse.
+        """
+        kind = type(self).__name__
+        raise UserError(f"{kind} does not sample its posterior: infer the given frames by means")
 
     def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
         """Weights saved with settings `of`, as this model needs them. Default: unchanged.
@@ -293,6 +322,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         render: bool = True,
         actions: Actions | None = None,
         background: AnyFrame | None = None,
+        generator: torch.Generator | None = None,
     ) -> Track:
         """The objects of each video, frame by frame.
 
@@ -303,6 +333,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             actions: see `num_actions`.
             background: the scene without its objects, for a model with a static background.
                 Default: what `background_for` finds in the frames.
+            generator: draws a sample of the posterior. Default: the posterior's means.
         """
         video = check_video(video, self.image_size).to(self.device)
         check_discover(discover)
@@ -310,9 +341,10 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         self.check_actions(actions, moments, (len(video),))
         actions = None if actions is None else actions[:, :moments].to(self.device)
         behind = self.background_of(video, background)
-        return self.perceive(
-            video, discover=discover, render=render, actions=actions, background=behind
-        )
+        how: dict[str, Any] = {"discover": discover, "render": render, "actions": actions}
+        if generator is not None:
+            return self.perceive_sample(video, generator, background=behind, **how)
+        return self.perceive(video, background=behind, **how)
 
     def background_of(self, video: Video, background: AnyFrame | None) -> Frame | None:
         """The background of each video; None for a model that is given none."""
@@ -406,10 +438,11 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         render: bool = True,
         actions: Actions | None = None,
         background: AnyFrame | None = None,
+        sample_given: bool = False,
     ) -> Track:
         """Imagine how each video continues after its first `given` frames (App. D).
 
-        The given frames are inferred once, by means.
+        The given frames are inferred once, for all futures.
 
         Args:
             video: frames beyond the given ones are not looked at.
@@ -417,14 +450,18 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             steps: frames to imagine.
             futures: rollouts of each video.
             sample: draw each future; otherwise all are means.
-            generator: draws the samples. Default: one with seed 0.
+            generator: draws the samples, those of given frames first. Default: one with seed 0.
             discover: look for objects in the first frame alone, as the paper does, or in every
                 given frame ("always"): objects that enter later are then imagined too.
             render: also draw the frames.
             actions: those of all frames, given and imagined; see `num_actions`.
             background: see `infer`. By default only the given frames are looked at.
+            sample_given: infer the given frames by a sample of the posterior, as the authors'
+                release does; otherwise by the posterior's means.
         """
         video = check_video(video, self.image_size)
+        if sample_given and generator is None:
+            generator = torch.Generator(self.device).manual_seed(0)
         if not 1 <= given <= video.shape[1]:
             raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
         self.check_actions(actions, given + steps - 1, (len(video),))
@@ -436,6 +473,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             render=render,
             actions=before,
             background=background,
+            generator=generator if sample_given else None,
         )
         future = self.imagine_from(
             past.state_at(-1),

@@ -23,6 +23,8 @@ class TrainConfig:
     clip_by: Literal["all", "part"] = "all"
     """Clip all gradients together, or each part of the model (`WorldModel.parts`) by its own
     norm, so that the part with the largest gradients does not decide how far the others move."""
+    frozen: tuple[str, ...] = ()
+    """Parts of the model (`WorldModel.parts`) that keep the weights they begin with."""
     start: str | None = None
     """Weights to begin with, of a file, of a run, or by a name that ships; None for new ones."""
     validate_every: int = 2_000

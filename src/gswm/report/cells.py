@@ -52,11 +52,17 @@ def cell(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
 
 
 def judged(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
-    """A score, and beside it that the model fails, if it does."""
+    """A score, over how many seeds, and beside it that the model fails, if it does."""
     score = cell(results, name, digits)
+    score = score if score == NOTHING else score + seeds(results)
     if not fails(results):
         return score
     return FAILED if score == NOTHING else f"{FAILED}: {score}"
+
+
+def seeds(results: Sequence[ResultFile]) -> str:
+    """How many there are, to be put after a name or a score; nothing for one."""
+    return f" ({len(results)} seeds)" if len(results) > 1 else ""
 
 
 def number(mean: float, spread: float, digits: int | str) -> str:

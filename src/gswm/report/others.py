@@ -42,7 +42,13 @@ def shown_elsewhere(results: Results) -> list[ResultFile]:
     which += [*SINGLE_BALL.values(), *(("G-SWM", recipe) for recipe in ABLATIONS)]
     which += [(model, "obj3d") for model in ("G-SWM", *SOLID_RULES)]
     by_pixels = results.of("G-SWM", "obj3d", "slotformer-6-44")
-    return [*(m for each in which for m in results.of(*each)), *by_pixels]
+    drawn = [
+        m
+        for model in MODELS
+        for world in BALLS
+        for m in results.of(model, recipe_of(model, world), posterior="sample")
+    ]
+    return [*(m for each in which for m in results.of(*each)), *by_pixels, *drawn]
 
 
 def named(measured: ResultFile) -> str:
@@ -56,10 +62,11 @@ def named(measured: ResultFile) -> str:
 
 
 def measured_by(measured: ResultFile) -> str:
-    """The protocol, and the split if that is not the protocol's."""
+    """The protocol, the split if that is not the protocol's, and if given frames are sampled."""
     rules = PROTOCOLS.get(measured.protocol)
     usual = rules is not None and rules.split == measured.split
-    return measured.protocol if usual else f"{measured.protocol}, {measured.split}"
+    split = "" if usual else f", {measured.split}"
+    return measured.protocol + split + (", given sampled" if measured.posterior != "mean" else "")
 
 
 def in_words(measured: ResultFile) -> str:

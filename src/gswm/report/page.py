@@ -100,6 +100,14 @@ def element(shown: Drawing | Picture, title: str) -> str:
     return shown.svg(title) if isinstance(shown, Drawing) else image(shown, title)
 
 
+def movie(name: str) -> str:
+    """A video that lies beside the page, or in a folder there."""
+    return (
+        f'<video src="{escape(name, quote=True)}" controls loop muted playsinline '
+        'style="max-width:100%"></video>'
+    )
+
+
 def figure(shown: str, caption: str) -> str:
     """A picture and what it shows."""
     return f"<figure>{shown}<figcaption>{inline(caption)}</figcaption></figure>"

@@ -1,6 +1,7 @@
 """Results: the files that `gswm eval --json` writes, read again and found by model and recipe."""
 
 import json
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_regular
 from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
-from gswm.eval.protocols import protocol, usual
+from gswm.eval.protocols import Posterior, protocol, usual
 from gswm.report.paper import FIGURED, MODELS
 
 FAIL = 0.5
@@ -39,6 +40,8 @@ class ResultFile:
     """The command that trained it; empty for a rule."""
     about: dict[str, Any]
     """What the weights say of their training."""
+    trained_seed: int
+    """Of the training."""
     commit: str
     """Of the evaluator."""
     device: str
@@ -48,7 +51,11 @@ class ResultFile:
     protocol: str
     """By its name."""
     given: int
+    posterior: Posterior
+    """How the model inferred the frames that it saw."""
     scores: dict[str, float | None]
+    per_episode: dict[str, list[float | None]]
+    """Some scores of every episode; none in files of before they were kept."""
     curves: dict[str, list[float | int | None]]
     examples: list[dict[str, Any]]
 
@@ -77,19 +84,27 @@ class Results:
 
     all: tuple[ResultFile, ...]
 
-    def of(self, model: str, recipe: str, protocol: str | None = None) -> list[ResultFile]:
-        """The results of a model in the world of its recipe, one for each seed.
+    def of(
+        self,
+        model: str,
+        recipe: str,
+        protocol: str | None = None,
+        posterior: Posterior = "mean",
+    ) -> list[ResultFile]:
+        """The results of a model in the world of its recipe, one for each seed it was trained with.
 
-        They are by `protocol`, or by the usual one of the world, and of the split of that. Videos
-        of which nothing is known are of no world of a table.
+        They are by `protocol`, or by the usual one of the world, and of the split of that. Of one
+        seed, the result of most episodes counts. Videos of which nothing is known are of no world
+        of a table.
         """
         there = [m for m in self.all if (m.model, m.recipe) == (model, recipe) and m.of != "video"]
+        there = [m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")]
         most: dict[int, ResultFile] = {}
-        for m in (m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")):
-            seed = m.about.get("seed", 0)
+        for m in (m for m in there if m.posterior == posterior):
+            seed = m.trained_seed
             if seed not in most or m.episodes > most[seed].episodes:
                 most[seed] = m
-        return list(most.values())
+        return [most[seed] for seed in sorted(most)]
 
     def of_other_worlds(self) -> list[ResultFile]:
         """The results that have examples, in worlds of which the paper has no figures."""
@@ -139,7 +154,7 @@ def one(path: Path) -> ResultFile:
     try:
         held = json.loads(path.read_text())
         model, data, rules = held["model"], held["data"], held["protocol"]
-        rule = model.get("baseline")
+        rule, about = model.get("baseline"), model.get("about", {})
         return ResultFile(
             model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
             recipe=base_name(data["world"]) if rule else model["recipe"],
@@ -149,14 +164,17 @@ def one(path: Path) -> ResultFile:
             split=data["split"],
             command=held["command"],
             train=model.get("train", ""),
-            about=model.get("about", {}),
+            about=about,
+            trained_seed=model.get("seed", about.get("seed", 0)),
             commit=(held["commit"] or "")[:7],
             device=held["device"],
             episodes=held["episodes"],
             seed=held["seed"],
             protocol=rules["name"],
             given=rules["given"],
+            posterior=rules.get("posterior", "mean"),
             scores=held["scores"],
+            per_episode=held.get("per_episode", {}),
             curves=held["curves"],
             examples=held["examples"],
         )
@@ -171,6 +189,25 @@ def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | Non
     if not known:
         return None
     return statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else 0.0
+
+
+def standard_error(results: Sequence[ResultFile], name: str) -> float | None:
+    """Of a score's mean: over episodes and, where there are several, over seeds.
+
+    Scores of an episode are averaged over the seeds first, which were measured on the same
+    episodes. None if a result has no scores of its episodes, or of another number of them.
+    """
+    held = [m.per_episode.get(name, []) for m in results]
+    if not held or len(set(map(len, held))) > 1:
+        return None
+    rows = [[v for v in values if v is not None] for values in zip(*held, strict=True)]
+    means = [statistics.fmean(row) for row in rows if row]
+    if len(means) < 2:
+        return None
+    over_episodes = statistics.stdev(means) / math.sqrt(len(means))
+    found = mean_and_spread([m.scores.get(name) for m in results])
+    over_seeds = 0.0 if found is None else found[1] / math.sqrt(len(results))
+    return math.hypot(over_episodes, over_seeds)
 
 
 def curve(results: Sequence[ResultFile], name: str) -> tuple[list[float | int | None], list[float]]:

@@ -1,8 +1,9 @@
 """Tables: the paper's, with its numbers and ours side by side, and how each of ours was made."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gswm.eval.protocols import Posterior
 from gswm.report.cells import (
     FAILED,
     HERE,
@@ -14,13 +15,42 @@ from gswm.report.cells import (
     cells,
     judged,
     number,
+    seeds,
 )
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
 from gswm.report.others import named, others
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, SLOTFORMER, Said
-from gswm.report.results import FAIL, Results, mean_and_spread, recipe_of
+from gswm.report.results import (
+    FAIL,
+    ResultFile,
+    Results,
+    mean_and_spread,
+    recipe_of,
+    standard_error,
+)
 
 STEPS = (10, 25, 50, 94)
+SAME = "within the error"
+MARKED = " †"
+"""After scores that the text of their table explains."""
+SAMPLED = (
+    "Under *sampled*, models infer the frames they see by samples of the posterior, as the release "
+    "of G-SWM does, and otherwise by its means."
+)
+BY_MEANS = (
+    "Our models infer the frames they see by the means of the posterior; the release of G-SWM "
+    "samples it, which `gswm eval --given sample` does."
+)
+OVER_SEEDS = "Where ours are of several seeds, they are means and standard deviations too."
+BOUNDED = (
+    "† SCALOR's recipes bound the size of boxes to a quarter more or less than the true size of "
+    "the balls, which they take from the ground truth. A box at the upper bound overlaps its ball "
+    "by 0.64; with a wider bound boxes grow until none overlaps by a half, so MOTA depends on it."
+)
+EXTRA = (
+    "SCALOR's prior received extra training: after all else it learned alone, for the steps listed "
+    "under *Trainings*."
+)
 
 
 def tables(results: Results) -> dict[str, Table]:
@@ -30,9 +60,11 @@ def tables(results: Results) -> dict[str, Table]:
             results,
             "Center error, summed over the first 10 imagined frames",
             "10 frames are given; the unit is the side of the frame. The paper's numbers are means "
-            "and standard deviations of 5 seeds. Where its tables are empty, STOVE does not even "
-            f"find the objects; of ours, a model *{FAILED}* whose MOTA is below {FAIL:g}.",
+            f"and standard deviations of 5 seeds. {OVER_SEEDS} Where its tables are empty, STOVE "
+            f"does not even find the objects; of ours, a model *{FAILED}* whose MOTA is below "
+            f"{FAIL:g}.",
             ("center_error", CENTER_ERROR, 3),
+            {f"† {EXTRA}": had_extra_training},
         ),
         "gaps": gaps(results),
         "strict": strict(results),
@@ -42,6 +74,10 @@ def tables(results: Results) -> dict[str, Table]:
             "Tracking: MOTA",
             "All frames are given; boxes that overlap by a half are the same object.",
             ("mota", MOTA, 4),
+            {
+                BOUNDED: lambda m: m.model == "SCALOR",
+                f"{EXTRA} Tracking does not depend on the prior.": had_extra_training,
+            },
         ),
         "tracking": tracking(results),
         "futures": single_ball(results),
@@ -60,38 +96,87 @@ def against_paper(
     title: str,
     text: str,
     score: tuple[str, Mapping[tuple[str, str], Said], int],
+    notes: Mapping[str, Callable[[ResultFile], bool]],
 ) -> Table:
-    """A table of the paper, each of its columns beside one of ours."""
+    """A table of the paper, each of its columns beside ours.
+
+    `notes` are sentences about some results; scores of these have a mark.
+    """
     name, said, digits = score
-    head = ["", *(word for model in MODELS for word in (f"{model}, paper", model + HERE))]
-    rows = []
+    columns = {model: columns_of(results, model) for model in MODELS}
+    head = [""]
+    for model in MODELS:
+        head += [f"{model}, paper", *(column + HERE for column in columns[model])]
+    rows, told = [], dict[str, None]()
     for world in BALLS:
         row = [world]
         for model in MODELS:
             theirs = None if (world, model) in FAILS else said[world, model]
             row.append(FAILED if theirs is None else number(theirs.mean, theirs.spread, digits))
-            row.append(judged(results.of(model, recipe_of(model, world)), name, digits))
+            ours = {
+                posterior: results.of(model, recipe_of(model, world), posterior=posterior)
+                for posterior in columns[model].values()
+            }
+            for measured in ours.values():
+                about = [note for note, holds in notes.items() if any(map(holds, measured))]
+                told |= dict.fromkeys(about)
+                shown = judged(measured, name, digits) + (MARKED if about else "")
+                otherwise = not measured and any(ours.values())
+                row.append(UNMEASURED if otherwise else shown)
         rows.append(tuple(row))
+    drawn = any(len(ways) > 1 for ways in columns.values())
+    about = [SAMPLED if drawn else BY_MEANS, *(note for note in notes if note in told)]
+    text = " ".join([text, *about])
     return Table(title, text, tuple(head), tuple(rows))
+
+
+def columns_of(results: Results, model: str) -> dict[str, Posterior]:
+    """Our columns of a model beside the paper's: that of the release's protocol first, if any."""
+    recipes = [recipe_of(model, world) for world in BALLS]
+    drawn = any(results.of(model, recipe, posterior="sample") for recipe in recipes)
+    columns: dict[str, Posterior] = {f"{model}, sampled": "sample", model: "mean"}
+    return columns if drawn else {model: "mean"}
+
+
+def had_extra_training(measured: ResultFile) -> bool:
+    """Whether SCALOR's prior learned alone after all else."""
+    return measured.model == "SCALOR" and "prior_only" in measured.train.replace("-", "_")
 
 
 def gaps(results: Results) -> Table:
     """How far our errors are from the paper's."""
-
-    def gap(world: str, model: str) -> str:
-        theirs = CENTER_ERROR.get((world, model))
-        measured = results.of(model, recipe_of(model, world))
-        found = mean_and_spread([m.scores.get("center_error") for m in measured])
-        if not measured or theirs is None or found is None:
-            return NOTHING
-        return f"{100 * (found[0] / theirs.mean - 1):+.0f} %"
-
-    rows = tuple((world, *(gap(world, model) for model in MODELS)) for world in BALLS)
+    columns = {model: columns_of(results, model) for model in MODELS}
+    rows = []
+    for world in BALLS:
+        row = [world]
+        for model in MODELS:
+            for posterior in columns[model].values():
+                measured = results.of(model, recipe_of(model, world), posterior=posterior)
+                row.append(gap(measured, CENTER_ERROR.get((world, model))))
+        rows.append(tuple(row))
     text = (
-        "Center errors, relative to the paper's means; below 0 is better. What is within its "
-        "deviations, in the table above, is no difference."
+        "Center errors, relative to the paper's means; below 0 is better. After ± is the standard "
+        "error of our mean over the test episodes and, if there are several, over seeds; results "
+        f"without scores of single episodes have none. A gap *{SAME}* is no difference, and "
+        "neither is one within the paper's deviations in the table above."
     )
-    return Table("Center error, against the paper", text, ("", *MODELS), rows)
+    head = ("", *(name for ours in columns.values() for name in ours))
+    drawn = len(head) > 1 + len(MODELS)
+    text += f" {SAMPLED} Compare the columns *sampled* with the paper." if drawn else f" {BY_MEANS}"
+    return Table("Center error, against the paper", text, head, tuple(rows))
+
+
+def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:
+    """How far our errors in a world are from the paper's."""
+    found = mean_and_spread([m.scores.get("center_error") for m in measured])
+    if theirs is None or found is None:
+        return NOTHING
+    apart, error = found[0] - theirs.mean, standard_error(measured, "center_error")
+    shown = f"{100 * apart / theirs.mean:+.0f} %"
+    if error is None:
+        return shown
+    same = f", {SAME}" if abs(apart) <= error else ""
+    return f"{shown} ± {100 * error / theirs.mean:.0f} %{same}"
 
 
 def strict(results: Results) -> Table:
@@ -100,11 +185,14 @@ def strict(results: Results) -> Table:
         "center error": ("center_error", 3),
         "strict error": ("strict_error", 3),
         "mean over all frames": ("center_error_mean", 3),
+        "one sampled future": ("center_error_sample", 3),
         "objects found": ("objects", 2),
         "right number": ("count_right", 3),
     }
+    if not any("center_error_sample" in m.scores for m in results.all):
+        del columns["one sampled future"]
     rows = [
-        (world, model, *cells(measured, columns), str(BALLS[world]))
+        (world, model + seeds(measured), *cells(measured, columns), str(BALLS[world]))
         for world in BALLS
         for model, measured in (results.models(world) or {"G-SWM": []}).items()
     ]
@@ -112,6 +200,11 @@ def strict(results: Results) -> Table:
         "The paper's error leaves out objects that were missed, or that are not there. The strict "
         "one charges a frame's side for each, in each frame. *Right number* is the share of frames."
     )
+    if "one sampled future" in columns:
+        text += (
+            " The first three errors are those of the mean rollout; *one sampled future* is the "
+            "center error of a sample, as a mean over several."
+        )
     head = ("", "model", *columns, "true objects")
     return Table("Strict error and object counts", text, head, tuple(rows))
 
@@ -136,12 +229,19 @@ def tracking(results: Results) -> Table:
         **{"switches": ("switches", 0)},
     }
     rows = [
-        (world, model, *cells(measured, columns))
+        (world, model + seeds(measured), *marked(cells(measured, columns), model == "SCALOR"))
         for world in BALLS
         for model, measured in (results.models(world) or {"G-SWM": []}).items()
     ]
     text = "MOTP is the mean overlap of the pairs. Misses and the rest are counts over all frames."
+    if any(measured.model == "SCALOR" for measured in results.all):
+        text += f" {BOUNDED}"
     return Table("Tracking: more", text, ("", "model", *columns), tuple(rows))
+
+
+def marked(row: list[str], are: bool) -> list[str]:
+    """Cells of which the first, if it is about something special, has a mark."""
+    return [row[0] + MARKED, *row[1:]] if are else row
 
 
 def single_ball(results: Results) -> Table:
@@ -151,10 +251,8 @@ def single_ball(results: Results) -> Table:
         **{"within 3 pixels of a true end": ("on_mode", "%"), "both ends found": ("coverage", "%")},
         **{"distance to the nearest end": ("end_error", 4), "min ADE of 10": ("min_ade_10", 4)},
     }
-    rows = [
-        (name, *cells(results.of(model, recipe), columns))
-        for name, (model, recipe) in SINGLE_BALL.items()
-    ]
+    found = {name: results.of(*which) for name, which in SINGLE_BALL.items()}
+    rows = [(name + seeds(each), *cells(each, columns)) for name, each in found.items()]
     text = (
         "100 futures of each of the test episodes, after 5 given frames. The paper gives no "
         "numbers: in its pictures only G-SWM splits into the two ways, and SCALOR in part. What "
@@ -176,7 +274,8 @@ def maze(results: Results) -> Table:
     rows = []
     for recipe, name in ABLATIONS.items():
         measured = results.of("G-SWM", recipe)
-        rows.append((name, *cells(measured, columns), ", ".join(steps(m.about) for m in measured)))
+        trained = ", ".join(steps(m.about) for m in measured)
+        rows.append((name + seeds(measured), *cells(measured, columns), trained))
     text = (
         "Share of the true agents still in the corridor after so many imagined frames, mean of 10 "
         "samples. Episodes have 99 frames: 5 are given, so that 94 are imagined. The paper has a "
@@ -221,7 +320,7 @@ def solid_rows(results: Results, columns: Columns) -> tuple[tuple[str, ...], ...
     """A row of the model, and of rules if they were measured."""
     found = {name: results.of(rule, "obj3d") for rule, name in SOLID_RULES.items()}
     found = {"G-SWM": results.of("G-SWM", "obj3d")} | {n: m for n, m in found.items() if m}
-    return tuple((name, *cells(measured, columns)) for name, measured in found.items())
+    return tuple((name + seeds(each), *cells(each, columns)) for name, each in found.items())
 
 
 def slotformer(results: Results) -> Table:
@@ -237,7 +336,7 @@ def slotformer(results: Results) -> Table:
         "SlotFormer's paper says of the original videos, which are not ours: they show what is "
         "usual, and are no comparison."
     )
-    rows = (("G-SWM, here", *cells(ours, columns)), *said)
+    rows = ((f"G-SWM, here{seeds(ours)}", *cells(ours, columns)), *said)
     return Table("3D: by SlotFormer's protocol", text, ("", *columns), rows)
 
 
@@ -247,8 +346,8 @@ def trainings(results: Results) -> Table:
     for m in (m for m in results.all if not m.is_rule):
         about = m.about
         minutes = f"{about['minutes']:.1f}" if "minutes" in about else NOTHING
-        known = [str(about.get(key, NOTHING)) for key in ("seed", "device", "commit")]
-        seed, device, commit = known
+        device, commit = (str(about.get(key, NOTHING)) for key in ("device", "commit"))
+        seed = str(m.trained_seed)
         row = (named(m), m.recipe, steps(about), seed, device, minutes, commit[:7], f"`{m.train}`")
         rows.append((*row, runs(about)))
     head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command", "runs")

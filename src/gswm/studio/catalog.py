@@ -12,14 +12,15 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.shapes import Frame
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.worlds import registry as worlds
 from gswm.fast.loading import load
-from gswm.models.base import WorldModel
+from gswm.models.base import AnyFrame, WorldModel
 from gswm.studio.protocol import MOST_EPISODES
 from gswm.weights.files import read_header
-from gswm.weights.finding import find, shipped
+from gswm.weights.finding import ANY_VIDEO, find, shipped
 
 MOST_UPLOADS = 8
 STEPS = 40
@@ -56,6 +57,8 @@ class Catalog:
         self.own: set[str] = set()
         """Sources of videos of the user's, in which objects may enter at any time."""
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
+        self.backgrounds: OrderedDict[tuple[str, int, str], Frame | None] = OrderedDict()
+        """Those of the user's videos, by source, episode and model."""
         self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
         self.lock = threading.RLock()
@@ -120,6 +123,16 @@ class Catalog:
                 self.loaded[name] = self.models[name].load()
             return self.loaded[name]
 
+    def for_video(self, name: str) -> str:
+        """Choose the model for a video from the page, on which `name` is open.
+
+        A model of a world, which knows nothing else, gives way to the weights for any video.
+        """
+        of_world = self.models[name].world in worlds.WORLDS if name in self.models else False
+        if not of_world or ANY_VIDEO not in self.models or self.model(name).cfg.takes_background:
+            return name
+        return ANY_VIDEO
+
     def cut(self, name: str) -> Cut:
         """How a video is cut for a model."""
         size = self.model(name).image_size
@@ -138,6 +151,22 @@ class Catalog:
             if (name, index) not in self.episodes:
                 self.keep(name, index, self.sources[name](index))
             return self.episodes[name, index]
+
+    def background(self, model: str, name: str, index: int) -> AnyFrame | None:
+        """The background of an episode, for a model that takes one.
+
+        That of a user's video comes from all of its frames, once.
+        """
+        episode = self.episode(name, index)
+        if episode.background is not None or not self.is_own(name):
+            return episode.background
+        with self.lock:
+            key = (name, index, model)
+            if key not in self.backgrounds:
+                self.backgrounds[key] = self.model(model).background_for(episode.video)
+                while len(self.backgrounds) > MOST_UPLOADS:
+                    self.backgrounds.popitem(last=False)
+            return self.backgrounds[key]
 
     def keep(self, name: str, index: int, episode: Episodes) -> None:
         """Remember an episode, and forget the oldest."""

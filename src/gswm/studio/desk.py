@@ -67,7 +67,8 @@ class Desk:
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
         how = "always" if self.catalog.is_own(message.world) else "first"
-        seen = model.infer(video[:, :given], discover=how, background=episodes.background)
+        behind = self.catalog.background(message.model, message.world, message.episode)
+        seen = model.infer(video[:, :given], discover=how, background=behind)
         past = moments_of(model, seen)
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}

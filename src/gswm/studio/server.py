@@ -77,21 +77,22 @@ class StudioApp:
         return FileResponse(PAGE / "index.html")
 
     async def upload(self, request: Request) -> Response:
-        """A video of the user's: its name, or why it cannot be opened."""
-        name = request.query_params.get("model", "")
+        """A video of the user's: its name and the model for it, or why it cannot be opened."""
+        shown = request.query_params.get("model", "")
         try:
             announced = request.headers.get("content-length", "0")
             if not announced.isdecimal() or int(announced) > uploads.MOST_BYTES:
                 most = uploads.MOST_BYTES >> 20
                 raise UserError(f"a video may have at most {most} MiB: cut it")
-            cut = await asyncio.to_thread(self.catalog.cut, name)
+            model = await asyncio.to_thread(self.catalog.for_video, shown)
+            cut = await asyncio.to_thread(self.catalog.cut, model)
             async with self.decoders:
                 video = await uploads.receive(request.stream(), cut)
         except UserError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except ClientDisconnect:
             return Response(status_code=400)
-        about = {"frames": video.shape[1], "fps": cut.fps}
+        about = {"frames": video.shape[1], "fps": cut.fps, "model": model}
         return JSONResponse({"name": self.catalog.add_upload(video), **about})
 
     async def session(self, socket: WebSocket) -> None:

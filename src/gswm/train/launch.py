@@ -158,6 +158,7 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
         fresh=Pool.of(episodes) if data.fresh else None,
         rank=processes.rank,
         ranks=processes.ranks,
+        labels=recipe.model.takes_labels,
     )
     loader.prepare(0)
     if recipe.model.takes_background and loader.batch(0).background is None:

@@ -68,6 +68,7 @@ class Trainee:
         if not any(param.requires_grad for param in self.params):
             raise UserError(f"{type(model).__name__} has no parameters to train")
         self.clipped = clip_groups(model, cfg)
+        self.frozen = frozen_params(model, cfg)
         self.lr = torch.zeros((), device=device)
         self.adam = torch.optim.Adam(
             self.params, lr=self.lr, fused=True, capturable=device.type == "cuda"
@@ -113,6 +114,8 @@ class Trainee:
         self.adam.zero_grad(set_to_none=True)
         loss = self.backward()
         check_names(loss)
+        for param in self.frozen:
+            param.grad = None
         self.processes.average(p.grad for p in self.params if p.grad is not None)
         norms = clip_gradients(self.clipped, cfg.clip)
         self.adam.step()
@@ -253,6 +256,17 @@ def clip_groups(model: WorldModel[Any], cfg: TrainConfig) -> dict[str, list[Para
     for param in model.parameters():
         groups.setdefault(owner.get(param, "rest"), []).append(param)
     return groups
+
+
+def frozen_params(model: WorldModel[Any], cfg: TrainConfig) -> list[Parameter]:
+    """The parameters that training leaves alone."""
+    parts = model.parts()
+    for name in cfg.frozen:
+        if name not in parts:
+            there = ", ".join(parts) or "none"
+            raise UserError(f"--train.frozen names no part '{name}'; there are: {there}")
+    found = (p for name in cfg.frozen for module in parts[name] for p in module.parameters())
+    return list(dict.fromkeys(found))
 
 
 def clip_gradients(groups: dict[str, list[Parameter]], most: float) -> dict[str, Tensor]:

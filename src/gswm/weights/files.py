@@ -41,6 +41,7 @@ def save(
     """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
 
     The recipe is the one that the model was built by, or loaded with, unless another is given.
+    `about` has `model.videos` unless it says otherwise.
     """
     if not isinstance(model, WorldModel):
         raise UserError(f"gswm.save(path, model) takes a model second, not {type(model).__name__}")
@@ -53,7 +54,8 @@ def save(
     check_finite(model, tensors, "these weights cannot be saved")
     tensors = apart(halved(tensors) if half else tensors)
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
-    header |= {"about": json.dumps(about or {}), "sha256": digest(tensors)}
+    about = ({"videos": dict(model.videos)} if model.videos else {}) | (about or {})
+    header |= {"about": json.dumps(about), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
 
 
@@ -189,12 +191,13 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
     """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
     there = find_device(str(device))
     path = find(name)
-    recipe = read_header(path)["recipe"]
+    header = read_header(path)
     try:
-        model = build(recipe)
+        model = build(header["recipe"])
     except UserError as error:
         raise UserError(f"{path}: its recipe cannot be built: {error}") from error
     fill(model, path)
+    model.videos = header["about"].get("videos", {})
     return model.to(there).eval()
 
 

@@ -10,6 +10,8 @@ INSTALLED = HERE / "shipped"
 SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir()), None)
 """Weights that come with the package: inside it, or beside its source."""
 MEND = "install gswm again, or `git checkout weights` where it is a clone"
+ANY_VIDEO = "clips"
+"""The shipped weights for videos of any scene: the default where no model is named."""
 
 
 def find(name: str | Path) -> Path:
@@ -27,6 +29,16 @@ def find(name: str | Path) -> Path:
         return ours[str(name)]
     names = ", ".join(ours) or "none"
     raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")
+
+
+def for_any_video() -> str:
+    """Return the name of the default weights for videos, if they ship."""
+    if ANY_VIDEO not in shipped():
+        raise UserError(
+            f"this copy of gswm has no weights for videos of any scene ('{ANY_VIDEO}'): name a "
+            "trained model, or fit one with `gswm fit VIDEO`"
+        )
+    return ANY_VIDEO
 
 
 def shipped() -> dict[str, Path]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from gswm.data.labels import Labels
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -20,3 +22,5 @@ class Batch:
         UInt8[Tensor, "batch 3 height width"] | Float[Tensor, "batch 3 height width"] | None
     ) = None
     """The background image of each episode, for a camera that stands still."""
+    labels: Labels | None = None
+    """The true boxes, for a model that a world teaches."""

@@ -17,6 +17,8 @@ from gswm.data.worlds.base import MEMORY, SplitName, World
 
 SHARE = 0.6
 """Of the device's free memory, how much the videos may take; the rest is the training's."""
+MAKING, LARGEST = 0.1, 16 << 30
+"""Of a GPU's free memory, how much making episodes may take, and how many bytes at most."""
 PARTS = 8
 """Of a pool that is renewed."""
 
@@ -54,8 +56,9 @@ def open_loader(
     ranks: int = 1,
     workers: int = 4,
     ahead: int = 8,
-    memory: int = MEMORY,
+    memory: int | None = None,
     progress: Progress | None = None,
+    labels: bool = False,
 ) -> Loader:
     """Batches of windows of `length` frames, of the data at a path or of a world.
 
@@ -75,10 +78,13 @@ def open_loader(
         ranks: how many processes share a batch.
         workers: threads that read, when streaming.
         ahead: batches that they read ahead.
-        memory: bytes that making episodes, or copying a file, may take beside the videos.
+        memory: bytes that making episodes, or copying a file, may take beside the videos. Default:
+            1 GiB; more on a GPU with room for it, which makes many episodes as fast as a few.
         progress: is told how many episodes are on the device.
+        labels: of a world, with the true boxes of its objects.
     """
     device = torch.device(device)
+    memory = making_memory(device) if memory is None else memory
     common = {"batch": batch, "seed": seed, "rank": rank, "ranks": ranks, "device": device}
     if not isinstance(source, str | Path):
         num_frames = _first(first_frames, source.num_frames)
@@ -88,7 +94,13 @@ def open_loader(
             windows = Windows(fresh.episodes, num_frames, **common)
             windows.check(length)
             _refuse_large(source, windows)
-            return Fresh(source, windows, length, chunk=fresh.chunk, uses=fresh.uses, memory=memory)
+            return Fresh(
+                *(source, windows, length),
+                chunk=fresh.chunk,
+                uses=fresh.uses,
+                memory=memory,
+                labels=labels,
+            )
         there = source.splits[split]
         windows = Windows(_first(episodes, there.episodes, "episodes"), num_frames, **common)
         windows.check(length)
@@ -97,10 +109,16 @@ def open_loader(
             *(None, range(windows.num_episodes), windows, source, there.seed),
             memory=memory,
             progress=progress,
+            labels=labels,
         )
         data = {"world": source.name, "world_seed": there.seed, **held.extras()}
         return Resident(held, windows, length, data)
 
+    if labels:
+        raise UserError(
+            f"{source}: a file does not teach by labels: name a world, or set "
+            "--model.schedule.label-weight to 0"
+        )
     if fresh:
         raise UserError(f"{source}: a file has no fresh episodes; name a world, or leave it off")
     file = FrameFile(source, split, episodes)
@@ -136,6 +154,13 @@ def write_file(
         part.copy_(buffer[: len(part)])
         if progress:
             progress(first + len(part))
+
+
+def making_memory(device: torch.device) -> int:
+    """Bytes for making episodes."""
+    if device.type != "cuda":
+        return MEMORY
+    return max(MEMORY, min(LARGEST, int(MAKING * free_memory(device))))
 
 
 def free_memory(device: torch.device) -> int:

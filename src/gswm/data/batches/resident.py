@@ -14,6 +14,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.records import map_tensors
 from gswm.data.batches.batch import Batch
 from gswm.data.batches.windows import Windows, mix, signed
 from gswm.data.storage.stored import StoredEpisodes
@@ -54,6 +55,7 @@ class Loader(ABC):
             actions=found.actions,
             rewards=found.rewards,
             background=None if background is None else background.permute(0, 3, 1, 2),
+            labels=found.labels,
         )
 
     def __iter__(self) -> Iterator[Batch]:
@@ -114,13 +116,10 @@ class Resident(Loader):
         def of_frames(values: Tensor) -> Tensor:
             return values.flatten(0, 1).index_select(0, which).unflatten(0, frames.shape)
 
-        actions, rewards, background = held.actions, held.rewards, held.background
-        return StoredEpisodes(
-            video=of_frames(held.video),
-            actions=None if actions is None else of_frames(actions),
-            rewards=None if rewards is None else of_frames(rewards),
-            background=None if background is None else background.index_select(0, episode),
-        )
+        timed = held.video, held.actions, held.rewards, held.labels
+        video, actions, rewards, labels = map_tensors(of_frames, timed)
+        behind = map_tensors(lambda values: values.index_select(0, episode), held.background)
+        return StoredEpisodes(video, actions, rewards, behind, labels)
 
 
 class Fresh(Resident):
@@ -141,6 +140,7 @@ class Fresh(Resident):
         chunk: int,
         uses: int,
         memory: int = MEMORY,
+        labels: bool = False,
     ) -> None:
         if not 1 <= chunk <= windows.num_episodes or windows.num_episodes % chunk or uses <= 0:
             raise UserError(
@@ -153,6 +153,7 @@ class Fresh(Resident):
         self._world = world
         self._chunk = chunk
         self._memory = memory
+        self._labels = labels
         self._chunks: list[int | None] = [None] * (windows.num_episodes // chunk)
 
     def prepare(self, step: int) -> None:
@@ -166,6 +167,7 @@ class Fresh(Resident):
                 self.held = write_world(
                     *(self.held, rows, self.windows, self._world, self.seed_of(k)),
                     memory=self._memory,
+                    labels=self._labels,
                 )
                 self._chunks[slot] = k
 
@@ -184,6 +186,7 @@ def write_world(
     *,
     memory: int = MEMORY,
     progress: Progress | None = None,
+    labels: bool = False,
 ) -> StoredEpisodes:
     """Write the world's first episodes of `seed`, their first frames, to some rows of `held`.
 
@@ -191,7 +194,7 @@ def write_world(
     """
     at = rows.start
     for part in world.episodes(seed, len(rows), windows.device, memory):
-        some = StoredEpisodes.of(part).first_frames(windows.num_frames)
+        some = StoredEpisodes.of(part, labels=labels).first_frames(windows.num_frames)
         if held is None:
             held = some.room(windows.num_episodes, windows.num_frames, windows.device)
         if some.extras() != held.extras():

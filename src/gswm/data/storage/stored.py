@@ -1,6 +1,7 @@
 """Episodes as files and loaders hold them: pictures are (height, width, channel)."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float32, UInt8
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from gswm.core.records import map_tensors, tensors
 from gswm.data.episode import Episodes
+from gswm.data.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -18,16 +20,19 @@ class StoredEpisodes:
     actions: Float32[Tensor, "episode time action"] | None = None
     rewards: Float32[Tensor, "episode time"] | None = None
     background: UInt8[Tensor, "episode height width 3"] | None = None
+    labels: Labels | None = None
+    """Of worlds alone: no file has them."""
 
     @staticmethod
-    def of(episodes: Episodes) -> "StoredEpisodes":
-        """The same values, seen in the order of files."""
-        background = episodes.background
+    def of(episodes: Episodes, *, labels: bool = False) -> "StoredEpisodes":
+        """The same values, seen in the order of files, and with `labels` what is true of them."""
+        background, truth = episodes.background, episodes.truth
         return StoredEpisodes(
             episodes.video.permute(0, 1, 3, 4, 2),
             episodes.actions,
             episodes.rewards,
             None if background is None else background.permute(0, 2, 3, 1),
+            Labels.of(truth, episodes.video.shape[-1]) if labels and truth is not None else None,
         )
 
     def __len__(self) -> int:
@@ -38,12 +43,8 @@ class StoredEpisodes:
 
     def first_frames(self, number: int) -> "StoredEpisodes":
         """The first frames of all episodes, as a view."""
-
-        def first(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor[:, :number]
-
-        timed = {name: first(getattr(self, name)) for name in ("actions", "rewards")}
-        return replace(self, video=self.video[:, :number], **timed)
+        timed = {name: getattr(self, name) for name in ("video", "actions", "rewards", "labels")}
+        return replace(self, **map_tensors(lambda tensor: tensor[:, :number], timed))
 
     def room(
         self,
@@ -54,16 +55,19 @@ class StoredEpisodes:
     ) -> "StoredEpisodes":
         """Uninitialized memory for other episodes with the same parts."""
 
-        def new(tensor: Tensor | None, *shape: int) -> Tensor | None:
-            if tensor is None:
-                return None
-            shape = (episodes, *shape, *tensor.shape[1 + len(shape) :])
-            return torch.empty(shape, dtype=tensor.dtype, device=device, pin_memory=pin_memory)
+        def new(record: Any, *shape: int) -> Any:
+            def room(tensor: Tensor) -> Tensor:
+                full = (episodes, *shape, *tensor.shape[1 + len(shape) :])
+                return torch.empty(full, dtype=tensor.dtype, device=device, pin_memory=pin_memory)
 
-        video = new(self.video, frames)
-        assert video is not None
+            return map_tensors(room, record)
+
         return StoredEpisodes(
-            video, new(self.actions, frames), new(self.rewards, frames), new(self.background)
+            video=new(self.video, frames),
+            actions=new(self.actions, frames),
+            rewards=new(self.rewards, frames),
+            background=new(self.background),
+            labels=new(self.labels, frames),
         )
 
     def copy_(self, other: "StoredEpisodes") -> None:
@@ -76,4 +80,6 @@ class StoredEpisodes:
         found = {}
         if self.actions is not None:
             found["actions"] = self.actions.shape[2]
+        if self.labels is not None:
+            found["labels"] = self.labels.present.shape[2]
         return found | {n: 1 for n in ("rewards", "background") if getattr(self, n) is not None}

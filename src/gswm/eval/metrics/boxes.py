@@ -59,6 +59,13 @@ class Boxes:
         """These frames, and then those."""
         return concatenate([self, later], dim=self.id.dim() - 2)
 
+    def clipped(self) -> "Boxes":
+        """Boxes cut off at the borders of the frame; those outside are not there."""
+        half = self.hw.flip(-1).clamp_min(0) / 2
+        low, high = (self.xy - half).clamp(0, 1), (self.xy + half).clamp(0, 1)
+        there = self.there & (high > low).all(dim=-1)
+        return Boxes((low + high) / 2, (high - low).flip(-1), self.id, there)
+
     def of(self, id: Int[Tensor, "row wanted"]) -> "Boxes":
         """The objects of these ids, in their order, whichever slots they are in."""
         same = (self.id[:, :, None] == id[:, None, :, None]) & self.there[:, :, None]

@@ -21,6 +21,9 @@ metric of order 1, but with pairs that hold over time, and per true object.
 Where the authors' program gives NaN, for all episodes at once, this leaves out what cannot be
 measured: a pair of which one is gone (nobody leaves in imagination), and an episode without any
 pair, for which `center_unmatched` counts. Where that is 0, both are the same.
+
+The paper's error is that of the mean rollout. `SampledErrors` has the same error of single sampled
+futures, each with pairs of its own, as a mean over several: it also counts the noise of the prior.
 """
 
 from dataclasses import dataclass
@@ -60,6 +63,47 @@ class CenterErrors:
         """Over the steps."""
         paper, strict = self.paper.nanmean(dim=0), self.strict.mean(dim=0)
         return {"center_error": paper.tolist(), "strict_error": strict.tolist()}
+
+    def per_row(self) -> dict[str, Float64[Tensor, " row"]]:
+        """The scores of each row; NaN where there is no pair."""
+        return {
+            "center_error": self.paper[:, :TABLE_STEPS].sum(dim=1),
+            "strict_error": self.strict[:, :TABLE_STEPS].sum(dim=1),
+            "center_error_mean": self.paper.mean(dim=1),
+            "strict_error_mean": self.strict.mean(dim=1),
+        }
+
+
+@dataclass(frozen=True)
+class SampledErrors:
+    """The paper's error of single sampled futures, over the generated frames."""
+
+    paper: Float64[Tensor, "row future step"]
+    """NaN where there is no pair."""
+
+    def scores(self) -> dict[str, float]:
+        """The paper's number of one sampled future, and its mean over all steps."""
+        paper = self.paper.flatten(0, 1).nanmean(dim=0)
+        return {
+            "center_error_sample": paper[:TABLE_STEPS].sum().item(),
+            "center_error_sample_mean": paper.mean().item(),
+        }
+
+    def curves(self) -> dict[str, list[float]]:
+        """Over the steps."""
+        return {"center_error_sample": self.paper.flatten(0, 1).nanmean(dim=0).tolist()}
+
+    def per_row(self) -> dict[str, Float64[Tensor, " row"]]:
+        """The scores of each row, over its futures; NaN where there is no pair."""
+        return {
+            "center_error_sample": self.paper[..., :TABLE_STEPS].sum(dim=-1).nanmean(dim=1),
+            "center_error_sample_mean": self.paper.mean(dim=-1).nanmean(dim=1),
+        }
+
+
+def sampled_errors(sampled: Boxes, true: Boxes, number: int) -> SampledErrors:
+    """Of generated frames alone; `number` futures of an episode are rows that follow each other."""
+    return SampledErrors(center_errors(sampled, true.each(number)).paper.unflatten(0, (-1, number)))
 
 
 def center_errors(predicted: Boxes, true: Boxes) -> CenterErrors:

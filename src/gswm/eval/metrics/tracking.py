@@ -87,6 +87,11 @@ class TrackingCounts:
         """None: these are scores of whole episodes."""
         return {}
 
+    def per_row(self) -> dict[str, Float64[Tensor, " row"]]:
+        """MOTA of each row; where all have as many objects, its mean is that of all together."""
+        wrong = self.objects + self.predictions - 2 * self.matches + self.switches
+        return {"mota": 1 - wrong.double() / self.objects.clamp_min(1)}
+
 
 def tracked(predicted: Boxes, true: Boxes) -> TrackingCounts:
     """Of the same frames. A true object is its slot; a predicted one is its id."""

@@ -7,6 +7,7 @@ situation      §3.3.2        what the background means to it
 propagation    §3.3, A.2     the objects of the last frame, in this one
 discovery      A.3           the objects that are new
 objective      §3.4.2        the evidence lower bound
+labels                       boxes, taught by a world that knows them
 overshoot                    the prior, judged by its rollouts
 noise          §3.4          all that is random in a step
 schedule       B.1           curriculum and annealing

@@ -36,8 +36,8 @@ from gswm.models.base import (
     check_discover,
     check_video,
 )
-from gswm.models.elbo import context_terms, likelihood_terms
-from gswm.models.gswm import objective
+from gswm.models.elbo import context_terms, likelihood_terms, per_video
+from gswm.models.gswm import labels, objective
 from gswm.models.gswm.context import Context
 from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
@@ -93,6 +93,11 @@ class GSWMConfig(ModelConfig):
     def takes_background(self) -> bool:
         """See `ModelConfig`."""
         return self.background == "static"
+
+    @property
+    def takes_labels(self) -> bool:
+        """See `ModelConfig`."""
+        return not self.schedule.label_weight.is_zero
 
     @property
     def object_size(self) -> float:
@@ -246,14 +251,22 @@ class GSWM(WorldModel[GSWMConfig]):
         prior_att = self.discovery.prior_att(hw_mean)
         found = stack([each.found for each in evidence], dim=1)
         known = [each.known for each in evidence if each.known is not None]
-        terms |= likelihood_terms(video, mu, std)
+        boxes = batch.labels if cfg.takes_labels else None
+        target = video if boxes is None else labels.explicable(video, contexts.mu_bg, boxes)
+        terms |= likelihood_terms(target, mu, std)
         pres_prior = Bernoulli(cfg.schedule.pres_prior.at(step).logit().to(video.device))
         terms |= objective.discovery_terms(found, noise.keep, prior_att, pres_prior)
         if not cfg.schedule.motion_weight.is_zero:
-            moves = objective.motion(video, contexts.mu_bg, cfg.motion_threshold)
-            first = Bernoulli(found.pres.logit[:, 0])
-            taught = objective.motion_terms(painted.alpha, first, moves, cfg.object_size)
+            moves = objective.motion(target, contexts.mu_bg, cfg.motion_threshold)
+            taught = {"motion": per_video((painted.alpha - moves).square())}
+            if boxes is None:
+                first = Bernoulli(found.pres.logit[:, 0])
+                taught["motion_pres"] = objective.motion_pres(first, moves[:, 0], cfg.object_size)
             weight = cfg.schedule.motion_weight.at(step).to(video.device, torch.float32)
+            terms |= {name: weight * term for name, term in taught.items()}
+        if boxes is not None:
+            weight = cfg.schedule.label_weight.at(step).to(video.device, torch.float32)
+            taught = labels.label_terms(objects, found, known, noise.keep, boxes)
             terms |= {name: weight * term for name, term in taught.items()}
         if not cfg.schedule.slack_weight.is_zero:
             weight = cfg.schedule.slack_weight.at(step).to(video.device, torch.float32)
@@ -383,14 +396,38 @@ class GSWM(WorldModel[GSWMConfig]):
         objects, _, contexts = self.tracked(video, discover, background)
         return self.as_track(objects, contexts, render=render)
 
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The objects of each video, by a sample of all latents, relaxed presence included."""
+        objects, _, contexts = self.tracked(video, discover, background, generator)
+        return self.as_track(objects, contexts, render=render)
+
     def tracked(
-        self, video: Video, discover: Discover, background: Frame | None
+        self,
+        video: Video,
+        discover: Discover,
+        background: Frame | None,
+        generator: torch.Generator | None = None,
     ) -> tuple[list[Objects], list[Evidence], Contexts]:
-        """The objects of every frame by means, what is known of them, and the background."""
+        """The objects of every frame, what is known of them, and the background.
+
+        They are means of the posterior, or samples if there is a generator.
+        """
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
         keep[0] = True
         noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
+        if generator is not None:
+            drawn = self.noise_shape.draw(batch, time, 0.0, generator)
+            noise = replace(drawn, keep=noise.keep, kept=noise.kept)
         start = self.context.start(batch, background)
         contexts = self.context.infer(start, noise.context, video)
         return *self.track(video, contexts, noise), contexts

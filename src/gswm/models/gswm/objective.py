@@ -63,28 +63,21 @@ def discovery_terms(
     }
 
 
-def motion_terms(
-    alpha: Float[Tensor, "batch time 1 height width"],
-    first_pres: Bernoulli,
-    moves: Float[Tensor, "batch time 1 height width"],
-    object_size: float,
-) -> dict[str, PerVideo]:
-    """How far objects are from what moves: their mask, and presence in the first frame.
+def motion_pres(
+    first_pres: Bernoulli, moves: Float[Tensor, "batch 1 height width"], object_size: float
+) -> PerVideo:
+    """How far presence in the first frame is from what moves.
 
     Args:
-        alpha: the mask of all objects.
         first_pres: presence in each cell of the first frame, where every object is new.
-        moves: where each frame differs from the background, from 0 to 1.
+        moves: where that frame differs from the background, from 0 to 1.
         object_size: of a typical object, as a share of the frame.
     """
     grid = math.isqrt(first_pres.logit.shape[1])
-    there = peaks(moves[:, 0], object_size, grid)
+    there = peaks(moves, object_size, grid)
     missed = there * -F.logsigmoid(first_pres.logit) * MISSED
     false = (1 - there) * -F.logsigmoid(-first_pres.logit)
-    return {
-        "motion": per_video((alpha - moves).square()),
-        "motion_pres": per_video(missed + false),
-    }
+    return per_video(missed + false)
 
 
 def slack(o: Attributes, fill: Float[Tensor, "batch time object 1"], image_size: int) -> PerVideo:

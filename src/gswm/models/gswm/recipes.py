@@ -130,18 +130,21 @@ def clips() -> Recipe:
     model = replace(
         any_video(128),
         num_objects=12,
-        motion_threshold=0.1,
+        augment=False,  # no two clips are alike
+        aux_pres=False,
+        motion_threshold=0.06,
         schedule=Schedule(
-            lengths=((0, 2), (4_000, 4), (8_000, 8), (14_000, 12)),
+            lengths=((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
             likelihood_std=Anneal(0.1, 0.1),
             hw_prior_mean=Anneal(-2.0, -2.0),
-            pres_prior=Anneal(0.1, 1e-3, 6_000, 16_000, geometric=True),
-            motion_weight=Anneal(2.0, 0.0, 3_000, 8_000),
-            aux_weight=Anneal(0.0, 1.0, 10_000, 16_000),
+            pres_prior=Anneal(0.1, 0.01, 8_000, 20_000, geometric=True),
+            motion_weight=Anneal(2.0, 0.5, 6_000, 12_000),
+            label_weight=Anneal(200.0, 200.0),
         ),
     )
-    data = DataConfig("clips", episodes=4_096, fresh=True, given=8)
-    return Recipe("clips", data, model, TrainConfig(steps=30_000, lr=4e-4, clip_by="part"))
+    data = DataConfig("clips", episodes=2_048, fresh=True, given=8)
+    train = TrainConfig(steps=30_000, lr=4e-4, clip_by="part")
+    return Recipe("clips", data, model, train)
 
 
 def any_video(image_size: int) -> GSWMConfig:

@@ -83,6 +83,8 @@ class Schedule(Curriculum):
     """Factor on the auxiliary loss of presence."""
     motion_weight: Anneal = field(default=Anneal(0.0, 0.0))
     """How much each pixel of the motion loss counts; 0 for none. It needs a static background."""
+    label_weight: Anneal = field(default=Anneal(0.0, 0.0))
+    """How much the true boxes of a world teach (see `labels`); 0 for not at all."""
     slack_weight: Anneal = field(default=Anneal(0.0, 0.0))
     """How much each pixel of a box counts in which its object is not drawn. Boxes are as large as
     they like without it."""

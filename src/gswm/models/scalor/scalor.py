@@ -270,8 +270,27 @@ class Scalor(WorldModel[ScalorConfig]):
         background: Frame | None,
     ) -> Track:
         """The objects of each video, by the means of the posterior, at the last temperature."""
+        return self.tracked(video, None, discover, render)
+
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The same by a sample of the posterior, as the authors' release tracks."""
+        return self.tracked(video, generator, discover, render)
+
+    def tracked(
+        self, video: Video, generator: torch.Generator | None, discover: Discover, render: bool
+    ) -> Track:
+        """The objects of each video: samples, or without a generator means."""
         batch, time = video.shape[:2]
-        noise = self.noise(batch, ScalorStage(time), None)
+        noise = self.noise(batch, ScalorStage(time), generator)
         tau = video.new_tensor(self.cfg.schedule.tau_end)
         looks = video.new_full((batch, time), discover == "always")
         looks[:, 0] = 1

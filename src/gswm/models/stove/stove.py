@@ -176,12 +176,36 @@ class Stove(WorldModel[StoveConfig]):
         There is nothing to discover: every slot is an object from the first frame on, in which
         it has no velocity yet.
         """
-        where, hue = self.see(video, self.look(video))
         shapes = self.noise_shapes(*video.shape[:2])
-        none = StoveNoise(*(hue.new_zeros(shape) for shape in shapes))
-        states = [torch.cat([where.mean[:, 0], none.latents], dim=-1)]
+        none = StoveNoise(*(video.new_zeros(shape) for shape in shapes))
+        return self.tracked(video, none, actions, render)
+
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The same by a sample of the posterior, as the authors' release begins its rollouts.
+
+        The first two frames have no posterior: there, as in training, places are the encoder's
+        means, and latents, in the second frame, are samples of their prior.
+        """
+        noise = self.noise(len(video), Stage(video.shape[1]), generator)
+        return self.tracked(video, noise, actions, render)
+
+    def tracked(
+        self, video: Video, noise: StoveNoise, actions: Actions | None, render: bool
+    ) -> Track:
+        """The objects of each video, for some noise."""
+        where, hue = self.see(video, self.look(video))
+        states = [torch.cat([where.mean[:, 0], torch.zeros_like(noise.latents)], dim=-1)]
         if video.shape[1] > 1:
-            states += self.filter(where, hue, none, actions)[0].unbind(dim=1)
+            states += self.filter(where, hue, noise, actions)[0].unbind(dim=1)
         return self.as_track([as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=render)
 
     def rollout(

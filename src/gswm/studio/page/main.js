@@ -330,11 +330,12 @@ async function receive(file) {
   toast(`reading ${file.name}…`);
   try {
     const answer = await fetch(address("/upload", { model: store.opened.model }), { method: "POST", body: file });
-    const { error, name, frames, fps } = await answer.json();
+    const { error, name, frames, fps, model } = await answer.json();
     if (error) return void toast(error, true);
-    toast(fps ? `${frames} frames, ${fps} a second` : `${frames} frames`);
-    store.opened = { ...store.opened, world: name };
-    another({ world: name, episode: 0 });
+    const by = model === store.opened.model ? "" : `, seen by ${model}`;
+    toast(fps ? `${frames} frames, ${fps} a second${by}` : `${frames} frames${by}`);
+    store.opened = { ...store.opened, model, world: name };
+    another({ model, world: name, episode: 0 });
   } catch {
     toast("the video could not be sent", true);
   }

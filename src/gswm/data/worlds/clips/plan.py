@@ -25,6 +25,8 @@ from gswm.data.worlds.clips.scenery import Scenery, draw_scenery
 from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.themes import GROUNDS, KINDS, UPRIGHT, of_themes, weights
 
+MOST_GHOSTS = 3
+
 
 @dataclass(frozen=True)
 class Things:
@@ -38,6 +40,21 @@ class Things:
     size: Float64[Tensor, "episode thing"]
     """In the picture."""
     angle: Float64[Tensor, "episode thing"]
+
+
+@dataclass(frozen=True)
+class Ghosts:
+    """Things that background pictures show and frames do not."""
+
+    exists: Bool[Tensor, "episode ghost"]
+    looks: Appearances
+    xy: Float64[Tensor, "episode ghost 2"]
+    size: Float64[Tensor, "episode ghost"]
+    """In the picture."""
+    angle: Float64[Tensor, "episode ghost"]
+    flip: Float64[Tensor, "episode ghost"]
+    smear: Float64[Tensor, "episode ghost 2"]
+    """By how much it is smeared, in sizes of its own."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,7 @@ class Plan:
     looks: Appearances
     motion: Motion
     things: Things
+    ghosts: Ghosts
     shadows: Shadows
     film: FilmLook
 
@@ -89,8 +107,10 @@ def make_plan(settings: ClipSettings, seed: int, first: int, n: int) -> Plan:
     things = draw_things(dice, settings, theme, camera, ground)
     shadows = Shadows(offset, dark)
     filmed = draw_film(dice, settings)
-    plan = Plan(camera, tracks, dish, scenery, looks, motion, things, shadows, filmed)
-    return faded(plan, 1 - dice.chance(settings.monochrome).double())
+    vivid = 1 - dice.chance(settings.monochrome).double()
+    ghosts = draw_ghosts(dice, settings, camera, looks, motion)
+    plan = Plan(camera, tracks, dish, scenery, looks, motion, things, ghosts, shadows, filmed)
+    return faded(plan, vivid)
 
 
 def faded(plan: Plan, vivid: Float64[Tensor, " episode"]) -> Plan:
@@ -102,11 +122,13 @@ def faded(plan: Plan, vivid: Float64[Tensor, " episode"]) -> Plan:
 
     film = plan.film
     things = replace(plan.things.looks, colors=fade(plan.things.looks.colors))
+    ghosts = replace(plan.ghosts.looks, colors=fade(plan.ghosts.looks.colors))
     return replace(
         plan,
         scenery=replace(plan.scenery, colors=fade(plan.scenery.colors)),
         looks=replace(plan.looks, colors=fade(plan.looks.colors)),
         things=replace(plan.things, looks=things),
+        ghosts=replace(plan.ghosts, looks=ghosts),
         film=replace(
             film,
             gain=fade(film.gain),
@@ -137,3 +159,39 @@ def draw_things(
     in_front = dice.chance(settings.occluders)[:, None] & dice.chance(0.5, number)
     size = torch.where(in_front, size * 1.3, size).clamp(0.02, 0.5)
     return Things(exists, in_front & exists, looks, xy, size, angle)
+
+
+def draw_ghosts(
+    dice: Dice, settings: ClipSettings, camera: Perspective, looks: Appearances, motion: Motion
+) -> Ghosts:
+    """Ghosts, each of which looks like one of the clip's objects.
+
+    It stands where an object that the clip left out would have been at some time, or anywhere if
+    there is no such place. Half of the ghosts are faint and smeared: the median of something that
+    stood there for only a part of the time.
+    """
+    frames, number = motion.scale.shape[1:]
+    most = MOST_GHOSTS if number else 0
+    row = torch.arange(dice.n)[:, None]
+    haunted = dice.chance(settings.ghosts) * (1 + dice.choice(torch.ones(MOST_GHOSTS)))
+    exists = torch.arange(most) < haunted[:, None]
+    count = motion.exists.sum(1, keepdim=True).clamp_min(1)
+    who, where = (dice.unit(most) * count).long(), (dice.unit(most) * number).long()
+    when = (dice.unit(most) * frames).long()
+    on_path = motion.xy[row, when, where]
+    inside = ((on_path > 0.02) & (on_path < 0.98)).all(-1) & ~motion.exists[row, where]
+    xy = torch.where(inside[..., None], on_path, dice.uniform(0.05, 0.95, most, 2))
+    seen = map_tensors(lambda values: values[row, who], looks)
+    worn = dice.chance(0.5, most)
+    faint = torch.where(worn, dice.uniform(0.3, 0.9, most), 1.0)
+    way, far = dice.uniform(-pi, pi, most), worn * dice.uniform(0.0, 0.5, most)
+    upright = torch.tensor([name in UPRIGHT for name in KINDS])[seen.kind]
+    return Ghosts(
+        exists=exists,
+        looks=replace(seen, opacity=seen.opacity * faint),
+        xy=xy,
+        size=(motion.size[row, who] * camera.scale(xy[..., 1]).clamp(0.15, 1)).clamp(0.02, 0.5),
+        angle=motion.angle[row, when, where] * ~upright,
+        flip=motion.flip[row, when, where],
+        smear=torch.stack([way.cos(), way.sin()], dim=-1) * far[..., None],
+    )

@@ -12,12 +12,15 @@ class ClipSettings:
     num_frames: int = 24
     objects: tuple[int, int] = (0, 10)
     """The fewest and the most of a clip; those that are out of the frame count."""
-    sizes: Range = (0.03, 0.4)
+    sizes: Range = (0.03, 0.5)
     """The longer side of an object at the lower edge of the picture, before it turns."""
-    usual_sizes: Range = (0.04, 0.25)
+    usual_sizes: Range = (0.05, 0.45)
     """Where a clip's typical size lies; the sizes of its objects scatter around it."""
     speeds: Range = (0.003, 0.06)
     """Of objects that move, at the lower edge of the picture."""
+    covered: float = 0.6
+    """How much of the picture the squares around all objects may take together. Further objects
+    are left out, so that large ones are few."""
     resting: float = 0.1
     """Share of objects that never move, though the background picture does not show them."""
     alike: float = 0.45
@@ -28,11 +31,14 @@ class ClipSettings:
     """Share of objects through which the ground is seen."""
     monochrome: float = 0.12
     """Share of clips without color."""
-    shadows: float = 0.35
+    shadows: float = 0.5
     clutter: int = 8
     """The most static things in a background."""
     occluders: float = 0.15
     """Share of clips with static things in front of the objects."""
+    ghosts: float = 0.2
+    """Share of clips whose background picture also shows things that stood there before or after
+    the clip, as a median does of what rests for long."""
     sway: float = 0.25
     """Share of clips in which parts of the background move slightly, as leaves do."""
     blur: float = 0.6
@@ -52,5 +58,6 @@ class ClipSettings:
 
     def without_camera(self) -> "ClipSettings":
         """The same, but frames show exactly the background and the objects before it."""
-        names = ("sway", "blur", "drift", "exposure", "own_light", "focus", "noise", "compression")
-        return replace(self, **dict.fromkeys(names, 0.0))
+        light = ("drift", "exposure", "own_light")
+        lens = ("sway", "blur", "focus", "noise", "compression")
+        return replace(self, **dict.fromkeys(("ghosts", *light, *lens), 0.0))

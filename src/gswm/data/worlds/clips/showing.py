@@ -54,6 +54,7 @@ def show(plan: Plan, side: int, device: torch.device) -> Episodes:
         [
             map_tensors(lambda values: values[moving], plan.looks),
             map_tensors(lambda values: values[static], plan.things.looks),
+            map_tensors(lambda values: values[plan.ghosts.exists], plan.ghosts.looks),
         ]
     )
     sprites = make_sprites(looks, device)
@@ -66,7 +67,7 @@ def show(plan: Plan, side: int, device: torch.device) -> Episodes:
     light = cast_shadows(plan, items, where, sprites, frames, side)
     filmed = on(plan.film, device)
     video = film_frames(plan.film, filmed, painted, light, backdrop)
-    picture = film.refocused(backdrop.picture, filmed.focus)
+    picture = film.refocused(haunted(plan, backdrop, sprites, side), filmed.focus)
     picture = film.expose(picture, filmed.still_gain, filmed.still_offset)
     truth = truth_of(plan, actors, items, where, painted, sprites)
     return Episodes(
@@ -87,7 +88,7 @@ def draw_backdrop(plan: Plan, sprites: Sprites, side: int, device: torch.device)
     things, episodes = plan.things, len(plan)
     which = things.exists
     rank = torch.arange(which.shape[1]).expand(which.shape)[which]
-    sprite = sprites.first[int(plan.motion.exists.sum()) :]
+    sprite = sprites.first[int(plan.motion.exists.sum()) :][: int(which.sum())]
     angle = things.angle[which]
     items = Placed(
         frame=torch.arange(episodes)[:, None].expand(which.shape)[which],
@@ -108,6 +109,34 @@ def draw_backdrop(plan: Plan, sprites: Sprites, side: int, device: torch.device)
     front = things.in_front[which]
     through = paint(items[front], sprites, episodes, side).through
     return Backdrop(picture, field, through)
+
+
+def haunted(
+    plan: Plan, backdrop: Backdrop, sprites: Sprites, side: int
+) -> Float32[Tensor, "episode 3 side side"]:
+    """The backgrounds, with the ghosts in them."""
+    ghosts, which, episodes = plan.ghosts, plan.ghosts.exists, len(plan)
+    number = int(which.sum())
+    if not number:
+        return backdrop.picture
+    sprite = sprites.first[-number:]
+    size = ghosts.size[which] * side
+    items = Placed(
+        frame=torch.arange(episodes)[:, None].expand(which.shape)[which],
+        rank=torch.arange(which.shape[1]).expand(which.shape)[which],
+        sprite=sprite,
+        xy=ghosts.xy[which] * side,
+        turn=place(sprite, sprites, size, ghosts.angle[which], ghosts.flip[which]),
+        smear=ghosts.smear[which] * size[:, None],
+    )
+    painted = paint(items, sprites, episodes, side, backdrop.through)
+    strength = plan.shadows.strength[items.frame]
+    light = painted.through
+    if bool((strength > 0).any()):
+        moved = shifted(items, plan.shadows.offset[items.frame] * size[:, None])
+        light = light * cast(moved, strength, sprites, episodes, side)
+    light = light + (1 - backdrop.through)
+    return painted.color + light[:, None] * backdrop.picture
 
 
 def shifted(items: Placed, by: Float64[Tensor, "item 2"]) -> Placed:

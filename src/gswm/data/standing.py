@@ -1,0 +1,249 @@
+"""The empty scene: a background without objects that stand for long and move at some time.
+
+A median over time keeps an object that stands in most frames, and mixes the places of one that
+stands here and there. But wherever it leaves for a moment, the video has two views of the same
+region, one with the object and one without. An object has an outline, and empty ground goes on
+across it. So of two views P of a region R, the emptier one has the smaller jump at its border ∂R:
+
+    jump(P, R) = mean over ∂R of |inside(P) - outside(P)|
+    inside(P)  = G * (P · 1_R) / G * 1_R,   G a Gaussian of about two pixels; outside likewise
+
+The local means average texture out, so that a plain object on textured ground has the larger jump
+too. The method is:
+
+1. Divide the frames, in one light, into short windows. The median of each is a view of the scene;
+   pixels that are not steady in a window, or are hardly ever seen so, are left out.
+2. Compare each view with the background: first the regions that differ most, then all.
+3. Where the view's jump is clearly smaller than the background's, take the view's region over.
+4. Repeat until nothing changes. Then each pixel taken over becomes the median of all frames that
+   agree with it.
+
+An object that no view is without is a part of the background.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Float32, Int, Shaped
+from scipy import ndimage
+from torch import Tensor
+
+from gswm.data.background import (
+    FRAMES,
+    alike,
+    as_float,
+    components,
+    match_light,
+    static_background,
+)
+
+COARSE = 128
+"""Views are compared on pictures averaged down to at least so many rows and columns."""
+WINDOWS, SHORTEST = 32, 3
+"""Most windows that the frames are divided into, and frames of the shortest."""
+STEADY = 0.6
+"""Share of a window's frames that agree with its median where it is steady."""
+SEEN = 0.06
+"""Share of all frames that agree with it there: a slow object is no view of the empty scene."""
+LEVELS = (0.06, 0.12, 0.24)
+"""Differences from which on pixels make a region, of 1: the lowest first. The higher
+ones part what a shadow joins."""
+NOISES = 2.0
+"""How much of the noise is added to each level."""
+LEAST_AREA = 8
+REACH = 2.0
+"""Standard deviation, in pixels, of the local means on both sides of a border."""
+MARGIN = 6
+"""Pixels around a region that are looked at."""
+SOFT = 3
+"""Pixels around a region that are taken over with it: an object's soft edges."""
+CLEARLY = 1.5
+"""How much smaller the jump of the emptier view is."""
+SHARP = 0.2
+"""How large the difference of both jumps is, of that of the views: patches of light have none."""
+AGREE = 0.02
+"""Frames whose median is taken differ by less from the view, of 1."""
+ROUNDS = 4
+NONE = -1
+"""The view of a pixel that is taken from none."""
+
+Picture = Float32[np.ndarray, "3 height width"]
+Mask = Bool[np.ndarray, "height width"]
+
+
+@torch.no_grad()
+def empty_scene(
+    video: Shaped[Tensor, "time 3 height width"],
+) -> Float[Tensor, "3 height width"]:
+    """The background of one video: its median, without the objects that stand in it for long.
+
+    Args:
+        video: bytes, or floats from 0 to 1; only `FRAMES` of its frames are used.
+    """
+    frames = as_float(video[:: -(-len(video) // FRAMES)].cpu())
+    return without_standing(static_background(frames), frames).to(video.device)
+
+
+@torch.no_grad()
+def without_standing(
+    background: Float[Tensor, "3 height width"], video: Shaped[Tensor, "time 3 height width"]
+) -> Float[Tensor, "3 height width"]:
+    """A median background without the objects that stand in it, by views of other frames.
+
+    Args:
+        background: Of `static_background`.
+        video: The frames it is of.
+    """
+    frames = as_float(video)
+    factor = max(1, min(frames.shape[-2:]) // COARSE)
+    windows = torch.tensor_split(
+        torch.arange(len(frames)), max(1, min(WINDOWS, len(frames) // SHORTEST))
+    )
+    coarse = averaged(background[None], factor)[0]
+    same = alike(coarse, averaged(frames, factor))
+    noise = float((same - coarse).abs().amax(dim=1).median(dim=0).values.median())
+    within = LEVELS[0] + NOISES * noise
+    views = [View.during(same[window], same, within) for window in windows]
+    source = emptiest(coarse.numpy(), views)
+    if not (source != NONE).any():
+        return background
+    fine = torch.from_numpy(source.repeat(factor, 0).repeat(factor, 1))
+    fine = fine[: frames.shape[-2], : frames.shape[-1]]
+    return composed(background, frames, fine, windows, AGREE + NOISES * noise)
+
+
+def averaged(
+    frames: Float[Tensor, "time 3 _height _width"], factor: int
+) -> Float[Tensor, "time 3 _rows _columns"]:
+    """Frames averaged down, so that pixels mean the same at any resolution."""
+    return F.avg_pool2d(frames, factor, ceil_mode=True) if factor > 1 else frames
+
+
+@dataclass(frozen=True)
+class View:
+    """A picture of the scene, from a short window of time or composed of several."""
+
+    picture: Picture
+    low: Picture
+    """The least value at each pixel and the eight around it."""
+    high: Picture
+    steady: Mask
+    """Where the picture is what most of the frames show."""
+
+    @staticmethod
+    def of(picture: Picture, steady: Mask | None = None) -> "View":
+        """A picture that is steady everywhere, unless `steady` says otherwise."""
+        low, high = (
+            each(picture, (1, 3, 3)) for each in (ndimage.minimum_filter, ndimage.maximum_filter)
+        )
+        return View(
+            picture, low, high, np.ones(picture.shape[1:], bool) if steady is None else steady
+        )
+
+    @staticmethod
+    def during(
+        frames: Float[Tensor, "_some 3 height width"],
+        video: Float[Tensor, "_all 3 height width"],
+        within: float,
+    ) -> "View":
+        """The median of some frames, steady where most of them and enough of all agree with it."""
+        median = torch.from_numpy(np.sort(frames.numpy(), axis=0)[len(frames) // 2])
+        here, seen = (
+            ((part - median).abs().amax(dim=1) < within).float().mean(dim=0)
+            for part in (frames, video)
+        )
+        return View.of(median.numpy(), ((here >= STEADY) & (seen >= SEEN)).numpy())
+
+    def beyond(self, other: "View") -> Float32[np.ndarray, "height width"]:
+        """How far each pixel is from all values of another view at this pixel and around it."""
+        return np.maximum(self.picture - other.high, other.low - self.picture).max(axis=0)
+
+
+def emptiest(background: Picture, views: list[View]) -> Int[np.ndarray, "height width"]:
+    """The view that each pixel is best taken from, `NONE` for the background itself."""
+    apart = [np.median(np.abs(view.picture - background).max(axis=0)) for view in views]
+    noise = float(np.median(apart))
+    found = View.of(background.copy())
+    source = np.full(background.shape[1:], NONE)
+    since = np.ones(source.shape, bool)
+    for _ in range(ROUNDS):
+        changed = np.zeros_like(since)
+        for level in LEVELS:
+            for number, view in enumerate(views):
+                taken = emptier(view, found, level + NOISES * noise, since | changed)
+                if taken.any():
+                    found = View.of(np.where(taken, view.picture, found.picture))
+                    source[taken] = number
+                    changed |= taken
+        if not changed.any():
+            break
+        since = changed
+    return source
+
+
+def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
+    """The regions in which a view differs from the background, and has the smaller jump.
+
+    An edge of the scene that trembles by a pixel makes no region.
+    """
+    differs = (np.abs(view.picture - background.picture).max(axis=0) > level) & view.steady
+    surely = (np.maximum(view.beyond(background), background.beyond(view)) > level) & differs
+    taken = np.zeros_like(differs)
+    if not (surely & where).any():
+        return taken
+    mask = ndimage.binary_closing(np.pad(differs, 2), iterations=2)[2:-2, 2:-2]
+    mask = np.asarray(ndimage.binary_fill_holes(mask))
+    labels, _ = components(mask)
+    boxes = ndimage.find_objects(labels)
+    for label in np.unique(labels[surely & where & mask]).tolist():
+        wide = tuple(slice(max(0, s.start - MARGIN), s.stop + MARGIN) for s in boxes[label - 1])
+        region = labels[wide] == label
+        if np.count_nonzero(region) < LEAST_AREA:
+            continue
+        here = (slice(None), *wide)
+        now, then = (jump(each.picture[here], region) for each in (background, view))
+        apart = np.abs(background.picture[here] - view.picture[here])[:, region].mean()
+        if then < now / CLEARLY and now - then > SHARP * apart:
+            others = mask[wide] & ~region
+            taken[wide] |= ndimage.binary_dilation(region, iterations=SOFT) & ~others
+    return taken
+
+
+def jump(picture: Picture, region: Mask) -> float:
+    """Mean difference between a region and its surroundings, along its border."""
+    inner = ndimage.binary_erosion(region, border_value=1)
+    border = ndimage.binary_dilation(region) & np.logical_not(inner)
+    sides = [local_mean(picture, each) for each in (region, ~region)]
+    return float(np.abs(sides[0] - sides[1]).mean(axis=0)[border].mean())
+
+
+def local_mean(picture: Picture, where: Mask) -> Picture:
+    """The mean of the pixels `where`, weighted by their distance to each pixel."""
+    weight = where.astype(np.float32)
+    total = ndimage.gaussian_filter(picture * weight, (0, REACH, REACH))
+    return total / np.maximum(ndimage.gaussian_filter(weight, REACH), 1e-3)
+
+
+def composed(
+    background: Float[Tensor, "3 height width"],
+    frames: Float[Tensor, "time 3 height width"],
+    source: Int[Tensor, "height width"],
+    windows: tuple[Int[Tensor, " _frame"], ...],
+    within: float,
+) -> Float[Tensor, "3 height width"]:
+    """A background with pixels of some views: the median of all frames that agree with the view."""
+    light = match_light(background, frames)
+    where = source != NONE
+    pixels = (frames[:, :, where] - light.offset[..., 0]) / light.gain[..., 0]
+    shown = torch.empty_like(pixels[0])
+    for number in source[where].unique().tolist():
+        these = source[where] == number
+        shown[:, these] = pixels[windows[number]][:, :, these].median(dim=0).values
+    agree = (pixels - shown).abs().amax(dim=1, keepdim=True) < within
+    settled = torch.where(agree, pixels, math.nan).nanmedian(dim=0).values
+    found = background.clone()
+    found[:, where] = torch.where(settled.isnan(), shown, settled).clamp(0, 1)
+    return found

@@ -1,0 +1,74 @@
+"""Trained weights for a fit to begin with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gswm.core.errors import UserError
+from gswm.fitting.decisions import NEW, OWN, Decision, TrainedStart
+from gswm.models.gswm.gswm import GSWMConfig
+from gswm.weights.files import read_header
+from gswm.weights.finding import ANY_VIDEO, find, shipped
+
+ALIKE = (
+    *("image_size", "background", "sizes", "discovery.grid"),
+    *("propagation.multimodal", "propagation.situation"),
+)
+"""The settings by which weights fit a model. The number of slots is not among them: slots share
+their weights."""
+
+
+def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[TrainedStart | None]:
+    """Choose the weights to begin with, and give the reason.
+
+    Args:
+        asked: A file, a run's folder, a name that ships, or "none" for new weights. None asks for
+            the weights that ship for any video, if they do and fit what is decided.
+        decided: Settings that the user made; see `FitConfig`.
+    """
+    if asked == NEW:
+        return Decision(None, OWN)
+    if asked is None and ANY_VIDEO not in shipped():
+        return Decision(None, f"'{ANY_VIDEO}', the weights for any video, does not ship")
+    start = read_start(asked or ANY_VIDEO)
+    theirs = {"image_size": start.model.image_size, "grid": start.model.discovery.grid}
+    for name, value in theirs.items():
+        if (own := decided.get(name)) not in (None, value):
+            clash = f"{start.name} has {name} {value}, and {own} is asked for"
+            if asked is None:
+                return Decision(None, clash)
+            raise UserError(f"{clash}: leave one of the two out, or give --start {NEW}")
+    return Decision(start, OWN if asked else "it finds objects of any scene already")
+
+
+def read_start(name: str) -> TrainedStart:
+    """Read the settings of trained weights that a fit can begin with."""
+    try:
+        model = read_header(find(name))["recipe"].model
+    except UserError as error:
+        line = f"cannot begin with '{name}': {error}; --start {NEW} trains new weights"
+        raise UserError(line) from error
+    if not isinstance(model, GSWMConfig) or not model.takes_background:
+        raise UserError(
+            f"cannot begin with '{name}': it is no G-SWM with a static background, as `gswm fit` "
+            f"makes them; --start {NEW} trains new weights"
+        )
+    return TrainedStart(name, model)
+
+
+def check_start(name: str, settings: GSWMConfig) -> None:
+    """Refuse weights that do not fit the settings of a model."""
+    theirs = read_start(name).model
+    for setting in ALIKE:
+        there, here = value_of(theirs, setting), value_of(settings, setting)
+        if there != here:
+            raise UserError(
+                f"cannot begin with '{name}': its {setting} is {there}, and {here} is prepared; "
+                f"--start {NEW} trains new weights"
+            )
+
+
+def value_of(settings: Any, name: str) -> Any:
+    """Follow the dots of a setting's name."""
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings

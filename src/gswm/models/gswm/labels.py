@@ -1,0 +1,216 @@
+"""Teaching by labels: a procedural world knows its objects, and a model of any video starts there.
+
+The posterior learns the true boxes and presences beside the ELBO, in training only.
+
+A slot learns from one object as long as it lives: the one whose box it was found in. It is there
+as long as that object is; a slot that was found in no box, or in the box of an older slot, is not.
+
+    label_box  = Σ_k huber((o_xy - xy_n) / hw_n) + huber(log o_hw - log hw_n)
+    label_pres = -Σ_k log q(z̃_pres_k = is n there) - Σ_ij log q(z̄_pres_ij = is there a new n in ij)
+
+The model explains true boxes alone: for the likelihood and the motion loss (see `objective`), all
+other pixels are the background's, and no object is worth its cost there, whatever may flicker or
+sway. Slots and cells of objects that are nearly hidden count nothing.
+"""
+
+import math
+from dataclasses import dataclass
+from operator import add
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.geometry import cell_centers, centers
+from gswm.core.records import map_tensors, stack
+from gswm.core.shapes import NOBODY, Video
+from gswm.data.labels import Labels
+from gswm.models.elbo import PerVideo, per_video
+from gswm.models.gswm.discovery import DiscoveryEvidence
+from gswm.models.gswm.propagation import PropagationEvidence
+from gswm.models.objects import Latents, Objects
+
+VISIBLE = 0.3
+"""Share of an object that must be visible for a cell to find it."""
+GLIMPSED = 0.1
+"""Share up to which an object counts as hidden."""
+MISSED = 3.0
+"""What it costs to miss an object, compared with finding one where there is none."""
+BETA = 0.1
+"""Where the Huber loss turns from a square into a line, in shares of an object's size."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Which object each slot of each frame learns from."""
+
+    which: Int[Tensor, "batch time slot"]
+    """Its number among the labels; NOBODY for none."""
+    first: Bool[Tensor, "batch time slot"]
+    """Whether no older slot learns from the same."""
+
+    def of(self, labels: Tensor) -> Tensor:
+        """The labels of each slot; anything where it has none."""
+        at = self.which.clamp_min(0)
+        if labels.dim() == 3:
+            return labels.gather(2, at)
+        return labels.gather(2, at[..., None].expand(-1, -1, -1, labels.shape[-1]))
+
+
+def match(objects: list[Objects], labels: Labels) -> Matches:
+    """Follow every slot of a video from the box it was found in."""
+    which, first = [], []
+    for t, now in enumerate(objects):
+        found = found_in(now, labels, t)
+        if t:
+            same = (now.id == objects[t - 1].id) & (now.id != NOBODY)
+            found = torch.where(same, which[-1], found)
+        found = torch.where(now.id == NOBODY, NOBODY, found)
+        older = now.id[:, None] < now.id[..., None]
+        taken = ((found[:, None] == found[..., None]) & older).any(dim=-1)
+        which.append(found)
+        first.append(~taken)
+    return Matches(torch.stack(which, dim=1), torch.stack(first, dim=1))
+
+
+@torch.no_grad()
+def found_in(objects: Objects, labels: Labels, t: int) -> Int[Tensor, "batch slot"]:
+    """The object in whose box the middle of each slot's is, and closest to its middle."""
+    half = labels.hw[:, t].flip(-1).clamp_min(1e-3)
+    offset = (objects.o.xy[:, :, None] - labels.xy[:, t, None]) / half[:, None]
+    seen = (labels.present[:, t] & (labels.visibility[:, t] > GLIMPSED))[:, None]
+    inside = (offset.abs() < 1).all(dim=-1) & seen
+    away = torch.where(inside, offset.square().sum(dim=-1), torch.inf)
+    least, which = away.min(dim=-1)
+    return torch.where(least.isfinite(), which, NOBODY)
+
+
+def label_terms(
+    objects: list[Objects],
+    found: DiscoveryEvidence,
+    known: list[PropagationEvidence],
+    keep: Bool[Tensor, "batch time"],
+    labels: Labels,
+) -> dict[str, PerVideo]:
+    """label_box and label_pres.
+
+    Args:
+        objects: of each frame.
+        found: by discovery, in each frame.
+        known: of the objects that propagate, in each frame but the first.
+        keep: the frames in which there is discovery.
+        labels: the true boxes of each frame.
+    """
+    matches = match(objects, labels)
+    pres = stack([each.pres for each in known], dim=1) if known else None
+    slots = slot_terms(objects, pres, matches, labels)
+    cells = cell_terms(found.pres, found.q_att, keep, held(objects, matches, labels), labels)
+    return dict(zip(("label_box", "label_pres"), map(add, slots, cells), strict=True))
+
+
+def slot_terms(
+    objects: list[Objects], pres: Bernoulli | None, matches: Matches, labels: Labels
+) -> tuple[PerVideo, PerVideo]:
+    """label_box and label_pres of propagated objects; `pres` is of all frames but the first."""
+    xy = torch.stack([each.o.xy for each in objects], dim=1)
+    hw = torch.stack([each.o.hw for each in objects], dim=1)
+    there = torch.stack([each.o.pres for each in objects], dim=1)[..., 0] > 0.5
+    known, present = matches.which != NOBODY, matches.of(labels.present)
+    counts = known & matches.first & present & there
+    box = per_video(counts * apart(xy, hw, matches.of(labels.xy), matches.of(labels.hw)))
+    if pres is None:
+        return box, torch.zeros_like(box)
+
+    # The evidence of frame t is about the slots of t - 1.
+    before = Matches(matches.which[:, :-1], matches.first[:, :-1])
+    later = map_tensors(lambda tensor: tensor[:, 1:], labels)
+    known, present = before.which != NOBODY, before.of(later.present)
+    goes = ~known | ~before.first
+    stays = known & before.first & present
+    unclear = known & ~present & (before.of(later.visibility) > GLIMPSED)
+    counts = there[:, :-1] & (goes | ~unclear)
+    return box, per_video(counts * entropy(pres.logit[..., 0], stays.float()))
+
+
+def cell_terms(
+    pres: Bernoulli,
+    q_att: Gaussian,
+    keep: Bool[Tensor, "batch time"],
+    held: Bool[Tensor, "batch time object"],
+    labels: Labels,
+) -> tuple[PerVideo, PerVideo]:
+    """label_box and label_pres of discovery: of objects that no slot held one frame before."""
+    grid = math.isqrt(pres.logit.shape[2])
+    new = labels.present & (labels.visibility > VISIBLE) & ~held
+    place = ((labels.xy.clamp(-0.999, 0.999) + 1) * (grid / 2)).floor().long()
+    cell = place[..., 1] * grid + place[..., 0]
+    number = torch.arange(grid * grid, device=cell.device)
+    here = cell[:, :, None] == number[:, None]
+    wanted = here & new[:, :, None]
+    faint = (labels.visibility > 0) & (labels.visibility <= VISIBLE)
+    unclear = (here & faint[:, :, None]).any(dim=-1)
+    target = wanted.any(dim=-1)
+    looked = keep[..., None]
+    weight = looked * torch.where(target, MISSED, 1.0) * (target | ~unclear)
+    found = per_video(weight * entropy(pres.logit[..., 0], target.float()))
+
+    # Of several new objects in a cell, the most visible.
+    which = (wanted * (1 + labels.visibility[:, :, None])).argmax(dim=-1)
+    z = Latents.split(q_att.mean.flatten(0, 1))
+    hw = z.hw.sigmoid().unflatten(0, keep.shape)
+    xy = cell_centers(grid, hw) + (2 / grid) * z.xy.tanh().unflatten(0, keep.shape)
+    theirs = Matches(which, target)
+    box = apart(xy, hw, theirs.of(labels.xy), theirs.of(labels.hw))
+    return per_video(looked * target * box), found
+
+
+def held(
+    objects: list[Objects], matches: Matches, labels: Labels
+) -> Bool[Tensor, "batch time object"]:
+    """Which objects had a slot one frame before."""
+    there = torch.stack([each.o.pres for each in objects], dim=1) > 0.5
+    number = torch.arange(labels.present.shape[2], device=there.device)
+    has = ((matches.which[..., None] == number) & there).any(dim=2)
+    return torch.cat([torch.zeros_like(has[:, :1]), has[:, :-1]], dim=1)
+
+
+def apart(
+    xy: Float[Tensor, "*batch 2"],
+    hw: Float[Tensor, "*batch 2"],
+    true_xy: Float[Tensor, "*batch 2"],
+    true_hw: Float[Tensor, "*batch 2"],
+) -> Float[Tensor, "*batch"]:
+    """How far boxes are from true ones, in units of their size."""
+    true_hw = true_hw.clamp_min(1e-3)
+    offset = huber((xy - true_xy) / true_hw.flip(-1))
+    ratio = huber(hw.clamp_min(1e-4).log() - true_hw.log())
+    return (offset + ratio).sum(dim=-1)
+
+
+def huber(x: Tensor) -> Tensor:
+    """A square near 0, and else a line."""
+    return F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none", beta=BETA)
+
+
+def entropy(logit: Tensor, target: Tensor) -> Tensor:
+    """-log q(target)."""
+    return F.binary_cross_entropy_with_logits(logit, target, reduction="none")
+
+
+def explicable(video: Video, mu_bg: Video, labels: Labels) -> Video:
+    """The video in true boxes, and its background elsewhere."""
+    return torch.where(inside(labels, video.shape[-1]), video, mu_bg)
+
+
+def inside(labels: Labels, size: int) -> Bool[Tensor, "batch time 1 {size} {size}"]:
+    """Whether a pixel is in a true box."""
+    at = centers(size, labels.xy)
+    shown = (labels.visibility > 0)[..., None]
+
+    def covered(axis: int) -> Float[Tensor, "batch time object pixel"]:
+        middle, half = labels.xy[..., axis, None], labels.hw[..., 1 - axis, None]
+        return (((at - middle).abs() < half) & shown).float()
+
+    return (covered(1).mT @ covered(0) > 0)[:, :, None]

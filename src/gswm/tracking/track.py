@@ -1,0 +1,107 @@
+"""`gswm.track`: from a video file to the boxes of its objects."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gswm.core.files import check_output
+from gswm.data.importing.film import Film
+from gswm.data.importing.reading import open_video
+from gswm.data.importing.videos import Cut
+from gswm.data.placement import Fit, Region, as_text
+from gswm.fast.loading import load
+from gswm.models.base import Discover, WorldModel
+from gswm.models.track import counted
+from gswm.tracking.following import locate
+from gswm.viz.located import Located
+from gswm.viz.overlay import LOCATED, save_located
+from gswm.weights.finding import for_any_video
+
+
+@dataclass(frozen=True, repr=False)
+class VideoTracks:
+    """The objects of a video file, in its own pixels and seconds.
+
+        tracks = gswm.track("film.mp4")
+        print(tracks)                 # how many objects and frames
+        tracks.boxes.x                # an array; also y, width, height, id, frame, time, ...
+        pandas.DataFrame(tracks.to_frame())
+        tracks.save("film.csv")       # also .txt and .mp4
+
+    `gswm.track` returns it.
+    """
+
+    film: Film
+    """The video, and which of its frames the model saw."""
+    boxes: Located
+    """A row per object and frame, as arrays."""
+
+    def __repr__(self) -> str:
+        frames = len(self.film.footage)
+        objects = counted(len(set(self.boxes.id.tolist())), "object")
+        return (
+            f"VideoTracks: {self.film.path.name}, {objects} in {counted(frames, 'frame')} "
+            f"({len(self.boxes) / frames:.1f} per frame)"
+        )
+
+    def to_frame(self) -> dict[str, list[int | float]]:
+        """Return the columns of `boxes` by name, as pandas.DataFrame takes them."""
+        return self.boxes.columns()
+
+    def save(self, path: str | Path, *, trail: int = 8, fps: int = 10) -> None:
+        """Write the tracks to a file, in the format of its ending.
+
+        `.csv` is a table of the frames that the model saw, `.txt` is MOTChallenge text, and `.mp4`
+        is the video with boxes, ids and trails. The last two have every frame up to the last one
+        that the model saw, with boxes interpolated in between.
+
+        Args:
+            path: The file.
+            trail: Draw where each object was in the last so many frames.
+            fps: Frames per second of an `.mp4` from images, which have no times.
+        """
+        path = Path(path)
+        check_output(path, LOCATED, [self.film.path])
+        save_located(path, self.film, self.boxes, trail, fps)
+
+
+def track(
+    video: str | Path,
+    model: str | Path | WorldModel[Any] | None = None,
+    *,
+    fps: float | None = None,
+    fit: Fit | None = None,
+    region: Region | str | None = None,
+    frames: int | None = None,
+    discover: Discover = "always",
+    device: str = "auto",
+) -> VideoTracks:
+    """Track the objects of a video file of any length.
+
+        tracks = gswm.track("film.mp4")
+        tracks.save("film.csv")       # also .txt and .mp4
+
+    A model with a static background takes the background from the video itself, unless the model
+    was fitted to the same scene.
+
+    Args:
+        video: A video file, a GIF, or a folder of images.
+        model: A trained model, or what `gswm.load` takes. Default: the weights `clips`, for videos
+            of a fixed camera.
+        fps: Frames per second to take, by the video's own times, and 0 for every frame. Default: as
+            of the model's training videos, and every frame for a model of a world.
+        fit: See `gswm.open_video`. Default: as in the training, and letterbox for a model of a
+            world.
+        region: Use this part of the picture alone: left, top, width and height in pixels of the
+            upright video, as a tuple or as text, or "all". Default: as in the training.
+        frames: Read at most so many frames, from the first.
+        discover: Look for new objects in every frame ("always"), or in the first alone ("first").
+        device: Where to load a model that is given by name: cpu, cuda, or auto.
+    """
+    if not isinstance(model, WorldModel):
+        model = load(for_any_video() if model is None else model, device)
+    part = as_text(region) if isinstance(region, tuple) else region
+    cut = Cut.like(model.videos, model.image_size, fps, fit, part)
+    film = open_video(video, cut.size, fps=cut.fps, fit=cut.fit, region=cut.region, frames=frames)
+    _ = film.placement  # raises UserError for a missing or unreadable file
+    return VideoTracks(film, locate(model, film, discover))

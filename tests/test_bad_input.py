@@ -76,7 +76,7 @@ def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["train", "maze", "--device", "meta"], "there is no device 'meta' here"),
         (["sweep", "maze", "--seeds", "0..99999999999"], "at most 10,000 seeds"),
         (["sweep", "maze", "--seeds", str(HUGE)], "--seed is"),
-        (["data", "import", "film", "--size", "100000"], "size is 100000; it must be a number"),
+        (["data", "import", "film", "--size", "100000"], "size is 100000; it must be from 1"),
         (["data", "import", "film", "--frames", "30000000"], "take 369 GB at once, and may take"),
         (["data", "show", "maze", "--scale", "100000"], "--scale is 100000; it must be from 1"),
         (["data", "scenes", "--workers", "99999999"], "--workers is 99999999; it must be from 1"),
@@ -85,6 +85,8 @@ def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["fit", "film", "--minutes", "nan"], "--minutes is nan"),
         (["fit", "film", "--stride", "0"], "--stride is 0; it must be at least 1"),
         (["fit", "film", "--sigma", "nan"], "--sigma is nan"),
+        (["fit", "film", "--size", "100000"], "--size is 100000; it must be from 1 to 4,096"),
+        (["data", "compare", "--scenes", "x", "--size", "100000"], "--size is 100000"),
         (["fit", "film", "--seed", str(HUGE)], "--seed is"),
         (["bench", "data", "--episodes", "0"], "--episodes is 0; it must be at least 1"),
     ],
@@ -196,6 +198,7 @@ def test_a_pipe_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ["data", "info", data],
         ["data", "compare", "--scenes", scenes],
         ["eval", "--labels", table, "--tracks", table],
+        ["fit", film, "--start", other, "--out", str(tmp_path / "fit")],
         ["report", scores, "--out", str(tmp_path / "report")],
         ["report", str(tmp_path), "--out", str(tmp_path / "report")],
         ["data", "look", str(tmp_path / "images")],
@@ -420,7 +423,11 @@ def test_text_that_is_no_text_can_be_read(tmp_path: Path) -> None:
     assert open_file(path).sources == ["\ufffd\ufffd"]
 
 
-@pytest.mark.parametrize("text", ["no JSON", "[1]", "{}", '{"fps": 3, "expected": 1}'])
+FAST = json.dumps({"model": {}, "expected": 1, "decisions": [], "fps": -5})
+"""A prepared file of a negative frame rate."""
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[1]", "{}", '{"fps": 3, "expected": 1}', FAST])
 def test_a_prepared_file_must_say_what_was_decided(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

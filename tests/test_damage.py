@@ -11,10 +11,14 @@ from synthetic_videos import make
 from test_importing import run, video
 from test_videos import FORMATS, encode, shades
 
+import gswm
+from gswm.cli import main
+from gswm.commands.studio import StudioCommand
 from gswm.core.errors import UserError
 from gswm.data.importing.damage import LOG, Reading
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut, TimedFrame, UnusableError, video_frames
+from gswm.studio.catalog import Catalog
 
 CODECS = {
     "a.mp4": ("libx264", "yuv420p"),
@@ -29,11 +33,12 @@ CODECS = {
 BYTES = 64
 
 
-def recorded(folder: Path, name: str) -> Path:
+def recorded(folder: Path, name: str, frames: int = 100) -> Path:
     """A video with objects that move, as a camera would write it."""
     (folder / "whole").mkdir(exist_ok=True)
     options = {"level": "3"} if name == "a.mkv" else {}
-    return encode(folder / "whole" / name, list(make("discs").video), *CODECS[name], **options)
+    pictures = list(make("discs").video[:frames])
+    return encode(folder / "whole" / name, pictures, *CODECS[name], **options)
 
 
 def damaged(whole: Path, path: Path, seed: int) -> Path:
@@ -100,6 +105,73 @@ def test_a_film_is_refused_when_it_is_read_unless_that_is_allowed(tmp_path: Path
     with pytest.raises(UserError, match=r"cannot read .*bad.mkv: it is damaged at .* s"):
         Film(bad, Cut(16)).read()
     assert Film(bad, Cut(16, allow_damaged=True)).read().shape[1] > 0
+
+
+READERS = {
+    "track": ["track", "bad.mkv", "--out", "new/a.csv"],
+    "imagine": [
+        *("imagine", "clips", "--video", "bad.mkv", "--steps", "30", "--out", "new"),
+        *("--futures", "1", "--scale", "1", "--no-mp4"),
+    ],
+    "fit": ["fit", "bad.mkv", "--prepare", "--out", "new"],
+    "eval": ["eval", "clips", "bad.mkv", "--last", "0.6"],
+    "baseline": ["eval", "bad.mkv", "--baseline", "median-sort", "--labels", "labels.txt"],
+    "tracks": ["eval", "bad.mkv", "--tracks", "labels.txt", "--labels", "labels.txt"],
+    "studio": ["studio", "--video", "bad.mkv", "--no-browser"],
+}
+
+
+@pytest.fixture
+def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A damaged video in the working directory, with labels beside it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.txt").write_text("1,1,5,5,20,20,1\n2,1,6,5,20,20,1\n")
+    return damaged(recorded(tmp_path, "a.mkv", frames=60), tmp_path / "bad.mkv", 1)
+
+
+IN_TIME = [pytest.param(name, marks=[pytest.mark.slow] * (name == "fit")) for name in READERS]
+
+
+@pytest.mark.parametrize("name", IN_TIME)
+def test_every_command_refuses_a_damaged_video(
+    name: str, bad: Path, small_clips: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*READERS[name], "--device", "cpu"]) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("gswm: cannot read bad.mkv: it is damaged at")
+    assert "--allow-damaged" in line
+    assert not any(Path("new").glob("[!.]*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in READERS if name != "studio"])
+def test_every_command_takes_a_damaged_video_if_that_is_allowed(
+    name: str, bad: Path, small_clips: Path
+) -> None:
+    assert main([*READERS[name], "--device", "cpu", "--allow-damaged"]) == 0
+
+
+def test_the_studio_takes_a_damaged_video_if_that_is_allowed(bad: Path, small_clips: Path) -> None:
+    shelf = Catalog()
+    shelf.add_shipped()
+    shown = StudioCommand(video=bad, allow_damaged=True).source(shelf, "clips")
+    assert shelf.uploads[shown].shape[1] > 0
+
+
+def test_python_refuses_a_damaged_video_unless_that_is_allowed(
+    bad: Path, small_clips: Path
+) -> None:
+    for read in (gswm.read_video, gswm.track):
+        with pytest.raises(UserError, match="it is damaged at"):
+            read(bad)
+    assert gswm.read_video(bad, allow_damaged=True).shape[1] > 0
+
+
+@pytest.mark.slow
+def test_python_tracks_a_damaged_video_if_that_is_allowed(bad: Path, small_clips: Path) -> None:
+    assert len(gswm.track(bad, device="cpu", allow_damaged=True).film.footage) > 30
+    with pytest.raises(UserError, match="it is damaged at"):
+        gswm.fit(bad, out="new", device="cpu")
 
 
 def announced(path: Path, frames: int) -> Path:

@@ -58,8 +58,7 @@ class MakeCommand:
             raise UserError(f"{self.world}: has no scenes of '{self.split}'; give --split {held}")
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
-        if n < 1:
-            raise UserError(f"--episodes is {n}; it must be at least 1")
+        check_range({"--episodes": n}, 1)
         device = usable(self.device)
         out = self.out or Path("data", world.name, f"{self.split}.hdf5")
         check_output(out, hdf5.SUFFIXES, self.read(), force=self.force)
@@ -157,10 +156,8 @@ class ShowCommand:
 
     def run(self) -> None:
         """Draw the episode."""
-        if min(self.scale, self.frames, self.fps) < 1 or min(self.trail, self.episode) < 0:
-            raise UserError(
-                "--scale, --frames and --fps must be above 0, --trail and --episode not below"
-            )
+        check_range({"--trail": self.trail, "--episode": self.episode}, 0)
+        check_range({"--frames": self.frames}, 1)
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         check_range({"--fps": self.fps}, 1, MOST_FPS)
         kinds = formats.STILL + formats.MOVING

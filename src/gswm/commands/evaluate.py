@@ -97,6 +97,8 @@ class EvaluateCommand:
     """Round the weights to half precision first, as `gswm export --half` does."""
     lpips: Path | None = None
     """Measure pixels too, and LPIPS with the weights in this file: see docs/evaluation.md."""
+    allow_damaged: bool = False
+    """Take a video as it is, though FFmpeg reports damage or frames are missing."""
     json: Path | None = None
     """Write everything that was measured to this file; without one it is printed."""
     force: bool = False
@@ -122,6 +124,7 @@ class EvaluateCommand:
         world = self.world or about["world"]
         if isinstance(model, WorldModel) and is_of_videos(world):
             cut = Cut.like(about["about"].get("videos", {}), model.image_size)
+            cut = replace(cut, allow_damaged=self.allow_damaged)
             world = str(import_once(Path(world), cut))
         known = hdf5.world_of(world)
         rules = protocol(self.protocol) if self.protocol else fitting(world)
@@ -164,7 +167,8 @@ class EvaluateCommand:
         check_json(self.json, force=self.force)
         names = [name for name in (self.model, self.video) if name is not None]
         device = find_device(self.device)
-        source = source_of(names, self.tracks, self.baseline, device, self.half)
+        how = {"half": self.half, "allow_damaged": self.allow_damaged}
+        source = source_of(names, self.tracks, self.baseline, device, **how)
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
@@ -179,9 +183,10 @@ class EvaluateCommand:
         for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
             if self.sets(name):
                 raise UserError(f"{flag(name)} says nothing about {video}: leave out one of them")
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         device = find_device(self.device)
-        scores = VideoModel(model, video, device, self.half).forecast(self.last)
+        measured = VideoModel(model, video, device, self.half, self.allow_damaged)
+        scores = measured.forecast(self.last)
         if scores is None:
             raise UserError(
                 f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
@@ -225,7 +230,7 @@ class EvaluateCommand:
 
 MEASURED = (
     *("baseline", "world", "split", "protocol", "given", "samples", "episodes", "half", "lpips"),
-    *("labels", "tracks", "frames", "min_height", "last"),
+    *("labels", "tracks", "frames", "min_height", "last", "allow_damaged"),
 )
 """Settings on which the scores depend."""
 

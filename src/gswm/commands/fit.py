@@ -6,14 +6,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gswm.core.errors import UserError
-from gswm.core.files import check_folder
-from gswm.core.limits import MINUTES, STEPS, check_range, check_seed
 from gswm.core.waiting import tell
-from gswm.fitting.fit import DATA, WEIGHTS, FitConfig, fit_video
-
-WRITTEN = (DATA, WEIGHTS, "index.html", "imagined.gif", "tracks*", "run-*")
-"""Files and folders of a fit."""
+from gswm.fitting.fit import FitConfig, fit_video
 
 
 @dataclass(frozen=True)
@@ -72,6 +66,7 @@ class FitCommand:
             prepare=self.prepare,
             region=self.region,
             allow_damaged=self.allow_damaged,
+            force=self.force,
             start=self.start,
             decided={
                 "stride": self.stride,
@@ -83,16 +78,6 @@ class FitCommand:
                 "motion_threshold": self.threshold,
             },
         )
-        check_seed(self.seed)
-        check_range({"--minutes": self.minutes}, *MINUTES)
-        check_range({"--steps": self.steps}, 1, STEPS)
-        counts = {"--stride": self.stride, "--objects": self.objects, "--grid": self.grid}
-        check_range(counts | {"--batch": self.batch}, 1)
-        check_range({"--sigma": self.sigma, "--object-size": self.object_size}, 1e-3, 1)
-        check_range({"--threshold": self.threshold}, 0, 1)
         out = self.out or Path("fits") / self.video.stem
-        if not self.video.exists():
-            raise UserError(f"there is no video {self.video}; check the name")
-        check_folder(out, WRITTEN, force=self.force)
         done = fit_video(self.video, out, cfg, tell)
         print(f"look at {done}")

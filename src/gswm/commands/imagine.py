@@ -13,8 +13,7 @@ from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_output, check_place, make_folder
-from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_seed
-from gswm.core.limits import check_range as check
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range, check_seed
 from gswm.data.episode import Episodes
 from gswm.data.placement import Fit, parse_region
 from gswm.data.worlds.base import SplitName
@@ -90,11 +89,10 @@ class ImagineCommand:
         if self.world is not None and self.video is not None:
             raise UserError("name --world or --video: one of the two")
         futures = self.futures if self.sample else 1
-        least_one = {"--futures": futures, "--scale": self.scale, "--fps": self.fps}
-        check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
-        check_scale(self.scale)
-        check({"--fps": self.fps}, 1, MOST_FPS)
+        check_range({"--episode": self.episode, "--trail": self.trail}, 0)
+        check_range({"--futures": futures, "--given": self.given, "--steps": self.steps}, 1)
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        check_range({"--fps": self.fps}, 1, MOST_FPS)
         check_seed(self.seed)
         check_rate(self.video_fps)
         parse_region(self.region)
@@ -144,12 +142,6 @@ class ImagineCommand:
             formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
         written = sorted(file.name for file in self.out.iterdir() if file.name[0] != ".")
         print(f"{self.out}: {', '.join(written)}")
-
-
-def check_scale(scale: int) -> None:
-    """Refuse pictures that nobody can look at."""
-    if scale > LARGEST_SCALE:
-        raise UserError(f"--scale is {scale}; it must be at most {LARGEST_SCALE}")
 
 
 def check_bytes(frames: int, videos: int, side: int) -> None:

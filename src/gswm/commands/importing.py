@@ -177,7 +177,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
             return out
         region = None if cut.region is None else as_text(cut.region)
         how = (cut.size, cut.fps, cut.frames, cut.fit, region)
-        job = ImportCommand((folder,), out, *how, once=True)
+        job = ImportCommand((folder,), out, *how, allow_damaged=cut.allow_damaged, once=True)
         tell(f"`{job.command()}`, once:")
         try:
             job.run()

@@ -10,12 +10,12 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, images_of, own_film
-from gswm.commands.imagine import check, check_bytes, check_scale
+from gswm.commands.imagine import check_bytes
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
-from gswm.core.limits import MOST_FPS
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -86,10 +86,10 @@ class TrackCommand:
 
     def run(self) -> None:
         """Find the objects, and write where they are."""
-        check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
-        check({"--fps": self.fps}, 1, MOST_FPS)
-        check_scale(self.scale)
+        check_range({"--episode": self.episode, "--trail": self.trail}, 0)
+        check_range({"--frames": self.frames}, 1)
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        check_range({"--fps": self.fps}, 1, MOST_FPS)
         check_rate(self.video_fps)
         parse_region(self.region)
         is_world = worlds.base_name(self.source) in worlds.WORLDS

@@ -11,8 +11,10 @@ MINUTES = (0, 10_000_000)
 """Nineteen years; the timer of a system takes little more."""
 STEPS = 10**12
 WORKERS = 1_024
+LARGEST_SIDE = 4_096
+"""Pixels on a side of the frames that a model sees."""
 LARGEST_SCALE = 16
-"""Times that frames are enlarged: more nobody can look at."""
+"""Times that frames are enlarged."""
 MOST_FPS = 1_000
 """Frames per second of a moving picture."""
 

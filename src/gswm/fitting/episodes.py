@@ -6,7 +6,8 @@ between are not lost: they are further episodes, each of every n-th frame too.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from gswm.core.errors import UserError
 from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Take, batch_of
+from gswm.data.importing.videos import Take, batch_of, is_number
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
 from gswm.data.standing import empty_scene
@@ -36,6 +37,23 @@ SAID = "measured"
 """The attribute of a file that says what was measured and decided."""
 
 Picture = UInt8[Tensor, "3 size size"]
+
+
+def is_rows(value: Any) -> bool:
+    """Whether these are decisions: rows of a name, a value and a reason, as text."""
+    return isinstance(value, list) and all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row)
+        for row in value
+    )
+
+
+NEEDED: dict[str, Callable[[Any], bool]] = {
+    "model": lambda value: isinstance(value, dict),
+    "expected": lambda value: is_number(value) and math.isfinite(value),
+    "decisions": is_rows,
+    "fps": lambda value: value is None or (is_number(value) and 0 < value < math.inf),
+}
+"""What a prepared file states, and how each part is known to be sound."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +99,12 @@ def said_in(text: str, file: Path) -> dict[str, Any]:
         said = json.loads(text)
     except ValueError:
         said = None
-    if not isinstance(said, dict):
-        raise UserError(f"{file} is damaged: prepare it again with `gswm fit VIDEO --prepare`")
+    for name, is_right in NEEDED.items():
+        if not isinstance(said, dict) or name not in said or not is_right(said[name]):
+            raise UserError(
+                f"{file} is damaged: it does not state its {name}; prepare it again with "
+                "`gswm fit VIDEO --prepare`"
+            )
     return said
 
 

@@ -23,6 +23,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import LARGEST_SIDE
 from gswm.core.words import in_bytes
 from gswm.data.importing.damage import LOG, DamagedError, Reading, decoding
 from gswm.data.importing.damage import UnusableError as UnusableError
@@ -34,8 +35,6 @@ ClipArray = UInt8[np.ndarray, "time size size 3"]
 Seen = tuple[UInt8[np.ndarray, "size size 3"], int, float]
 """A frame as a model sees it, its number in the video, and its time in seconds."""
 
-LARGEST = 4096
-"""Of the side of a frame, in pixels."""
 MOST_BYTES = 1 << 34
 """Of the frames of an episode."""
 MOST_REPEATS = 1_000
@@ -156,8 +155,8 @@ class Take:
 
 def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
     """Refuse numbers that make no sense, be they a user's or those of a file's header."""
-    if not isinstance(size, int) or not 1 <= size <= LARGEST:
-        raise UserError(f"size is {size!r}; it must be a number of pixels from 1 to {LARGEST}")
+    if not isinstance(size, int) or not 1 <= size <= LARGEST_SIDE:
+        raise UserError(f"size is {size!r}; it must be from 1 to {LARGEST_SIDE:,} pixels")
     if fps is not None and not (is_number(fps) and 0 < fps < math.inf):
         raise UserError(f"fps is {fps!r}; it must be above 0, or None for every frame")
     if fit not in get_args(Fit):

@@ -1,6 +1,5 @@
 """Videos of the user's, as the commands take them."""
 
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.limits import MOST_TAKEN
 from gswm.core.words import printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
@@ -21,8 +21,11 @@ OTHER_FITS = {
 
 def check_rate(fps: float | None) -> None:
     """Refuse a rate at which no frames can be taken."""
-    if fps is not None and not 0 <= fps < math.inf:
-        raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
+    if fps is not None and not 0 <= fps <= MOST_TAKEN:
+        raise UserError(
+            f"--video-fps is {fps:g}; give a number above 0 and at most {MOST_TAKEN:,}, or 0 for "
+            "every frame"
+        )
 
 
 def images_of(video: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from gswm.core.errors import UserError
 
@@ -17,6 +18,15 @@ LARGEST_SCALE = 16
 """Times that frames are enlarged."""
 MOST_FPS = 1_000
 """Frames per second of a moving picture."""
+MOST_TAKEN = 1_000_000
+"""Frames per second that are taken of a video."""
+
+
+def is_number(value: object) -> TypeGuard[Number]:
+    """Whether this is a number, with at most 64 bits if it is whole, and no truth value."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 2**64
+    return isinstance(value, float)
 
 
 def check_range(

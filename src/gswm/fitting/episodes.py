@@ -18,10 +18,11 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import MOST_TAKEN, is_number
 from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Take, batch_of, is_number
+from gswm.data.importing.videos import Take, batch_of
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
 from gswm.data.standing import empty_scene
@@ -51,7 +52,7 @@ NEEDED: dict[str, Callable[[Any], bool]] = {
     "model": lambda value: isinstance(value, dict),
     "expected": lambda value: is_number(value) and math.isfinite(value),
     "decisions": is_rows,
-    "fps": lambda value: value is None or (is_number(value) and 0 < value < math.inf),
+    "fps": lambda value: value is None or (is_number(value) and 0 < value <= MOST_TAKEN),
 }
 """What a prepared file states, and how each part is known to be sound."""
 

@@ -15,9 +15,10 @@ from safetensors import SafetensorError, safe_open
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_regular, write_whole
+from gswm.core.limits import is_number
 from gswm.core.records import apart
 from gswm.core.settings import differing, flat, from_dict, to_dict
-from gswm.data.importing.videos import is_number, known_cut
+from gswm.data.importing.videos import known_cut
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build

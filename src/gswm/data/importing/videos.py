@@ -7,14 +7,13 @@ video that is damaged (see `damage`), cut short, or changes its size on the way 
 all, unless that is allowed: a part of it would pass for the whole.
 """
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, TypeGuard, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.limits import LARGEST_SIDE
+from gswm.core.limits import LARGEST_SIDE, MOST_TAKEN, is_number
 from gswm.core.words import in_bytes
 from gswm.data.importing.damage import LOG, DamagedError, Reading, decoding
 from gswm.data.importing.damage import UnusableError as UnusableError
@@ -93,7 +92,7 @@ class Cut:
         part = parse_region(part)
         how: Fit = fit or known.get("fit", before)
         check_cut(size, fps or None, Cut.frames, how)
-        return Cut(size, fps or None, fit=how, region=part)
+        return Cut(size, float(fps) if fps else None, fit=how, region=part)
 
     def placement(self, frame: "TimedFrame") -> Placement:
         """Where a model's frame lies in this one."""
@@ -157,8 +156,11 @@ def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
     """Refuse numbers that make no sense, be they a user's or those of a file's header."""
     if not isinstance(size, int) or not 1 <= size <= LARGEST_SIDE:
         raise UserError(f"size is {size!r}; it must be from 1 to {LARGEST_SIDE:,} pixels")
-    if fps is not None and not (is_number(fps) and 0 < fps < math.inf):
-        raise UserError(f"fps is {fps!r}; it must be above 0, or None for every frame")
+    if fps is not None and not (is_number(fps) and 0 < fps <= MOST_TAKEN):
+        raise UserError(
+            f"fps is {fps!r}; it must be above 0 and at most {MOST_TAKEN:,}, or None for every "
+            "frame"
+        )
     if fit not in get_args(Fit):
         raise UserError(f"fit is {fit!r}; it must be one of {', '.join(get_args(Fit))}")
     if not isinstance(frames, int) or frames < 1:
@@ -168,11 +170,6 @@ def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
             f"{frames:,} frames of {size} x {size} pixels take {in_bytes(needed)} at once, and may "
             f"take {in_bytes(MOST_BYTES)}: take fewer, or smaller ones"
         )
-
-
-def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether this is a number, and no truth value."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:

@@ -23,6 +23,7 @@ from tiny import lively
 from tiny import video as frames
 from training import small, train_here
 
+import gswm
 from gswm.cli import main
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
@@ -106,6 +107,18 @@ def test_a_number_out_of_range_is_refused(
     out = {"import": "a.hdf5", "show": "a.gif"}.get(args[1])
     assert said in refused([*args, *(["--out", out] if out else [])], capsys)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("decided", "said"),
+    [({"stride": 0}, "--stride is 0"), ({"seed": -1}, "--seed"), ({"image_size": -8}, "--size is")],
+)
+def test_a_fit_in_python_refuses_the_numbers_that_the_command_refuses(
+    decided: dict[str, int], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=said):
+        gswm.fit(pictures(tmp_path / "film"), out=tmp_path / "out", **decided)
+    assert not (tmp_path / "out").exists()
 
 
 @given(st.floats(), st.floats(-10, 10), st.floats(-10, 10))

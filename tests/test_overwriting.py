@@ -10,6 +10,7 @@ import pytest
 from test_importing import pictures
 from training import small
 
+import gswm
 from gswm.cli import COMMANDS, main
 from gswm.core.errors import UserError
 from gswm.core.files import MARKER, check_folder, make_folder
@@ -131,6 +132,14 @@ def test_a_folder_of_others_is_not_marked_and_stays_theirs(tmp_path: Path) -> No
     with pytest.raises(UserError, match=r"thesis.tex exists; give --force"):
         check_folder(tmp_path, ["*.tex"])
     check_folder(tmp_path, ["*.tex"], force=True)
+
+
+def test_a_fit_in_python_replaces_no_files_of_others(tmp_path: Path) -> None:
+    pictures(tmp_path / "film")
+    (tmp_path / "index.html").write_bytes(PRECIOUS)
+    with pytest.raises(UserError, match=r"index\.html exists; give --force"):
+        gswm.fit(tmp_path / "film", out=tmp_path)
+    assert (tmp_path / "index.html").read_bytes() == PRECIOUS
 
 
 def test_what_is_no_file_is_never_replaced(

@@ -55,6 +55,8 @@ def settings_of(name: str) -> list[str]:
     return [f"--{field.name.replace('_', '-')}" for field in fields(cls)]
 
 
+FLAGS = {name: settings_of(name) for name in COMMANDS}
+
 values = st.one_of(
     st.sampled_from(NUMBERS),
     st.sampled_from(FILES),
@@ -69,7 +71,7 @@ def command_lines(draw: st.DrawFn, names: tuple[str, ...] = (*WORDS, *PARSED)) -
     """A command line with some words replaced, left out or added."""
     name = draw(st.sampled_from(names))
     words = list(WORDS.get(name, ()))
-    flags = settings_of(name)
+    flags = FLAGS[name]
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(words)))
         change = draw(st.sampled_from(("add", "value", "set", "set", "drop")))

@@ -126,6 +126,5 @@ def test_videos(there: Path, data: st.DataObject) -> None:
 @tries(1 / 40)
 @given(words=strategies.command_lines(tuple(strategies.WORDS)))
 def test_processes(there: Path, words: list[str]) -> None:
-    words = [word.replace("\0", "") for word in words]
     with material.copied(there) as folder:
         check(run_process(words), folder)

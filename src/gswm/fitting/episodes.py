@@ -97,11 +97,12 @@ class FitData:
 def said_in(text: str, file: Path) -> dict[str, Any]:
     """What was measured and decided, by the attribute of a file."""
     try:
-        said = json.loads(text)
+        found = json.loads(text)
     except ValueError:
-        said = None
+        found = None
+    said: dict[str, Any] = found if isinstance(found, dict) else {}
     for name, is_right in NEEDED.items():
-        if not isinstance(said, dict) or name not in said or not is_right(said[name]):
+        if name not in said or not is_right(said[name]):
             raise UserError(
                 f"{file} is damaged: it does not state its {name}; prepare it again with "
                 "`gswm fit VIDEO --prepare`"

@@ -12,9 +12,10 @@ from gswm.data.episode import Episodes
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE
 from gswm.data.worlds.single_ball import two_episodes
 from gswm.eval.baselines import Baseline, Rule, known
-from gswm.eval.evaluate import whole
+from gswm.eval.evaluate import evaluate, whole
 from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.distance import center_errors
+from gswm.eval.protocols import Protocol
 
 WORLDS = {w.name: w for w in (INTERACTION, OCCLUSION, TWO_LAYER, TWO_LAYER_DENSE)}
 TABLE: dict[Rule, tuple[float, ...]] = {
@@ -60,6 +61,23 @@ def test_a_track_of_a_rule_is_one_future_with_its_past() -> None:
     torch.testing.assert_close(track.xy[:, 0].double(), truth.positions[:, 5:] / 32 - 1)
 
 
-def test_videos_without_truth_are_refused() -> None:
+def test_only_the_rule_that_repeats_a_frame_takes_videos_without_truth() -> None:
+    alone = Episodes(two_episodes().video)
     with pytest.raises(UserError, match="nothing is known"):
-        Baseline("stay").imagine(Episodes(two_episodes().video), 5, 4)
+        Baseline("straight").imagine(alone, 5, 4)
+    track = Baseline("stay").imagine(alone, 5, 4)
+    assert track.pres.shape == (2, 1, 4, 0)
+    assert track.reconstruction is not None
+    assert torch.equal(track.reconstruction[:, 0, 3], alone.video[:, 4] / 255)
+
+
+def test_what_stays_has_psnr_and_ssim_of_its_last_frame() -> None:
+    rules = Protocol("short", 5, 4, ("pixels",))
+    video = two_episodes().video
+    errors = (video[:, 5:].double() - video[:, 4:5].double()).div(255).square().mean(dim=(2, 3, 4))
+    expected = (-10 * errors.log10()).mean().item()
+    for episodes in (two_episodes(), Episodes(video)):
+        scores = evaluate(Baseline("stay"), [episodes], rules).scores
+        assert scores["psnr"] == pytest.approx(expected, abs=1e-4)
+        assert 0 < scores["ssim"] < 1
+    assert "psnr" not in evaluate(Baseline("straight"), [two_episodes()], rules).scores

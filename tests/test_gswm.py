@@ -11,6 +11,7 @@ from tiny import build, config, generator, lively, loss, video
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.geometry import SMALLEST
 from gswm.data.batches.batch import Batch
 from gswm.models.base import check_video
 from gswm.models.gswm.discovery import DiscoveryConfig
@@ -188,7 +189,7 @@ def test_a_video_that_cannot_be_used_is_refused(
         ({"discovery": DiscoveryConfig(grid=3)}, "it must divide 8"),
         ({"discovery": DiscoveryConfig(grid=0)}, "a grid of 0 does not fit"),
         ({"num_objects": 0}, "there must be at least 1 slot for objects, not 0"),
-        ({"sizes": Sizes(glimpse=32)}, "glimpses are of 16 pixels, not 32"),
+        ({"sizes": Sizes(glimpse=24)}, "glimpse is 24: it must be 16, 32 or 64"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
@@ -197,11 +198,27 @@ def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
     assert said in str(error.value)
 
 
+@torch.no_grad()
+def test_tight_boxes_are_the_extents_of_what_is_drawn() -> None:
+    model = lively("obj3d", tight_boxes=True)
+    loose = lively("obj3d", tight_boxes=False)
+    loose.load_state_dict(model.state_dict())
+    tight, track = model.infer(video(1, 3)), loose.infer(video(1, 3))
+    for t, scene in enumerate(track.states):
+        xy, hw = model.renderer.extents(scene.objects.o)
+        torch.testing.assert_close(tight.xy[:, t], xy)
+        torch.testing.assert_close(tight.hw[:, t], hw)
+        torch.testing.assert_close(track.xy[:, t], scene.objects.o.xy)
+    assert (tight.hw <= track.hw.clamp_min(SMALLEST) + 1e-6).all()
+    assert torch.equal(tight.id, track.id)
+
+
 PLAIN = """
 import torch
 from tiny import build, config, video
 import gswm
 from gswm.core.errors import UserError
+from gswm.core.geometry import SMALLEST
 
 try:
     gswm.save("model.safetensors", "two-layer")

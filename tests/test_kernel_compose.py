@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny import generator
 from torch import Tensor
@@ -59,6 +59,7 @@ def check(inputs: Inputs, size: int, seed: int = 0, *, exact: bool = True) -> li
 
 @settings(max_examples=5)
 @given(SEEDS, st.sampled_from([(16, 16), (16, 24), (5, 17), (20, 16)]))
+@example(0, (32, 32))
 def test_the_kernel_is_its_twin(seed: int, sizes: tuple[int, int]) -> None:
     glimpse, size = sizes
     check(scene(seed, glimpse=glimpse), size, seed)

@@ -54,7 +54,7 @@ def oracle() -> list[np.ndarray]:
 def many():
     u = uniforms(5, 0, 3000)
     grid = lead_on(kruskal(u["edges"], 3, 3), u["ends"])
-    return describe(u, grid, walk(grid, u["start"], u["turns"]))
+    return describe(u, grid, walk(grid, u["start"], u["turns"]), 64)
 
 
 def test_mazes_are_those_of_mazelib(oracle: list[np.ndarray]) -> None:

@@ -64,8 +64,11 @@ def test_a_residual_block_is_two_convolutions_beside_a_short_cut() -> None:
 
 def test_sizes_are_those_of_the_tables() -> None:
     assert GlimpseDecoder(5, 4)(rand(2, 5)).shape == (2, 4, 16, 16)
+    assert GlimpseDecoder(5, 4, 32)(rand(2, 5)).shape == (2, 4, 32, 32)
+    assert GlimpseDecoder(5, 4, 64)(rand(2, 5)).shape == (2, 4, 64, 64)
     assert FrameDecoder(5, 64)(rand(2, 5)).shape == (2, 3, 64, 64)
-    assert Encoder(16, (3, 16, 32, 64, 128), 7)(rand(2, 3, 16, 16)).shape == (2, 7)
+    for size in (16, 32, 64):
+        assert Encoder(size, (3, 16, 32, 64, 128), 7)(rand(2, 3, size, size)).shape == (2, 7)
     assert Trunk(3, 9, 2)(rand(1, 3, 64, 64)).shape == (1, 9, 4, 4)
     assert group_norm(64).num_groups == 4
     assert group_norm(8).num_groups == 1

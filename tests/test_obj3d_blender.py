@@ -12,7 +12,7 @@ from gswm.core.errors import UserError
 from gswm.data.worlds.obj3d import blender, blender_program, scene_file
 from gswm.data.worlds.obj3d.scene_file import SceneFile
 from gswm.data.worlds.obj3d.scenes import Scenes, one_scene
-from gswm.data.worlds.obj3d.settings import CameraSettings, Settings
+from gswm.data.worlds.obj3d.settings import Settings
 from gswm.data.worlds.obj3d.world import Obj3D, solids_of
 
 SHORT = Settings(num_frames=3)
@@ -58,7 +58,7 @@ def test_blender_draws_the_video_and_rays_tell_the_truth(stand_in: Path, scenes:
 
 
 def test_everything_that_the_program_reads_is_given(scenes: Scenes) -> None:
-    given = blender.described(solids_of(scenes), CameraSettings(), 16, 4)
+    given = blender.described(solids_of(scenes), Settings(), 16, 4)
     tree = ast.parse(Path(blender_program.__file__).read_text())
     read = {
         node.slice.value
@@ -105,12 +105,12 @@ def test_what_blender_says_is_passed_on(
 ) -> None:
     stand_in.write_text(f"#!{sys.executable}\nraise SystemExit('no light')\n")
     with pytest.raises(UserError, match="no light"):
-        blender.draw(solids_of(scenes), CameraSettings(), 16)
+        blender.draw(solids_of(scenes), Settings(), 16)
     stand_in.write_text("no program")
     for named in (stand_in, stand_in.with_name("nonexistent")):
         monkeypatch.setenv("GSWM_BLENDER", str(named))
         with pytest.raises(UserError, match=f"GSWM_BLENDER is '{named}', which cannot be run"):
-            blender.draw(solids_of(scenes), CameraSettings(), 16)
+            blender.draw(solids_of(scenes), Settings(), 16)
     monkeypatch.delenv("GSWM_BLENDER")
     monkeypatch.setattr(blender.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install bpy"):

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gswm.core.records import map_tensors
-from gswm.data.worlds.obj3d import shading, surfaces
 from gswm.data.worlds.obj3d.camera import Camera, Solids
 from gswm.data.worlds.obj3d.culling import cuts
 from gswm.data.worlds.obj3d.rays import hits, normals, shapes_of
@@ -18,16 +17,19 @@ from gswm.data.worlds.obj3d.renderer import Pictures, render
 from gswm.data.worlds.obj3d.settings import (
     CUBE,
     CYLINDER,
-    LIGHTS,
     METAL,
     RUBBER,
+    SHADOWS,
     SPHERE,
-    CameraSettings,
+    LookSettings,
+    Settings,
 )
 from gswm.data.worlds.obj3d.shading import Lights
+from gswm.data.worlds.obj3d.stage import RenderStage
 
 SIZE, SIDE = 14, 3
-CAMERA = CameraSettings()
+LOOKS = {"obj3d": Settings(), "obj3d-shadows": SHADOWS}
+CAMERA = Settings().camera
 Vector = tuple[float, float, float]
 
 
@@ -102,13 +104,24 @@ class Solid:
 
 
 @cache
-def light_points(part: int) -> list[Vector]:
-    lights = Lights.of(LIGHTS, SIDE**2, torch.zeros(1, dtype=torch.float64))
-    return [tuple(lights.points[:, i, part].tolist()) for i in range(len(LIGHTS))]
+def disk_points(look: LookSettings, number: int) -> list[list[Vector]]:
+    """`number` points of each light."""
+    lights = Lights.of(look.lights, number, torch.zeros(1, dtype=torch.float64))
+    return lights.points.permute(1, 2, 0).tolist()
 
 
-def received(i: int, at: Vector, point: Vector, normal: Vector) -> float:
-    light = LIGHTS[i]
+def seen_by_object(look: LookSettings, part: int) -> list[Vector]:
+    return [tuple(points[part]) for points in disk_points(look, SIDE**2)]
+
+
+def seen_by_plane(look: LookSettings, part: int) -> list[list[Vector]]:
+    """Every ninth point of each light, from the ray's own on."""
+    many = disk_points(look, SIDE**2 * look.points)
+    return [[tuple(point) for point in points[part :: SIDE**2]] for points in many]
+
+
+def received(look: LookSettings, i: int, at: Vector, point: Vector, normal: Vector) -> float:
+    light = look.lights[i]
     way = add(at, point, -1)
     far = math.sqrt(dot(way, way))
     toward = max(dot(way, normal) / far, 0)
@@ -116,59 +129,97 @@ def received(i: int, at: Vector, point: Vector, normal: Vector) -> float:
     return light.power * toward * shone * dot(light.position, light.position) / far**2
 
 
-def plane(light: float, point: Vector) -> float:
-    gray = shading.GROUND * (shading.AMBIENT + light)
-    near, far = shading.FAR
+def tinted(look: LookSettings, strengths: list[float]) -> Vector:
+    """Light of all lights, each in its color."""
+    pairs = list(zip(look.lights, strengths, strict=True))
+    red, green, blue = (sum(light.color[c] * s for light, s in pairs) for c in range(3))
+    return (red, green, blue)
+
+
+def plane(look: LookSettings, light: Vector, point: Vector) -> list[float]:
+    near, far = look.far
     share = min(max((math.hypot(point[0], point[1]) - near) / (far - near), 0), 1)
     share = share**2 * (3 - 2 * share)
-    return gray * (1 - share) + shading.BACKDROP * share
+    colors = [look.ground * (look.ambient + each) for each in light]
+    return [color * (1 - share) + look.backdrop * share for color in colors]
 
 
-def mirrored(solids: list[Solid], own: Solid, point: Vector, way: Vector) -> list[float]:
+def lit_plane(look: LookSettings, solids: list[Solid], point: Vector, part: int) -> list[float]:
+    strengths = []
+    for i, points in enumerate(seen_by_plane(look, part)):
+        free = sum(not any(s.between(point, at) for s in solids) for at in points) / len(points)
+        full = sum(received(look, i, at, point, (0, 0, 1)) for at in points) / len(points)
+        strengths.append(full * (free + (1 - free) * look.bounce))
+    return plane(look, tinted(look, strengths), point)
+
+
+def mirrored(
+    look: LookSettings, solids: list[Solid], own: Solid, point: Vector, way: Vector
+) -> list[float]:
     up = (0.0, 0.0, 1.0)
     fall = math.inf
     if way[2] < -1e-3:
         fall = -point[2] / way[2]
         floor = add(point, way, fall)
-        light = sum(received(i, each.position, floor, up) for i, each in enumerate(LIGHTS))
-        seen = [plane(light, floor)] * 3
+        lights = enumerate(look.lights)
+        light = [received(look, i, each.position, floor, up) for i, each in lights]
+        seen = plane(look, tinted(look, light), floor)
     else:
-        low, high = shading.AROUND_LOW, shading.AROUND_HIGH
+        low, high = look.around
         seen = [low + (high - low) * math.sqrt(max(way[2], 0))] * 3
     others = [(m[0], o) for o in solids if o is not own and (m := o.first(point, way))]
     others = [each for each in others if each[0] < fall]
     if others:
         nearest = min(others, key=lambda each: each[0])[1]
-        tone = [surfaces.MIRRORED * c for c in nearest.color]
-        seen = [s + surfaces.CLEAR * (t - s) for s, t in zip(seen, tone, strict=True)]
+        tone = [look.mirrored * c for c in nearest.color]
+        seen = [s + look.clear * (t - s) for s, t in zip(seen, tone, strict=True)]
     return seen
 
 
-def look(
-    solids: list[Solid], own: Solid, point: Vector, normal: Vector, way: Vector, part: int
+def rounded(look: LookSettings, own: Solid, point: Vector, normal: Vector) -> Vector:
+    """The normal of a cube with rounded edges, and of anything else as it is."""
+    if own.shape != CUBE or not look.bevel:
+        return normal
+    sides = [c / own.half for c in own.inward(add(point, own.center, -1))]
+    x, y, z = (math.copysign(max(abs(s) - 1 + look.bevel, 0), s) for s in sides)
+    return own.outward(unit((x, y, z)))
+
+
+def surface(
+    look: LookSettings,
+    solids: list[Solid],
+    own: Solid,
+    point: Vector,
+    normal: Vector,
+    way: Vector,
+    part: int,
 ) -> list[float]:
+    normal = rounded(look, own, point, normal)
     back = unit(tuple(-c for c in way))
-    exponent, strength = shading.GLOSS["metal" if own.metal else "rubber"]
-    light = glossy = 0.0
-    for i, at in enumerate(light_points(part)):
+    exponent, strength = look.metal_gloss if own.metal else look.rubber_gloss
+    lights, lobes = [0.0] * len(look.lights), [0.0] * len(look.lights)
+    for i, at in enumerate(seen_by_object(look, part)):
         if any(other.between(point, at) for other in solids if other is not own):
             continue
-        e = received(i, at, point, normal)
+        lights[i] = received(look, i, at, point, normal)
         half = unit(add(unit(add(at, point, -1)), back))
         lobe = max(dot(half, normal), 1e-4) ** exponent
-        light += e
-        glossy += e * lobe * (exponent + 8) / (8 * math.pi)
+        lobes[i] = lights[i] * lobe * (exponent + 8) / (8 * math.pi)
     sky = 0.5 + 0.5 * normal[2]
-    light += shading.AMBIENT * (sky + (1 - sky) * shading.GROUND)
+    around = look.ambient * (sky + (1 - sky) * look.ground)
+    light, glossy = tinted(look, lights), tinted(look, lobes)
     if not own.metal:
-        return [c * light + strength * glossy for c in own.color]
+        parts = zip(own.color, light, glossy, strict=True)
+        return [look.rubber * c * (e + around) + strength * g for c, e, g in parts]
     facing = dot(normal, back)
-    mirror = mirrored(solids, own, point, add(tuple(-c for c in back), normal, 2 * facing))
-    rim = max(1 - facing, 0) ** 5
+    bounced = add(tuple(-c for c in back), normal, 2 * facing)
+    mirror = mirrored(look, solids, own, point, bounced)
+    rim = min(max(1 - facing, 0), 1) ** 5
     out = []
-    for c, m in zip(own.color, mirror, strict=True):
+    for c, m, e, g in zip(own.color, mirror, light, glossy, strict=True):
         tint = c + (1 - c) * rim
-        out.append(shading.MATT * c * light + tint * (shading.MIRROR * m + strength * glossy))
+        bright = tint + (1 - tint) * look.white
+        out.append(look.metal * c * (e + around) + tint * look.mirror * m + bright * strength * g)
     return out
 
 
@@ -177,12 +228,12 @@ def srgb(value: float) -> float:
     return 255 * (12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055)
 
 
-def reference(solids: Solids, frame: int) -> tuple[list, list, list, list]:
+def reference(scenery: Settings, solids: Solids, frame: int) -> tuple[list, list, list, list]:
     """Colors, masks and depths by pixel, and counts of rays by object: all, and in front."""
-    camera = Camera(CAMERA, SIZE)
+    camera, look = Camera(scenery.camera, SIZE), scenery.look
     ways = camera.rays(SIDE, torch.zeros(1, dtype=torch.float64)).tolist()
     slots = [Solid(solids, frame, slot) for slot in range(solids.shapes.shape[1])]
-    eye = CAMERA.position
+    eye = scenery.camera.position
     counts = [[0, 0] for _ in slots]
     colors, masks, depths = [], [], []
     for row in range(SIZE):
@@ -196,17 +247,12 @@ def reference(solids: Solids, frame: int) -> tuple[list, list, list, list]:
                 nearest = min(met, key=lambda i: met[i][0]) if met else None
                 if nearest is None:
                     t = -eye[2] / way[2]
-                    point = add(eye, way, t)
-                    lit = sum(
-                        received(i, at, point, (0, 0, 1))
-                        for i, at in enumerate(light_points(part))
-                        if not any(solid.between(point, at) for solid in slots)
-                    )
-                    color = [plane(lit, point)] * 3
+                    color = lit_plane(look, slots, add(eye, way, t), part)
                 else:
                     counts[nearest][1] += 1
                     t, normal = met[nearest]
-                    color = look(slots, slots[nearest], add(eye, way, t), normal, way, part)
+                    point = add(eye, way, t)
+                    color = surface(look, slots, slots[nearest], point, normal, way, part)
                 total = [a + b / SIDE**2 for a, b in zip(total, color, strict=True)]
                 if part == SIDE**2 // 2:
                     masks.append(0 if nearest is None else nearest + 1)
@@ -233,12 +279,14 @@ def scene() -> Solids:
 
 @pytest.fixture(scope="module")
 def pictures() -> Pictures:
-    return render(scene(), CAMERA, SIZE, SIDE)
+    return render(scene(), SHADOWS, SIZE, SIDE)
 
 
+@pytest.mark.parametrize("name", LOOKS)
 @pytest.mark.parametrize("frame", [0, 1])
-def test_a_picture_is_what_single_rays_find(pictures: Pictures, frame: int) -> None:
-    colors, masks, depths, counts = reference(scene(), frame)
+def test_a_picture_is_what_single_rays_find(name: str, frame: int) -> None:
+    pictures = render(scene(), LOOKS[name], SIZE, SIDE)
+    colors, masks, depths, counts = reference(LOOKS[name], scene(), frame)
     video = pictures.video[frame].permute(1, 2, 0).reshape(-1, 3).double()
     off = (video - torch.tensor(colors, dtype=torch.float64)).abs()
     assert off.mean() < 0.3
@@ -255,8 +303,8 @@ def test_a_picture_is_what_single_rays_find(pictures: Pictures, frame: int) -> N
 
 def test_something_is_hidden_and_something_is_in_shadow(pictures: Pictures) -> None:
     assert 0.2 < pictures.visibility[0, 2] < 0.98
-    alone = render(map_tensors(lambda values: values[1:], scene()), CAMERA, SIZE, SIDE)
-    empty = render(replace(scene(), shapes=torch.zeros(2, 5).long()), CAMERA, SIZE, SIDE)
+    alone = render(map_tensors(lambda values: values[1:], scene()), SHADOWS, SIZE, SIDE)
+    empty = render(replace(scene(), shapes=torch.zeros(2, 5).long()), SHADOWS, SIZE, SIDE)
     on_plane = (alone.masks == 0) & (empty.masks == 0)
     darker = (alone.video[:, 0] < empty.video[1:, 0].float() - 8) & on_plane[0]
     assert darker.sum() > 5
@@ -265,7 +313,7 @@ def test_something_is_hidden_and_something_is_in_shadow(pictures: Pictures) -> N
 
 @pytest.mark.parametrize("memory", [1, 1 << 20, 1 << 30])
 def test_chunks_change_nothing(pictures: Pictures, memory: int) -> None:
-    again = render(scene(), CAMERA, SIZE, SIDE, memory=memory)
+    again = render(scene(), SHADOWS, SIZE, SIDE, memory=memory)
     assert torch.equal(again.video, pictures.video)
     assert torch.equal(again.masks, pictures.masks)
     assert torch.equal(again.depth, pictures.depth)
@@ -273,9 +321,42 @@ def test_chunks_change_nothing(pictures: Pictures, memory: int) -> None:
 
 def test_what_is_behind_the_camera_or_far_away_is_not_there() -> None:
     away = torch.tensor([[[0.0, -14.0, 0], [0, -9.9, 0], [300, 5, 0], [0, -7, 0], [0, 0, 0]]] * 2)
-    shown = render(replace(scene(), poses=away), CAMERA, SIZE, SIDE)
+    shown = render(replace(scene(), poses=away), SHADOWS, SIZE, SIDE)
     assert not shown.seen[0].any()
     assert not shown.masks[0].any()
+
+
+def test_the_empty_plane_has_the_grays_of_the_original_set() -> None:
+    look = Settings().look
+    stage = RenderStage.of(CAMERA, look, 128, SIDE, torch.device("cpu"))
+    right = stage.empty.reshape(128, 128, 3)[:, 96:].double().mean(dim=1)
+    original = {8: 102, 24: 102, 40: 106, 64: 125, 90: 143, 120: 158}
+    for row, gray in original.items():
+        assert right[row, 0] == pytest.approx(gray, abs=3)
+    assert right[120].tolist() == pytest.approx([158, 155, 150], abs=3)  # slightly warm
+
+
+def test_a_shadow_is_far_fainter_than_where_shadows_are_dark() -> None:
+    drops = {}
+    for name, scenery in LOOKS.items():
+        shown, empty = (
+            render(solids, scenery, 48, SIDE)
+            for solids in (scene(), replace(scene(), shapes=torch.zeros(2, 5).long()))
+        )
+        drop = empty.video.double() - shown.video.double()
+        drops[name] = drop.mean(dim=1)[shown.masks == 0].clamp_min(0).max()
+    assert 5 < drops["obj3d"] < 0.5 * drops["obj3d-shadows"]
+
+
+def test_objects_that_rest_are_drawn_as_if_each_frame_were_alone() -> None:
+    frames = [0, 0, 1, 1, 0, 0]
+    several = map_tensors(lambda values: values[frames], scene())
+    several.poses[3, 0, 0] += 0.4
+    together = render(several, LOOKS["obj3d"], 24, SIDE)
+    for i in range(len(frames)):
+        alone = render(map_tensors(lambda values, i=i: values[i : i + 1], several), Settings(), 24)
+        assert torch.equal(together.video[i], alone.video[0])
+        assert torch.equal(together.masks[i], alone.masks[0])
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,7 +11,9 @@ from tiny import config, loss, video
 import gswm
 from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal
+from gswm.core.settings import from_dict, to_dict
 from gswm.models.gswm.gswm import GSWM
+from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, recipe
 
 BALLS = {
@@ -37,13 +39,15 @@ TABLE = {
     "maze-no-sa": MAZE | {"situation": "off"},
     "obj3d": BALLS
     | {
-        "hw_mean": -1.75, "proposal": (0.1, 0.3), "hw": 0.3, "xy": 0.6, "std": 0.1,
+        "grid": 8, "proposal": (0.1, 0.3), "hw": 0.3, "xy": 0.6, "std": 0.1,
         "background": "learned",
     },
 }  # fmt: skip
+TABLE["obj3d-128"] = TABLE["obj3d"]
 
-WITH_ROLLOUTS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
-TABLE |= {f"{name}-elbo": TABLE[name] for name in WITH_ROLLOUTS}
+OF_BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
+ROLLOUTS = dict.fromkeys(OF_BALLS, 8_000) | dict.fromkeys(("obj3d", "obj3d-128"), 6_000)
+TABLE |= {f"{name}-elbo": TABLE[name] for name in OF_BALLS}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -67,10 +71,13 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
         "situation": m.propagation.situation,
         "given": r.data.given,
     }
-    assert (m.discovery.hw_std, m.discovery.dropout) == (0.1, 0.5)
+    solid = name.startswith("obj3d")
+    assert (m.discovery.hw_std, m.discovery.dropout) == (0.25 if solid else 0.1, 0.5)
+    assert m.tight_boxes == solid
+    assert (m.image_size, m.sizes.glimpse) == ((128, 32) if name == "obj3d-128" else (64, 16))
     assert m.schedule.pres_prior == Anneal(1e-10, 1e-10)
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
-    special = {"obj3d": (0.2, 0.3), "occlusion": (0.2, 0.6)}
+    special = {"obj3d": (0.2, 0.3), "obj3d-128": (0.2, 0.3), "occlusion": (0.2, 0.6)}
     assert rejection == special.get(name.removesuffix("-elbo"), (0.4, 0.6))
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
@@ -84,19 +91,21 @@ STEPS = {
     "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
     "two-layer-dense-elbo": 24_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
-    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 100_000, "clips": 30_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 38_000, "obj3d-128": 24_000,
+    "clips": 30_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
-RATES = {"obj3d": 1e-4, "clips": 4e-4, "stove": 2e-3}
+RATES = {"clips": 4e-4, "stove": 2e-3}
 CURRICULA = {
     "single-ball": ((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9)),
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
     "clips": ((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
+    "obj3d-128": ((0, 2), (1_000, 6), (2_500, 12), (5_000, 20)),
     "stove": ((0, 8), (20_000, 20)),
     "stove-single-ball": ((0, 9),),
 }
@@ -117,18 +126,17 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
     assert r.train.batch == (128 if name.startswith("stove") else 16)
-    data = {"obj3d": (2_920, 30), "clips": (2_048, None)}
+    data = {"obj3d": (2_920, 50), "obj3d-128": (2_920, 50), "clips": (2_048, None)}
     assert (r.data.episodes, r.data.first_frames) == data.get(name, (10_000, None))
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)
     assert schedule.background_only == (500 if name.startswith("maze") else 0)
-    assert schedule.anew == (STEPS[name] - 8_000 if name in WITH_ROLLOUTS else None)
+    assert schedule.anew == (STEPS[name] - ROLLOUTS[name] if name in ROLLOUTS else None)
 
 
 def test_what_is_annealed() -> None:
-    maze, solids = (recipe(name).model.schedule for name in ("maze", "obj3d"))
+    maze = recipe("maze").model.schedule
     assert maze.likelihood_std == Anneal(0.1, 1.0, 10_000, 12_000)
-    assert solids.hw_prior_mean == Anneal(-1.5, -1.75, 0, 10_000)
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -162,7 +170,7 @@ def test_the_maze_begins_with_its_background_alone() -> None:
 def test_every_parameter_learns_in_every_recipe(name: str) -> None:
     """In one step of three frames."""
     model = build_tiny(config(name))
-    loss(model, video()).total.backward()
+    loss(model, video(size=model.image_size)).total.backward()
     still = [n for n, p in model.named_parameters() if p.grad is None or not (p.grad != 0).any()]
     assert still == []
 
@@ -239,3 +247,10 @@ def test_without_a_background_the_context_and_all_that_sees_it_go() -> None:
     }
     changed = {k for k in without if full[k] != without[k]}
     assert changed == WIDTHS["sizes with e_ctx"] | {"discovery.conv_disc.0.weight"}
+
+
+def test_obj3d_of_version_0_1_0_is_the_world_with_dark_shadows() -> None:
+    now = to_dict(RECIPES["obj3d"]())
+    assert from_dict(Recipe, now).data.world == "obj3d"
+    before = now | {"data": {k: v for k, v in now["data"].items() if k != "fresh"}}
+    assert from_dict(Recipe, before).data.world == "obj3d-shadows"

@@ -221,14 +221,25 @@ def test_a_state_can_be_edited() -> None:
         ({"schedule": ScalorSchedule(prior_only=1, prior_repeats=-1)}, "prior-repeats is -1"),
         ({"schedule": ScalorSchedule(prior_repeats=2)}, "prior-repeats is 2"),
         (
-            {"image_size": 128, "discovery": ScalorDiscovery(grid=8), "background": True},
-            "background has 64 × 64 pixels",
+            {"image_size": 96, "discovery": ScalorDiscovery(grid=6), "background": True},
+            "must be 64, 128 or a larger power of 2, not 96",
         ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
     with pytest.raises(UserError, match=said):
         Scalor(config(**changes))
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_a_background_has_the_size_of_the_frames(size: int) -> None:
+    model = build(image_size=size, discovery=ScalorDiscovery(grid=size // 16), background=True)
+    seen = model.infer(torch.rand(1, 2, 3, size, size))
+    assert seen.background is not None
+    assert seen.background.shape == (1, 2, 3, size, size)
+    made = model.imagine(torch.rand(1, 2, 3, size, size), 2, 2).reconstruction
+    assert made is not None
+    assert made.shape[-2:] == (size, size)
 
 
 # -- recipes, files and commands

@@ -58,7 +58,7 @@ def test_pieces_are_the_models_own_imagination(recipe: str) -> None:
 def test_objects_that_enter_later_are_found_in_videos_of_ones_own(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf, video = Catalog(), catalog().episode("noise", 0).video
+    shelf, video = Catalog(), catalog().episode("noise", 0, 64).video
     shelf.add_model("small", catalog().model("small"), "noise", 4)
     shelf.add_source("noise", lambda _: Episodes(video), own=kind == "imported")
     name = shelf.add_upload(video) if kind == "upload" else "noise"

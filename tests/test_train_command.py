@@ -379,7 +379,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--data.world", "moon"], "moon"),
         (["two-layer", "--data", "moon"], "moon is no video, no folder of them and no HDF5 file"),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
-        (["two-layer", "--model.image-size", "128"], "two-layer has frames of 64 × 64 pixels"),
+        (["two-layer", "--model.image-size", "2048"], "two-layer has no frames of 2048 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
         (
             ["single-ball", "--data.given", "9", "--data.episodes", "2"],

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+import gswm
 from gswm.cli import main
 from gswm.core.files import PART
 from gswm.data.storage import hdf5
@@ -59,9 +60,10 @@ def run_here(words: list[str]) -> Outcome:
 
 
 def run_process(words: list[str]) -> Outcome:
-    """Run a command in a process of its own."""
+    """Run a command of this copy of gswm in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "gswm", *words],
+        env=os.environ | {"PYTHONPATH": str(Path(gswm.__file__).parents[1])},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=4 * SECONDS,

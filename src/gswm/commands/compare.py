@@ -45,9 +45,8 @@ class CompareCommand:
         generator = torch.Generator().manual_seed(self.seed)
         chosen = torch.randperm(len(solids.radii), generator=generator)[: self.frames]
         solids = map_tensors(lambda values: values[chosen], solids)
-        camera = world.settings.camera
-        ours = render(solids, camera, self.size)
-        theirs = blender.draw(solids, camera, self.size, self.samples)
+        ours = render(solids, world.settings, self.size)
+        theirs = blender.draw(solids, world.settings, self.size, self.samples)
         overlap = blender.agreement(ours.masks, theirs.masks)
         if overlap:
             mean, least = sum(overlap) / len(overlap), min(overlap)

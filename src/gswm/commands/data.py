@@ -21,7 +21,7 @@ from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName, World
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.scenes import join, make_scenes
-from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, Renderer
+from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, OBJ3D_SHADOWS, Renderer
 from gswm.viz import formats, pictures
 
 
@@ -30,9 +30,9 @@ class MakeCommand:
     """Settings of `gswm data make`."""
 
     world: Annotated[Positional[str], arg(metavar="WORLD")]
-    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-hard,
-    obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a world of an installed
-    package."""
+    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-128,
+    obj3d-hard, obj3d-shadows, obj3d:FOLDER for the scene files in a folder, clips, clips-64, or a
+    world of an installed package."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None
@@ -46,7 +46,8 @@ class MakeCommand:
     renderer: Renderer | None = None
     """Of obj3d: torch, or blender, which is slow; torch if not given."""
     size: int | None = None
-    """Of obj3d and clips: frames of so many pixels; if not given, 64, or 128 for clips."""
+    """Pixels on a side of the frames; the world's own size if not given: 64, or 128 for clips and
+    obj3d-128. The episodes are the same at every size."""
     force: bool = False
     """Replace the file if it exists."""
 
@@ -104,6 +105,8 @@ class MakeScenesCommand:
     """The first so many of the split; the paper's number if not given."""
     hard: bool = False
     """The scenes of obj3d-hard: more objects, and other colors."""
+    shadows: bool = False
+    """The scenes of obj3d-shadows: dark shadows, and no friction."""
     workers: int = os.cpu_count() or 1
     """Processes that simulate."""
     force: bool = False
@@ -111,7 +114,9 @@ class MakeScenesCommand:
 
     def run(self) -> None:
         """Simulate, and write what happened."""
-        world = OBJ3D_HARD if self.hard else OBJ3D
+        if self.hard and self.shadows:
+            raise UserError("--hard and --shadows are two worlds: give one of them")
+        world = OBJ3D_HARD if self.hard else OBJ3D_SHADOWS if self.shadows else OBJ3D
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
         check_range({"--episodes": n}, 1)
@@ -173,8 +178,10 @@ class ShowCommand:
         print(self.out)
 
 
-def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
-    """One episode of a file, or of a world, alone."""
+def find(
+    source: str, index: int, split: SplitName | None = None, size: int | None = None
+) -> Episodes:
+    """One episode of a file, or of a world in frames of `size` pixels, alone."""
     is_world = worlds.base_name(source) != source
     if not is_world and (Path(source).exists() or Path(source).suffix):
         with hdf5.open_file(source) as file:
@@ -182,6 +189,7 @@ def find(source: str, index: int, split: SplitName | None = None) -> Episodes:
             check_index(index, len(indices), source)
             return file.read([int(indices[index])])
     world = worlds.world(source)
+    world = world if size is None else world.resized(size)
     name: SplitName = split or "test"
     if name not in world.splits:
         held = ", ".join(world.splits)

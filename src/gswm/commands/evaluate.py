@@ -122,8 +122,10 @@ class EvaluateCommand:
         else:
             model, about = rule(self.baseline, self.world)
         world = self.world or about["world"]
-        if isinstance(model, WorldModel) and is_of_videos(world):
-            cut = Cut.like(about["about"].get("videos", {}), model.image_size)
+        if is_of_videos(world):
+            cut = Cut()
+            if isinstance(model, WorldModel):
+                cut = Cut.like(about["about"].get("videos", {}), model.image_size)
             cut = replace(cut, allow_damaged=self.allow_damaged)
             world = str(import_once(Path(world), cut))
         known = hdf5.world_of(world)
@@ -132,9 +134,10 @@ class EvaluateCommand:
             rules = replace(rules, metrics=(*rules.metrics, "pixels"))
         rules = self.changed(rules)
         split = self.split or rules.split
+        size = model.image_size if isinstance(model, WorldModel) else None
         with explained(f"measuring {world}, {split}, by {rules.name}"):
             result = evaluate(
-                *(model, episodes_of(world, split, self.episodes), rules),
+                *(model, episodes_of(world, split, self.episodes, size), rules),
                 device=device,
                 lpips=None if self.lpips is None else lpips.read(self.lpips, device),
             )
@@ -263,10 +266,16 @@ def is_of_videos(world: str) -> bool:
     return world not in worlds.WORLDS and (path.is_dir() or is_video)
 
 
-def episodes_of(world: str, split: SplitName, n: int | None) -> Iterator[Episodes]:
-    """The first `n` episodes of a split, or all of it, some at a time."""
+def episodes_of(
+    world: str, split: SplitName, n: int | None, size: int | None = None
+) -> Iterator[Episodes]:
+    """The first `n` episodes of a split, or all of it, some at a time.
+
+    Those of a world are drawn in frames of `size` pixels; the world's own size if it is None.
+    """
     if not hdf5.is_name_of_file(world):
         source = worlds.world(world)
+        source = source if size is None else source.resized(size)
         chosen = source.splits[split]
         check_number(n, chosen.episodes, world, split)
         yield from source.episodes(chosen.seed, n or chosen.episodes, memory=MEMORY)

@@ -115,7 +115,7 @@ class ImagineCommand:
             episodes, name = Episodes(film.read()), self.video.name
         else:
             name = self.world or about["world"]
-            episodes = find(name, self.episode, self.split)
+            episodes = find(name, self.episode, self.split, model.image_size)
         there = episodes.video.shape[1]
         given = min(about["given"], there) if self.given is None else self.given
         steps = self.steps or min(MOST_STEPS, there - given) or STEPS

@@ -133,7 +133,7 @@ class TrackCommand:
 
     def track_episode(self, model: WorldModel[Any], outs: Iterable[Path], device: Any) -> None:
         """Of a world or a file: of an imported video in its own units, if the file knows them."""
-        episodes = find(self.source, self.episode, self.split)
+        episodes = find(self.source, self.episode, self.split, model.image_size)
         video = episodes.video[:, : self.frames]
         if self.picture is not None:
             check_bytes(video.shape[1], 1, self.scale * model.image_size)

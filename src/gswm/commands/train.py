@@ -62,6 +62,8 @@ class TrainCommand:
         # The recipe says which model it is: its settings are no subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
         parsed = tyro_cli(TrainCommand, rest, prog="gswm train", **settings).on_videos()
+        model = parsed.recipe.model.resized_from(default.recipe.model)
+        parsed = replace(parsed, recipe=replace(parsed.recipe, model=model))
         if out is not None and parsed.out != out:
             raise UserError(f"--resume goes on in {out}: leave --out off")
         return parsed

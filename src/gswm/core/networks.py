@@ -52,11 +52,15 @@ class Encoder(nn.Sequential):
 
 
 class GlimpseDecoder(nn.Sequential):
-    """Deconv_what (Table 8): a vector into a glimpse of 16 × 16, before its sigmoid."""
+    """Deconv_what (Table 8): a vector into a glimpse, before its sigmoid.
 
-    SIZE = 16
+    The paper's is of 16 × 16 pixels; a larger power of 2 adds a stage for each doubling.
+    """
 
-    def __init__(self, num_in: int, num_out: int) -> None:
+    def __init__(self, num_in: int, num_out: int, size: int = 16) -> None:
+        channels = [64, 32, 16]
+        while 2 << len(channels) < size:
+            channels.append(16)
         super().__init__(
             nn.Linear(num_in, 128),
             nn.CELU(),
@@ -64,7 +68,7 @@ class GlimpseDecoder(nn.Sequential):
             nn.Unflatten(-1, (64, 2, 2)),
             nn.CELU(),
             group_norm(64),
-            *upsampling([64, 32, 16], num_out),
+            *upsampling(channels, num_out),
         )
 
 

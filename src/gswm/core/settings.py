@@ -54,7 +54,8 @@ def build(kind: Any, value: Any, where: str) -> Any:
             raise UserError(f"{where} must be an object, not {value!r}")
         if has_kinds(kind):
             kind = find_kind(kind, value)
-            value = kind.upgraded({name: v for name, v in value.items() if name != "kind"})
+            value = {name: v for name, v in value.items() if name != "kind"}
+        value = upgraded(kind, value)
         return build_fields(kind, value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):
@@ -88,6 +89,11 @@ def build_fields(kind: Any, value: dict[str, Any], where: str) -> Any:
         which = "lacks" if wrong[0] in names else "has an unknown"
         raise UserError(f"{where} {which} setting '{wrong[0]}'")
     return kind(**{n: build(hints[n], v, f"{where}.{n}") for n, v in value.items()})
+
+
+def upgraded(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Settings saved by an earlier version, as this version names them."""
+    return kind.upgraded(values) if hasattr(kind, "upgraded") else values
 
 
 def find_kind(base: Any, values: dict[str, Any]) -> Any:

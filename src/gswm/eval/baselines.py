@@ -6,6 +6,9 @@
     walls      the simulator of the balls, without collisions
     simulator  the simulator of the balls, collisions and all where the world has them
 
+`stay` also repeats the last given frame, so it has PSNR and SSIM, of videos without ground truth
+too. The others draw nothing.
+
 They say what a score is worth: a model that has learned how balls move is better than `straight`,
 one that has learned walls is better than `walls`, and `simulator` has no error at all.
 
@@ -18,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
@@ -26,6 +29,7 @@ from gswm.core.records import map_tensors
 from gswm.core.shapes import NOBODY
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.physics import simulate
+from gswm.models.base import as_float
 from gswm.models.track import Track
 
 Rule = Literal["center", "stay", "straight", "walls", "simulator"]
@@ -41,13 +45,16 @@ class Baseline:
 
     def imagine(self, episodes: Episodes, given: int, steps: int) -> Track:
         """How each episode goes on after its first `given` frames: one future."""
+        if episodes.truth is None and self.rule == "stay":
+            return repeated(nothing_on(episodes.video, given, steps), episodes.video, given)
         truth, side = known(episodes), episodes.video.shape[-1]
         past = map_tensors(lambda values: values[:, :given], truth)
         now = map_tensors(lambda values: values[:, given - 1 : given], truth)
         ahead = map_tensors(lambda values: values.expand(-1, steps, *values.shape[2:]), now)
         moved = track_of(ahead, self.positions(now, steps, side), side)
         future = map_tensors(lambda values: values[:, None], moved)
-        return replace(future, past=track_of(past, past.positions, side))
+        future = replace(future, past=track_of(past, past.positions, side))
+        return repeated(future, episodes.video, given) if self.rule == "stay" else future
 
     def positions(
         self, now: Truth, steps: int, side: int
@@ -67,6 +74,28 @@ class Baseline:
         start = x[:, 0], v[:, 0], radii, now.layers[:, 0]
         path, _ = simulate(*start, steps + 1, float(side), collide)
         return path[:, 1:]
+
+
+def repeated(
+    future: Track, video: UInt8[Tensor, "episode time 3 height width"], given: int
+) -> Track:
+    """A future in which every frame is the last of the given ones."""
+    last = as_float(video[:, given - 1])[:, None, None]
+    frames = last.expand(-1, -1, future.pres.shape[2], -1, -1, -1)
+    return replace(future, reconstruction=frames)
+
+
+def nothing_on(
+    video: UInt8[Tensor, "episode time 3 height width"], given: int, steps: int
+) -> Track:
+    """The track of videos of whose objects nothing is known: it has none."""
+
+    def track(*axes: int) -> Track:
+        none = torch.zeros(len(video), *axes, 0)
+        points, ids = none[..., None].expand(*none.shape, 2), torch.full(none.shape, NOBODY)
+        return Track(points, points, none, none, ids, None, None)
+
+    return replace(track(1, steps), past=track(given))
 
 
 def known(episodes: Episodes) -> Truth:

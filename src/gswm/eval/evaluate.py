@@ -258,7 +258,7 @@ def measure(
 
 def check_known(model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules) -> None:
     """Refuse to measure objects of which nothing is known."""
-    if isinstance(model, Baseline):
+    if isinstance(model, Baseline) and (model.rule != "stay" or rules.metrics != ONLY_PIXELS):
         known(episodes)
     if episodes.truth is None and rules.metrics != ONLY_PIXELS:
         there = episodes.video.shape[1]

@@ -82,6 +82,10 @@ class ModelConfig:
         """Whether the loss needs the true boxes of a world's objects."""
         return False
 
+    def resized_from(self, before: "ModelConfig") -> "ModelConfig":
+        """The same, with settings that follow the image size, where only that was changed."""
+        return self
+
     def check(self) -> None:
         """Raise `UserError` if the settings do not fit together."""
         check_numbers(self, "--model")

@@ -1,7 +1,7 @@
 """What an experiment consists of."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from gswm.models.base import ModelConfig
 
@@ -44,6 +44,13 @@ class DataConfig:
     """Training windows are taken from so many first frames; None for all."""
     given: int = 10
     """Frames given when validating."""
+
+    @classmethod
+    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Settings saved by 0.1.0, which knew no `fresh`: its obj3d is today's obj3d-shadows."""
+        if values.get("world") == "obj3d" and "fresh" not in values:
+            return values | {"world": "obj3d-shadows"}
+        return values
 
 
 @dataclass(frozen=True)

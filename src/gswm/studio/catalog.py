@@ -53,14 +53,16 @@ class Catalog:
         """`video_fps` are taken of uploads, 0 for every frame; as in the training if not given."""
         self.device, self.video_fps = torch.device(device), video_fps
         self.models: dict[str, Entry] = {}
-        self.sources: dict[str, Callable[[int], Episodes]] = {}
+        self.sources: dict[str, Callable[[int, int], Episodes]] = {}
+        """An episode by its number, in frames of so many pixels where the source can draw them."""
         self.own: set[str] = set()
         """Sources of videos of the user's, in which objects may enter at any time."""
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
         self.backgrounds: OrderedDict[tuple[str, int, str], Frame | None] = OrderedDict()
         """Those of the user's videos, by source, episode and model."""
         self.loaded: dict[str, WorldModel[Any]] = {}
-        self.episodes: OrderedDict[tuple[str, int], Episodes] = OrderedDict()
+        self.episodes: OrderedDict[tuple[str, int, int], Episodes] = OrderedDict()
+        """By source, size and number."""
         self.lock = threading.RLock()
 
     def add_weights(self, name: str, path: str) -> str:
@@ -91,13 +93,13 @@ class Catalog:
     def add_world(self, name: str) -> None:
         """The test episodes of a world."""
         world = worlds.world(name)
-        self.sources[name] = lambda index: self.made(world, index)
+        self.sources[name] = lambda index, size: self.made(world.resized(size), index)
 
     def add_source(
         self, name: str, source: Callable[[int], Episodes], *, own: bool = False
     ) -> None:
         """Episodes that the user named when the studio was started; `own` if of their videos."""
-        self.sources[name] = source
+        self.sources[name] = lambda index, _: source(index)
         if own:
             self.own.add(name)
 
@@ -138,8 +140,8 @@ class Catalog:
         size = self.model(name).image_size
         return Cut.like(self.models[name].videos, size, self.video_fps)
 
-    def episode(self, name: str, index: int) -> Episodes:
-        """One episode of a world, or an upload."""
+    def episode(self, name: str, index: int, size: int) -> Episodes:
+        """One episode of a world in frames of `size` pixels, of a file, or an upload."""
         if name in self.uploads:
             return Episodes(self.uploads[name])
         if name not in self.sources:
@@ -148,16 +150,16 @@ class Catalog:
                 lost if name.startswith("upload-") else f"there is no world '{name[:60]}' here"
             )
         with self.lock:
-            if (name, index) not in self.episodes:
-                self.keep(name, index, self.sources[name](index))
-            return self.episodes[name, index]
+            if (name, size, index) not in self.episodes:
+                self.keep(name, size, index, self.sources[name](index, size))
+            return self.episodes[name, size, index]
 
     def background(self, model: str, name: str, index: int) -> AnyFrame | None:
         """The background of an episode, for a model that takes one.
 
         That of a user's video comes from all of its frames, once.
         """
-        episode = self.episode(name, index)
+        episode = self.episode(name, index, self.model(model).image_size)
         if episode.background is not None or not self.is_own(name):
             return episode.background
         with self.lock:
@@ -168,9 +170,9 @@ class Catalog:
                     self.backgrounds.popitem(last=False)
             return self.backgrounds[key]
 
-    def keep(self, name: str, index: int, episode: Episodes) -> None:
+    def keep(self, name: str, size: int, index: int, episode: Episodes) -> None:
         """Remember an episode, and forget the oldest."""
-        self.episodes[name, index] = episode
+        self.episodes[name, size, index] = episode
         while len(self.episodes) > MOST_EPISODES_KEPT:
             self.episodes.popitem(last=False)
 
@@ -183,7 +185,7 @@ class Catalog:
                 if at + i == index:
                     found = chunk[i : i + 1]
                 elif at + i > index - MAKE // 2:
-                    self.keep(world.name, at + i, chunk[i : i + 1])
+                    self.keep(world.name, world.image_size, at + i, chunk[i : i + 1])
             at += len(chunk)
         if found is None:
             raise UserError(f"{world.name} has no episode {index}")

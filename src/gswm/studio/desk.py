@@ -57,8 +57,9 @@ class Desk:
     def opened(self, message: Open) -> Work:
         """What the model sees in the given frames, and a branch for each edit."""
         model = self.catalog.model(message.model)
-        episodes = self.catalog.episode(message.world, message.episode)
-        video, size = episodes.video, model.image_size
+        size = model.image_size
+        episodes = self.catalog.episode(message.world, message.episode, size)
+        video = episodes.video
         if video.shape[-1] != size:
             raise UserError(f"this model takes frames of {size} pixels, not {video.shape[-1]}")
         if model.num_actions:

@@ -1,5 +1,6 @@
 """From a recipe to a running training: data, validation, folder, processes."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -144,7 +145,8 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
             episodes = min(episodes, there)
             frames, size = file.frames, (file.height, file.width)
     else:
-        source = world(data.world)
+        source = world(data.world).resized(recipe.model.image_size)
+        source = source.with_workers(os.cpu_count() or 1)
         frames, size = source.num_frames, (source.image_size, source.image_size)
     check_fit(recipe, frames, size)
     loader = open_loader(
@@ -218,7 +220,9 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
                 return None, f"{lack}; import some from a folder named val"
             episodes = file.read(file.of_split("val")[:number].tolist()).to(device)
     else:
-        there = world(data.world)
+        there = world(data.world).resized(recipe.model.image_size)
+        if data.given >= 1:
+            there = there.shortened(data.given + HORIZON)
         chunks: Iterator[Episodes] = there.episodes(there.splits["val"].seed, number, device)
         episodes = concatenate(list(chunks))
     frames, note = episodes.video.shape[1], ""

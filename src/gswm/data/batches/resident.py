@@ -192,7 +192,7 @@ def write_world(
 
     The first episodes show what there is to hold, and then room is made for all of `windows`.
     """
-    at = rows.start
+    at, world = rows.start, world.shortened(windows.num_frames)
     for part in world.episodes(seed, len(rows), windows.device, memory):
         some = StoredEpisodes.of(part, labels=labels).first_frames(windows.num_frames)
         if held is None:

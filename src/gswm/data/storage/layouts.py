@@ -85,7 +85,8 @@ CLOSE = 1e-4
 FARTHEST = 1e9
 """The largest number in a file that can be a place, a size or a time."""
 MAZE_SLOTS = 5
-SINGLE_BALL_RADIUS = 7.0
+SINGLE_BALL_RADIUS = 7 / 64
+"""In sides of the frame."""
 
 
 def recognize(shapes: dict[str, tuple[int, ...]]) -> Layout:
@@ -331,7 +332,8 @@ def _single_ball_truth(
     positions: Float64[Tensor, "episode time 2"],
 ) -> Truth:
     present = torch.ones(*positions.shape[:2], 1, dtype=torch.bool)
-    return _moving_disks(video, positions[:, :, None], SINGLE_BALL_RADIUS, present)
+    radius = SINGLE_BALL_RADIUS * video.shape[-1]
+    return _moving_disks(video, positions[:, :, None], radius, present)
 
 
 def _maze_truth(

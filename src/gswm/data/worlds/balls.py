@@ -6,7 +6,7 @@ other choices each has one option and draws nothing.
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,13 +16,15 @@ from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, REUSED, Split, SplitName, World, splits
+from gswm.data.worlds.base import MEMORY, REUSED, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.physics import simulate
 from gswm.data.worlds.randomstate import RandomStates
 from gswm.data.worlds.sprites import draw
 
 BLUE, RED = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)
 PALETTE = (BLUE, RED, (1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
+BOX = 64.0
+"""The side of the box in the simulation, whatever the size of the frames."""
 SPEED = 3.0
 ATTEMPTS = 1000
 
@@ -44,6 +46,7 @@ class Balls(World):
     layers: tuple[int, ...]
     """The layer of each ball, the one in front last."""
     radius: float
+    """In sides of the box / 64, as speeds are: pixels of a frame of 64."""
     num_objects: int
     """Slots for balls; those beyond the balls stay empty."""
     colors: Literal["any", "distinct", "by layer"]
@@ -56,6 +59,11 @@ class Balls(World):
     num_frames: int = 100
     image_size: int = 64
     layout = "balls"
+
+    def resized(self, size: int) -> "Balls":
+        """See `World`."""
+        check_size(self.name, size)
+        return replace(self, image_size=size)
 
     def episodes(
         self,
@@ -101,7 +109,7 @@ class Balls(World):
         for ball in range(len(self.layers)):
             which = np.arange(states.n)
             for _ in range(ATTEMPTS):
-                place = states.uniform(self.radius, self.image_size - self.radius, 2, which)
+                place = states.uniform(self.radius, BOX - self.radius, 2, which)
                 places[which, ball] = place
                 if not self.apart:
                     break
@@ -117,12 +125,11 @@ class Balls(World):
     def path(
         self, start: Start, device: str | torch.device
     ) -> tuple[Float64[Tensor, "episode time object 2"], Float64[Tensor, "episode time object 2"]]:
-        """Positions and velocities of every frame."""
+        """Positions and velocities of every frame, in the units of the simulation."""
         radii = torch.full((1, len(self.layers)), self.radius, dtype=torch.float64, device=device)
         layers = torch.tensor([self.layers], device=device)
         positions, velocities = start.positions.to(device), start.velocities.to(device)
-        frames, side = self.num_frames, float(self.image_size)
-        return simulate(positions, velocities, radii, layers, frames, side, self.collide)
+        return simulate(positions, velocities, radii, layers, self.num_frames, BOX, self.collide)
 
     def truth(
         self,
@@ -130,7 +137,10 @@ class Balls(World):
         velocities: Float64[Tensor, "episode time ball 2"],
         colors: Float64[Tensor, "episode ball 3"],
     ) -> Truth:
-        """The record of balls on these paths, with the empty slots behind them."""
+        """The record of balls on these paths in pixels, with the empty slots behind them."""
+        scale = self.image_size / BOX
+        if scale != 1:
+            positions, velocities = positions * scale, velocities * scale
         episodes, time, balls, _ = positions.shape
         empty = self.num_objects - balls
         device = positions.device
@@ -140,7 +150,7 @@ class Balls(World):
             padded = F.pad(state, (0, 0) * (state.ndim - 3) + (0, empty))
             return padded.expand(episodes, time, *padded.shape[2:])
 
-        size = torch.full((1, 1, balls), self.radius, dtype=torch.float64, device=device)
+        size = torch.full((1, 1, balls), self.radius * scale, dtype=torch.float64, device=device)
         ids = torch.arange(1, balls + 1, device=device)[None, None]
         return Truth(
             positions=slots(positions),

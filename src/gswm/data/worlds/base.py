@@ -17,6 +17,9 @@ REUSED = 32 << 20
 """Blocks of more bytes an allocator gives back to the system, and takes anew. To touch new memory
 on a CPU can take as long as to draw in it."""
 
+SIZES = range(16, 1025)
+"""Pixels on a side that frames can have, in worlds that draw them at any size."""
+
 Layout = Literal["obj3d", "clips", "balls", "single-ball", "maze", "video"]
 """The file layouts: `storage.layouts` says what each of them holds."""
 Style = Literal["paths", "maze", "stills"]
@@ -30,6 +33,14 @@ class Split:
 
     seed: int
     episodes: int
+
+
+def check_size(name: str, size: int, sizes: range = SIZES) -> None:
+    """Refuse a size of frames that a world cannot draw."""
+    if size not in sizes:
+        step = f"a multiple of {sizes.step} from " if sizes.step > 1 else ""
+        given = f"{step}{sizes[0]} to {sizes[-1]}"
+        raise UserError(f"{name} has no frames of {size} pixels; give {given}")
 
 
 def splits(seed: int, train: int, others: int) -> dict[SplitName, Split]:
@@ -94,10 +105,21 @@ class World(ABC):
         raise UserError(f"{self.name} has no scene files: leave out {path}")
 
     def resized(self, size: int) -> "World":
-        """The same world in frames of `size` pixels on a side."""
+        """The same world in frames of `size` pixels on a side.
+
+        The scenes are the same at every size: positions, velocities and sizes in the ground truth
+        are in pixels, and grow with the frame.
+        """
         if size == self.image_size:
             return self
         raise UserError(f"{self.name} has frames of {self.image_size} pixels, and of no other size")
+
+    def shortened(self, frames: int) -> "World":
+        """The same world for a caller that needs the first `frames` frames of each episode.
+
+        A world that is slow to draw leaves out the others. This one draws them all.
+        """
+        return self
 
     def drawn_by(self, renderer: str) -> "World":
         """The same world, drawn by another renderer."""

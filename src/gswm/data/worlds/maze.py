@@ -10,6 +10,7 @@ of a counter-based generator, whatever is made before it or with it.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -19,7 +20,7 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from gswm.data.episode import Corridors, Episodes, Truth
-from gswm.data.worlds.base import MEMORY, World, splits
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.maze_drawing import draw_mazes
 
 ROOMS = 3
@@ -28,9 +29,6 @@ NUM_STEPS = 50
 NUM_FRAMES = 2 * NUM_STEPS - 1
 NUM_SLOTS = 5
 MIN_AGENTS, MAX_AGENTS = 3, 4
-IMAGE_SIZE = 64
-CELL = IMAGE_SIZE / SIDE
-RADIUS = CELL / 2
 COLORS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0, 1))
 """Red, lime, blue, yellow, cyan, magenta."""
 DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
@@ -38,8 +36,8 @@ DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 
 AT_ONCE = 1024
 """Episodes simulated at once."""
-DRAWING = 8 * NUM_FRAMES * 3 * IMAGE_SIZE**2
-"""Bytes that drawing an episode takes."""
+DRAWING = 8 * NUM_FRAMES * 3
+"""Bytes that drawing takes for each pixel of an episode."""
 
 DRAWS = {
     "edges": (2 * ROOMS * (ROOMS - 1),),
@@ -52,19 +50,25 @@ DRAWS = {
 """The uniform numbers of an episode, in their order."""
 
 
+@dataclass(frozen=True)
 class Maze(World):
     """The world `maze`."""
 
+    image_size: int = 64
+    splits: dict[SplitName, Split] = field(
+        default_factory=lambda: splits(0, train=10_000, others=100), repr=False
+    )
     name = "maze"
     num_frames = NUM_FRAMES
-    image_size = IMAGE_SIZE
     num_objects = NUM_SLOTS
     layout = "maze"
     protocol = "gswm-maze-5"
     style = "maze"
 
-    def __init__(self) -> None:
-        self.splits = splits(0, train=10_000, others=100)
+    def resized(self, size: int) -> "Maze":
+        """See `World`."""
+        check_size(self.name, size)
+        return replace(self, image_size=size)
 
     def episodes(
         self,
@@ -75,7 +79,7 @@ class Maze(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
-        step = max(1, memory // DRAWING)
+        step = max(1, memory // (DRAWING * self.image_size**2))
         for start in count(0, AT_ONCE):
             size = AT_ONCE if n is None else min(AT_ONCE, n - start)
             if size <= 0:
@@ -86,9 +90,9 @@ class Maze(World):
             for i in range(0, size, step):
                 part = slice(i, i + step)
                 some = {name: numbers[part] for name, numbers in u.items()}
-                truth, corridors = describe(some, grid[part], cells[part])
+                truth, corridors = describe(some, grid[part], cells[part], self.image_size)
                 colors, present = (a[:, 0, :MAX_AGENTS] for a in (truth.colors, truth.present))
-                video = draw_mazes(grid[part], cells[part], colors, present, IMAGE_SIZE)
+                video = draw_mazes(grid[part], cells[part], colors, present, self.image_size)
                 yield Episodes(video, truth, corridors)
 
 
@@ -111,8 +115,10 @@ def describe(
     u: dict[str, Tensor],
     grid: Int[Tensor, "episode row column"],
     cells: Int[Tensor, "episode step agent 2"],
+    image_size: int,
 ) -> tuple[Truth, Corridors]:
     """The record of agents on these ways, with the empty slots behind them."""
+    cell = image_size / SIDE
     n, device = len(grid), grid.device
     agent = torch.arange(MAX_AGENTS, device=device)
     number = MIN_AGENTS + (u["number"] * (MAX_AGENTS - MIN_AGENTS + 1)).long()
@@ -120,7 +126,7 @@ def describe(
     palette = torch.tensor(COLORS, dtype=torch.float64, device=device)
     colors = palette[u["colors"].argsort(dim=1)[:, :MAX_AGENTS]]
 
-    positions = frames_of((cells.flip(-1).double() + 0.5) * CELL)
+    positions = frames_of((cells.flip(-1).double() + 0.5) * cell)
     step = positions.diff(dim=1)
     velocities = torch.cat([step, step[:, -1:]], dim=1)
 
@@ -135,7 +141,7 @@ def describe(
     truth = Truth(
         positions=slots(positions),
         velocities=slots(velocities),
-        sizes=RADIUS * (ids > 0).double(),
+        sizes=cell / 2 * (ids > 0).double(),
         layers=torch.zeros_like(ids),
         order=torch.arange(NUM_SLOTS, device=device).expand(ids.shape),
         colors=slots(colors[:, None]),

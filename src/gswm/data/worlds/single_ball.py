@@ -5,6 +5,7 @@ that has seen them must imagine both.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor
 
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, World, splits
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.sprites import draw
 
 NUM_FRAMES = 9
-IMAGE_SIZE = 64
+BOX = 64.0
+"""The side of the frame in the units of the radius and the speed."""
 TURN = 5
 """The first frame that differs between the two episodes."""
 RADIUS = 7.0
@@ -24,18 +26,24 @@ SPEED = 6.25
 RED = (1.0, 0.0, 0.0)
 
 
+@dataclass(frozen=True)
 class SingleBall(World):
     """The world `single-ball`."""
 
+    image_size: int = 64
+    splits: dict[SplitName, Split] = field(
+        default_factory=lambda: splits(0, train=10_000, others=100), repr=False
+    )
     name = "single-ball"
     num_frames = NUM_FRAMES
-    image_size = IMAGE_SIZE
     num_objects = 1
     layout = "single-ball"
     protocol = "gswm-5-4"
 
-    def __init__(self) -> None:
-        self.splits = splits(0, train=10_000, others=100)
+    def resized(self, size: int) -> "SingleBall":
+        """See `World`."""
+        check_size(self.name, size)
+        return replace(self, image_size=size)
 
     def episodes(
         self,
@@ -46,7 +54,7 @@ class SingleBall(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`. Episode i goes as `randint(2)` number i of `RandomState(seed)` says."""
-        both = two_episodes().to(device)
+        both = two_episodes(self.image_size).to(device)
         chunk = max(1, memory // (4 * both.video[0].nbytes))
         rng = np.random.RandomState(seed)
         rng.randint(2, size=first)
@@ -58,15 +66,16 @@ class SingleBall(World):
             yield both[directions.to(device)]
 
 
-def two_episodes() -> Episodes:
+def two_episodes(image_size: int = 64) -> Episodes:
     """0: the one that goes left. 1: the one that goes right."""
+    scale = image_size / BOX
     time = torch.arange(NUM_FRAMES, dtype=torch.float64)
     sideways = SPEED * (time - (TURN - 1)).clamp_min(0)
-    x = IMAGE_SIZE / 2 + torch.stack([-sideways, sideways])
+    x = BOX / 2 + torch.stack([-sideways, sideways])
     y = (RADIUS + SPEED * time).expand_as(x)
-    positions = torch.stack([x, y], dim=-1)[:, :, None]
+    positions = torch.stack([x, y], dim=-1)[:, :, None] * scale
 
-    sizes = torch.full((2, NUM_FRAMES, 1), RADIUS, dtype=torch.float64)
+    sizes = torch.full((2, NUM_FRAMES, 1), RADIUS * scale, dtype=torch.float64)
     colors = torch.tensor(RED, dtype=torch.float64).expand(2, NUM_FRAMES, 1, 3)
     zeros = torch.zeros(2, NUM_FRAMES, 1, dtype=torch.int64)
     truth = Truth(
@@ -79,7 +88,7 @@ def two_episodes() -> Episodes:
         ids=zeros + 1,
         present=zeros == 0,
     )
-    frames = draw(positions.flatten(0, 1), sizes.flatten(0, 1), colors.flatten(0, 1), IMAGE_SIZE)
+    frames = draw(positions.flatten(0, 1), sizes.flatten(0, 1), colors.flatten(0, 1), image_size)
     return Episodes(frames.unflatten(0, (2, NUM_FRAMES)), truth)
 
 

@@ -16,7 +16,7 @@ from gswm.core.devices import one_thread
 from gswm.core.distributions import Bernoulli
 from gswm.core.errors import UserError
 from gswm.core.geometry import paste
-from gswm.core.networks import GlimpseDecoder, Trunk, per_object
+from gswm.core.networks import Trunk, per_object
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY, Frame, Video
@@ -58,6 +58,8 @@ from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
 BackgroundKind = Literal["black", "static", "learned"]
+GLIMPSES = (16, 32, 64)
+"""Pixels of a glimpse, high and wide."""
 FEW = 32
 """Slots of all videos, up to which a step on a CPU is faster in one thread."""
 
@@ -79,6 +81,9 @@ class GSWMConfig(ModelConfig):
     """How much a pixel differs from a static background where something moves."""
     aux_pres: bool = True
     """The auxiliary loss of presence."""
+    tight_boxes: bool = False
+    """Cut reported boxes to what is drawn in them, as with a static background. A box may hold more
+    than its object, such as its shadow."""
     sizes: Sizes = field(default_factory=Sizes)
     propagation: PropagationConfig = field(default_factory=PropagationConfig)
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
@@ -117,6 +122,16 @@ class GSWMConfig(ModelConfig):
             values = values | {"discovery": rest, "schedule": schedule}
         return values
 
+    def resized_from(self, before: ModelConfig) -> "GSWMConfig":
+        """See `ModelConfig`: positions stay in pixels."""
+        if not isinstance(before, GSWMConfig) or before.image_size == self.image_size:
+            return self
+        scale = self.propagation.position_scale
+        if not scale == before.propagation.position_scale == before.image_size / 2:
+            return self
+        propagation = replace(self.propagation, position_scale=self.image_size / 2)
+        return replace(self, propagation=propagation)
+
     def check(self) -> None:
         """Refuse settings that do not fit together."""
         super().check()
@@ -140,10 +155,11 @@ class GSWMConfig(ModelConfig):
             )
         if self.num_objects < 1:
             raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
-        if self.sizes.glimpse != GlimpseDecoder.SIZE:
-            raise UserError(
-                f"glimpses are of {GlimpseDecoder.SIZE} pixels, not {self.sizes.glimpse}"
-            )
+        if self.sizes.glimpse not in GLIMPSES:
+            *few, last = GLIMPSES
+            allowed = f"{', '.join(map(str, few))} or {last}"
+            given = self.sizes.glimpse
+            raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
         if not 0 < (scale := self.propagation.position_scale) < math.inf:
             raise UserError(f"--model.propagation.position-scale is {scale}: it must be above 0")
         if not 0 <= self.discovery.dropout <= 1:
@@ -180,7 +196,7 @@ class GSWM(WorldModel[GSWMConfig]):
         self.discovery = Discovery(cfg.discovery, sizes, size, background=cfg.background != "black")
         if cfg.discovery.start_at_prior:
             self.discovery.start_at(cfg.schedule.hw_prior_mean.start, cfg.schedule.pres_prior.start)
-        self.renderer = Renderer(sizes.what, size)
+        self.renderer = Renderer(sizes.what, size, sizes.glimpse)
 
     @property
     def saved_background(self) -> Tensor | None:
@@ -471,7 +487,7 @@ class GSWM(WorldModel[GSWMConfig]):
             mu_bg = contexts.mu_bg
             mu = self.renderer.draw(stack([each.o for each in objects], dim=1), mu_bg)
         track = as_track(scenes, mu, mu_bg)
-        if self.cfg.background != "static":
+        if not self.cfg.tight_boxes and self.cfg.background != "static":
             return track
         tight = [self.renderer.extents(each.o) for each in objects]
         xy, hw = (torch.stack(each, dim=1) for each in zip(*tight, strict=True))

@@ -44,10 +44,10 @@ class DrawnFrames:
 class Renderer(nn.Module):
     """Draws objects."""
 
-    def __init__(self, num_what: int, image_size: int) -> None:
+    def __init__(self, num_what: int, image_size: int, glimpse: int = 16) -> None:
         super().__init__()
         self.image_size = image_size
-        self.deconv_what = GlimpseDecoder(num_what, 4)
+        self.deconv_what = GlimpseDecoder(num_what, 4, glimpse)
 
     def draw(self, o: Attributes, mu_bg: Video) -> Video:
         """μ of every frame, all at once; in parts where no gradient is wanted."""

@@ -34,10 +34,10 @@ class BackgroundState:
 class Background(nn.Module):
     """What is behind the objects."""
 
-    def __init__(self, num_z: int) -> None:
+    def __init__(self, num_z: int, image_size: int) -> None:
         super().__init__()
-        self.conv_bg = background_encoder(2 * num_z)
-        self.deconv_bg = background_decoder(num_z)
+        self.conv_bg = background_encoder(2 * num_z, image_size)
+        self.deconv_bg = background_decoder(num_z, image_size)
         self.rnn_prior = nn.GRUCell(num_z, HIDDEN)
         self.linear_prior = nn.Linear(HIDDEN, 2 * num_z)
 

@@ -81,18 +81,25 @@ def glimpse_decoder(num_in: int) -> nn.Sequential:
     )
 
 
-def background_encoder(num_out: int) -> nn.Sequential:
-    """A frame of 64 × 64, and where no object is, into a vector."""
+def background_encoder(num_out: int, image_size: int) -> nn.Sequential:
+    """A frame, and where no object is, into a vector; one block more for each doubling of 64."""
+    more = [module for _ in range(doublings(image_size)) for module in block(64, 64, 4)]
     return nn.Sequential(
-        *(*block(4, 16, 4), *block(16, 32, 4), *block(32, 64, 4), *block(64, 64, 4)),
+        *(*block(4, 16, 4), *block(16, 32, 4), *block(32, 64, 4), *block(64, 64, 4), *more),
         *(nn.Flatten(), nn.Linear(64 * 4 * 4, num_out)),
     )
 
 
-def background_decoder(num_in: int) -> nn.Sequential:
-    """A vector into a frame of 64 × 64, before its sigmoid."""
+def background_decoder(num_in: int, image_size: int) -> nn.Sequential:
+    """A vector into a frame, before its sigmoid; one block more for each doubling of 64."""
+    more = [module for _ in range(doublings(image_size)) for module in shuffled(16, 16, 2)]
     return nn.Sequential(
         *(*dense(num_in, 256), nn.Unflatten(-1, (256, 1, 1)), *shuffled(256, 128, 4)),
         *(*block(128, 128, 3), *shuffled(128, 64, 4), *block(64, 64, 3), *shuffled(64, 16, 4)),
-        *(*block(16, 16, 3), *block(16, 16, 3), nn.Conv2d(16, 3, 3, padding=1)),
+        *(*more, *block(16, 16, 3), *block(16, 16, 3), nn.Conv2d(16, 3, 3, padding=1)),
     )
+
+
+def doublings(image_size: int) -> int:
+    """How often 64 is doubled to give a power of 2 that is no smaller."""
+    return image_size.bit_length() - 7

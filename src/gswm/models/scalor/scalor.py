@@ -76,9 +76,10 @@ class ScalorConfig(ModelConfig):
         if grid < 2 or grid % 2 or size not in (8 * grid, 16 * grid):
             fits = f"{size // 16} or {size // 8}"
             raise UserError(f"a grid of {grid} does not fit images of {size}: it must be {fits}")
-        if self.background and size != 64:
+        if self.background and (size < 64 or size & (size - 1)):
             raise UserError(
-                f"SCALOR's background has 64 × 64 pixels, and the image {size} × {size}"
+                "with a background, SCALOR's image size must be 64, 128 or a larger power of 2, "
+                f"not {size}"
             )
         if self.num_objects < 1:
             raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
@@ -117,7 +118,7 @@ class Scalor(WorldModel[ScalorConfig]):
         self.appearance = Appearance(sizes.what, size)
         self.propagation = Propagation(cfg.boxes, sizes, grid)
         self.discovery = Discovery(cfg.discovery, cfg.boxes, stride)
-        self.background = Background(sizes.context) if cfg.background else NoContext(size)
+        self.background = Background(sizes.context, size) if cfg.background else NoContext(size)
 
     def noise(
         self, batch: int, stage: ScalorStage, generator: torch.Generator | None

@@ -6,9 +6,8 @@ from itertools import count
 
 import torch
 
-from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, splits
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.clips.plan import make_plan
 from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.showing import show
@@ -38,9 +37,7 @@ class Clips(World):
     style = "stills"
 
     def __post_init__(self) -> None:
-        if self.image_size not in SIZES:
-            sizes = f"a multiple of 8 from {SIZES[0]} to {SIZES[-1]}"
-            raise UserError(f"{self.name} has no frames of {self.image_size} pixels; give {sizes}")
+        check_size(self.name, self.image_size, SIZES)
         object.__setattr__(self, "num_frames", self.settings.num_frames)
         object.__setattr__(self, "num_objects", self.settings.objects[1])
         object.__setattr__(self, "splits", splits(211, train=4_000, others=200))

@@ -22,8 +22,7 @@ from gswm.core.errors import UserError
 from gswm.data.worlds.obj3d import blender_program
 from gswm.data.worlds.obj3d.camera import Solids
 from gswm.data.worlds.obj3d.renderer import Pictures, render
-from gswm.data.worlds.obj3d.settings import LIGHTS, CameraSettings
-from gswm.data.worlds.obj3d.shading import AMBIENT, GROUND
+from gswm.data.worlds.obj3d.settings import Settings
 
 SAMPLES = 64
 """Rays of a pixel."""
@@ -37,20 +36,18 @@ class BlenderFrames:
     masks: UInt8[Tensor, "frame height width"]
 
 
-def render_blender(solids: Solids, camera: CameraSettings, size: int) -> Pictures:
+def render_blender(solids: Solids, settings: Settings, size: int) -> Pictures:
     """Frames by Blender, with what is true of them."""
-    pictures = render(solids, camera, size)
-    return replace(pictures, video=draw(solids, camera, size).video.to(solids.radii.device))
+    pictures = render(solids, settings, size)
+    return replace(pictures, video=draw(solids, settings, size).video.to(solids.radii.device))
 
 
-def draw(
-    solids: Solids, camera: CameraSettings, size: int, samples: int = SAMPLES
-) -> BlenderFrames:
+def draw(solids: Solids, settings: Settings, size: int, samples: int = SAMPLES) -> BlenderFrames:
     """Frames and masks by Blender."""
     python = find_python()
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
-        np.savez(source, **described(solids, camera, size, samples))
+        np.savez(source, **described(solids, settings, size, samples))
         done = run([python, blender_program.__file__, str(source), str(target)])
         if not target.exists():
             said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
@@ -72,19 +69,22 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
         ) from error
 
 
-def described(solids: Solids, camera: CameraSettings, size: int, samples: int) -> dict:
+def described(solids: Solids, settings: Settings, size: int, samples: int) -> dict:
     """All that the program needs."""
+    camera, look = settings.camera, settings.look
     arrays = {name: getattr(solids, name).cpu().numpy() for name in solids.__dataclass_fields__}
     return {
         **arrays,
         "camera": camera.position,
         "target": camera.target,
         "field_of_view": camera.field_of_view,
-        "light_positions": [light.position for light in LIGHTS],
-        "light_radii": [light.radius for light in LIGHTS],
-        "light_powers": [light.power for light in LIGHTS],
-        "ambient": AMBIENT,
-        "ground": GROUND,
+        "light_positions": [light.position for light in look.lights],
+        "light_radii": [light.radius for light in look.lights],
+        "light_powers": [light.power for light in look.lights],
+        "light_colors": [light.color for light in look.lights],
+        "ambient": look.ambient,
+        "ground": look.ground,
+        "rubber": look.rubber,
         "size": size,
         "samples": samples,
     }

@@ -65,13 +65,16 @@ def empty(bpy: Any, held: Any) -> None:
     scene.collection.objects.link(scene.camera)
     aim(scene.camera, vector(held["camera"]), vector(held["target"]))
 
-    for at, radius, power in zip(
-        held["light_positions"], held["light_radii"], held["light_powers"], strict=True
+    for at, radius, power, color in zip(
+        *(held["light_positions"], held["light_radii"]),
+        *(held["light_powers"], held["light_colors"]),
+        strict=True,
     ):
         light = bpy.data.lights.new("light", "AREA")
         light.shape, light.size = "DISK", 2 * float(radius)
         # A disk of power P gives P / (π d²), and a white surface sends back a π-th part of it.
         light.energy = float(power) * math.pi**2 * float(np.square(at).sum())
+        light.color = tuple(map(float, color))
         one = bpy.data.objects.new("light", light)
         one.visible_camera = False
         scene.collection.objects.link(one)
@@ -125,8 +128,9 @@ def materials(bpy: Any, held: Any, frame: int, objects: list[tuple[int, Any]]) -
     gray = float(scene["ground"])
     look(bpy, bpy.data.objects["plane"], (gray,) * 3, roughness=1.0, metallic=0.0, specular=0.0)
     for slot, each in objects:
-        color = tuple(map(float, held["colors"][frame, slot]))
         metal = bool(held["materials"][frame, slot])
+        share = 1.0 if metal else float(held["rubber"])
+        color = tuple(share * float(c) for c in held["colors"][frame, slot])
         rough = {"roughness": 0.25, "metallic": 1.0} if metal else {"roughness": 0.6, "metallic": 0}
         look(bpy, each, color, specular=0.3, **rough)
 

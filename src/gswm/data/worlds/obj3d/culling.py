@@ -24,7 +24,7 @@ def shadow_boxes(
     lowest = lights.middle[2, :, None] - lights.radius[:, None] - tall
     stretch = (tall / lowest.clamp_min(LOWEST))[..., None]
     top = base + (base - lights.middle[:2].T[:, None]) * stretch
-    blur = lights.radius[:, None, None, None] * (1 + stretch[..., None]) * corners
+    blur = lights.radius[:, None, None, None] * stretch[..., None] * corners
     spread = torch.cat([base[..., None, :], top[..., None, :] + blur], dim=-2).flatten(-3, -2)
 
     eye = solids.radii.new_tensor(camera.settings.position)
@@ -54,10 +54,13 @@ def may_darken(
     """
     way = lights.middle[:, light] - point
     offset = center.T - point
-    along = ((offset * way).sum(dim=0) / way.square().sum(dim=0)).clamp(0, 1)
+    square, radius = way.square().sum(dim=0), lights.radius[light]
+    along = ((offset * way).sum(dim=0) / square).clamp(0, 1)
     apart = (offset - along * way).square().sum(dim=0)
-    # The cone from the points to the light is at most that wide over the length of the ball.
-    return apart < (reach + torch.maximum(lights.radius[light], spread)).square()
+    # The cone from the points to the light widens on its way; this is where the ball ends.
+    widest = torch.maximum(radius, spread)
+    last = along + (reach + widest) * square.rsqrt()
+    return apart < (reach + torch.minimum(widest, spread + radius * last)).square()
 
 
 def may_shade(lights: Lights, solids: Solids) -> Bool[Tensor, "frame object other light"]:

@@ -23,8 +23,8 @@ from gswm.data.worlds.obj3d.culling import (
     pixel_boxes,
     shadow_boxes,
 )
-from gswm.data.worlds.obj3d.rays import Shapes, blocks, hits, shapes_of
-from gswm.data.worlds.obj3d.settings import CameraSettings
+from gswm.data.worlds.obj3d.rays import FIELDS, Shapes, blocks, hits, shapes_of
+from gswm.data.worlds.obj3d.settings import CUBE, Settings
 from gswm.data.worlds.obj3d.shading import ground, to_bytes
 from gswm.data.worlds.obj3d.stage import RenderStage
 from gswm.data.worlds.obj3d.surfaces import colors
@@ -63,14 +63,15 @@ class Entries:
 
 
 def render(
-    solids: Solids, camera: CameraSettings, size: int, side: int = SIDE, memory: int = 1 << 28
+    solids: Solids, settings: Settings, size: int, side: int = SIDE, memory: int = 1 << 28
 ) -> Pictures:
     """Frames of `size` pixels that show `solids`; what it takes beside them is about `memory`."""
-    stage = RenderStage.of(camera, size, side, solids.radii.device)
+    stage = RenderStage.of(settings.camera, settings.look, size, side, solids.radii.device)
     boxes = pixel_boxes(stage.camera.boxes(solids), size)
     shadows = pixel_boxes(shadow_boxes(stage.camera, stage.lights, solids), size)
-    rays = area(boxes).sum(dim=1) * side**2 + area(shadows).sum(dim=(1, 2))
-    most = memory // (4 * LIVE)
+    rays = area(boxes).sum(dim=1) * side**2
+    rays += area(shadows).sum(dim=(1, 2))
+    most = memory // (4 * LIVE * settings.look.points)
     if solids.radii.device.type == "cpu":
         most = min(most, IN_CACHE)
     runs = cuts(rays.tolist(), most)
@@ -103,8 +104,11 @@ def draw(
     far = hits(shapes, solid, stage.eye[:, None, None], ways)
     there = far.isfinite()
 
-    darkened, light = shadow_entries(stage, solids, shadows)
-    at, dark_at = frame * pixels + pixel, darkened.frame * pixels + darkened.pixel
+    since = unmoved_since(solids)
+    darkened, light = shadow_entries(stage, solids, shadows, since)
+    dark = shadowed(stage, shapes, objects, darkened, light)
+    which, later = repeats(darkened, since)
+    at, dark_at = frame * pixels + pixel, later * pixels + darkened.pixel[which]
     active = torch.zeros(num * pixels, dtype=torch.bool, device=device)
     active[at] = True
     active[dark_at] = True
@@ -117,14 +121,15 @@ def draw(
     front = (far == nearest[row]) & there
 
     lights = len(stage.lights.radius)
-    blocked = torch.zeros(lights * len(where), parts, device=device)
-    dark = shadowed(stage, shapes, objects, darkened, light)
-    blocked.index_add_(0, light * len(where) + row_of[dark_at], dark)
-    lit = (blocked == 0).unflatten(0, (lights, len(where)))
+    blocked = torch.zeros(lights * len(where), stage.sources.shape[2], device=device)
+    blocked.index_add_(0, light[which] * len(where) + row_of[dark_at], dark[which])
+    lit = (blocked == 0).float().unflatten(1, (parts, -1)).mean(dim=2)
+    lit = lit + (1 - lit) * stage.look.bounce
     here = where % pixels
-    gray = ground(stage.received.index_select(1, here) * lit, stage.share[here])
+    light = stage.received.index_select(1, here) * lit.unflatten(0, (lights, len(where)))
+    plane = ground(stage.look, stage.lights.total(light), stage.share[here])
 
-    picture = gray.repeat(3, 1, 1)
+    picture = plane.expand(3, -1, -1).clone()
     entry, part = front.nonzero(as_tuple=True)
     found = colors(
         stage, solids, shapes, solid[entry], part, ways[:, entry, part], far[entry, part]
@@ -151,10 +156,37 @@ def draw(
     )
 
 
+def unmoved_since(solids: Solids) -> Int[Tensor, "frame object"]:
+    """The first of the frames up to each in which an object is where it is, and the same."""
+    frame = torch.arange(len(solids.shapes), device=solids.shapes.device)[:, None]
+    moved = torch.ones_like(solids.shapes, dtype=torch.bool)
+    moved[1:] = (solids.poses[1:] != solids.poses[:-1]).any(dim=-1)
+    for values in (solids.shapes, solids.radii):
+        moved[1:] |= values[1:] != values[:-1]
+    return (frame * moved).cummax(dim=0).values
+
+
+def repeats(
+    of: Entries, since: Int[Tensor, "frame object"]
+) -> tuple[Int[Tensor, " repeat"], Int[Tensor, " repeat"]]:
+    """Each entry once for every frame in which its object stays: which entry, and which frame."""
+    number = torch.zeros_like(since).scatter_add_(0, since, torch.ones_like(since))
+    number = number[of.frame, of.slot]
+    which = torch.arange(len(number), device=number.device).repeat_interleave(number)
+    first = number.cumsum(0) - number
+    turn = torch.arange(len(which), device=number.device) - first[which]
+    return which, of.frame[which] + turn
+
+
 def shadow_entries(
-    stage: RenderStage, solids: Solids, boxes: Int[Tensor, "frame object light 4"]
+    stage: RenderStage,
+    solids: Solids,
+    boxes: Int[Tensor, "frame object light 4"],
+    since: Int[Tensor, "frame object"],
 ) -> tuple[Entries, Int[Tensor, " entry"]]:
-    """Where an object may keep which light from the plane."""
+    """Where an object may keep which light from the plane, in the first frame of each place."""
+    new = since == torch.arange(len(since), device=since.device)[:, None]
+    boxes = boxes * new[..., None, None]
     frame, slot, light, pixel = inside(boxes, stage.camera.size)
     may = may_darken(
         stage.lights,
@@ -164,13 +196,21 @@ def shadow_entries(
         stage.points[:, pixel, stage.points.shape[2] // 2],
         stage.spread[pixel],
     ).nonzero()[:, 0]
+    cube = solids.shapes[frame[may], slot[may]] == CUBE
+    may = may[cube.argsort(stable=True)]  # all cubes last: see `interval`
     return Entries(frame[may], slot[may], pixel[may]), light[may]
 
 
 def shadowed(
     stage: RenderStage, shapes: Shapes, objects: int, of: Entries, light: Int[Tensor, " entry"]
-) -> Float[Tensor, "entry part"]:
-    """1 where an object is between a light and the plane."""
-    here = stage.points.index_select(1, of.pixel)
-    way = stage.lights.points.index_select(1, light) - here
-    return blocks(shapes, of.frame * objects + of.slot, here, way).float()
+) -> Float[Tensor, "entry source"]:
+    """1 where an object is between a point of a light and the plane."""
+    solid = of.frame * objects + of.slot
+    round_ones = int((shapes[solid, FIELDS.index("cube")] == 0).sum())
+    found = []
+    for some in (slice(round_ones), slice(round_ones, None)):
+        here = stage.points.index_select(1, of.pixel[some])
+        here = here.repeat_interleave(stage.look.points, dim=2)
+        way = stage.sources.index_select(1, light[some]) - here
+        found.append(blocks(shapes, solid[some], here, way).float())
+    return torch.cat(found)

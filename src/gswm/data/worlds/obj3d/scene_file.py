@@ -18,7 +18,7 @@ from gswm.core.settings import from_dict, to_dict
 from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.obj3d.layout import SCENES
 from gswm.data.worlds.obj3d.scenes import Contacts, Scenes
-from gswm.data.worlds.obj3d.settings import Settings
+from gswm.data.worlds.obj3d.settings import SHADOWS, Settings
 
 ARRAYS = [f.name for f in fields(Scenes) if f.name != "contacts"]
 CONTACTS = [f.name for f in fields(Contacts)]
@@ -61,6 +61,8 @@ def load(path: Path) -> SceneFile:
             arrays = {name: np.asarray(file[name]) for name in ARRAYS}
             contacts = Contacts(*(np.asarray(file[f"contacts/{name}"]) for name in CONTACTS))
             about = json.loads(str(file.attrs["settings"]))
+            if "look" not in about:  # files of 0.1.0: what they do not say is as it was then
+                about = to_dict(SHADOWS) | about
             settings = from_dict(Settings, about, f"{path}: settings")
             split, seed = str(file.attrs["split"]), int(np.asarray(file.attrs["seed"]))
     except FileNotFoundError as error:

@@ -19,6 +19,7 @@ from gswm.core.ending import ignore_interrupts
 from gswm.core.errors import UserError
 from gswm.data.worlds.obj3d.settings import (
     COLORS,
+    CUBE,
     MATERIALS,
     SHAPES,
     SPHERE,
@@ -85,6 +86,15 @@ class Scenes:
         parts = {name: part[start:stop] for name, part in parts.items() if name != "contacts"}
         return Scenes(**parts, contacts=replace(contacts, episode=contacts.episode - start))
 
+    def first_frames(self, frames: int) -> "Scenes":
+        """The same scenes, up to their frame `frames - 1` and what it shows of contacts."""
+        if frames >= self.poses.shape[1]:
+            return self
+        kept = np.floor(self.contacts.time) + 1 < frames
+        contacts = Contacts(*(getattr(self.contacts, f.name)[kept] for f in fields(Contacts)))
+        poses, motions = self.poses[:, :frames], self.motions[:, :frames]
+        return replace(self, poses=poses, motions=motions, contacts=contacts)
+
     def impulses(self) -> Float32[np.ndarray, "episode time object object"]:
         """How strongly each two pushed each other between a frame and the one before it."""
         episodes, time, objects, _ = self.poses.shape
@@ -140,7 +150,7 @@ def one_scene(settings: Settings, seed: int, index: int) -> Scenes:
         looks = draw_looks(rng, settings)
         for _ in range(PLACES):
             start = place(rng, looks, settings)
-            if start is None or not low <= first_touch(start) <= high:
+            if start is None or not low <= first_touch(start, settings.friction) <= high:
                 continue
             path = simulate(start, settings)
             if path.contacts and low <= path.contacts[0].time <= high:
@@ -156,16 +166,21 @@ def draw_looks(rng: np.random.Generator, settings: Settings) -> Looks:
     num = 1 + int(rng.integers(settings.objects[0], settings.objects[1] + 1))
     shapes = np.array([SHAPES.index(s) for s in rng.choice(settings.shapes, num)])
     shapes[0] = SPHERE
-    materials = np.array([MATERIALS.index(m) for m in rng.choice(settings.materials, num)])
+    names = rng.choice(settings.materials, num)
+    if names[0] not in settings.shot_materials:
+        names[0] = settings.shot_materials[0]
+    materials = np.array([MATERIALS.index(name) for name in names])
     palette = np.array([COLORS[name] for name in settings.colors])
     colors = palette[rng.integers(len(palette), size=num)]
-    return Looks(shapes, materials, colors, rng.choice(settings.radii, num))
+    radii = rng.choice(settings.radii, num) * np.where(shapes == CUBE, settings.cube_scale, 1.0)
+    return Looks(shapes, materials, colors, radii)
 
 
 def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> SceneStart | None:
     """A sphere that is shot at objects which stand on the plane, or None if they overlap."""
     num, radii = len(looks.radii), looks.radii
-    across = rng.uniform(*settings.across, num)
+    left, right = np.array([settings.entry_across, *[settings.across] * (num - 1)]).T
+    across = rng.uniform(left, right)
     down = np.array([rng.uniform(*settings.entry), *rng.uniform(*settings.down, num - 1)])
     yaw = rng.uniform(-math.pi, math.pi, num)
     target = int(rng.integers(1, num))
@@ -193,7 +208,7 @@ def on_plane(camera: CameraSettings, across: np.ndarray, down: np.ndarray) -> np
     return (eye + ways * (-eye[2] / ways[:, 2:]))[:, :2]
 
 
-def first_touch(start: SceneStart) -> float:
+def first_touch(start: SceneStart, friction: float = 0.0) -> float:
     """When the sphere would first reach the disk on which an object stands; never is infinity."""
     way = start.motions[0, :2]
     offset = start.poses[1:, :2] - start.poses[0, :2]
@@ -204,7 +219,11 @@ def first_touch(start: SceneStart) -> float:
     if not hit.any():
         return math.inf
     before = np.sqrt((reach[hit] ** 2 - beside[hit]) / (way @ way))
-    return float((along[hit] - before).min())
+    moved = float((along[hit] - before).min())  # in steps of the first frame
+    if not friction:
+        return moved
+    drag = -math.log1p(-friction)
+    return -math.log1p(-moved * drag) / drag if moved * drag < 1 else math.inf
 
 
 def record(start: SceneStart, path: Path, settings: Settings) -> Scenes:

@@ -1,7 +1,7 @@
 """All numbers of the 3D world: what is in a scene, how it moves, who looks at it, what lights it.
 
-Camera and lights are those of CLEVR's base scene, turned so that the camera looks along y, and the
-lights further away.
+Camera and lights are those of CLEVR's base scene, turned so that the camera looks along y. The
+lights' powers and colors are fitted to the gray of the original videos.
 """
 
 from dataclasses import dataclass, field
@@ -21,6 +21,11 @@ COLORS: dict[str, tuple[float, float, float]] = {
     "brown": (0.51, 0.29, 0.10),
     "purple": (0.51, 0.15, 0.75),
     "cyan": (0.16, 0.82, 0.82),
+    "crimson": (0.59, 0.145, 0.145),
+    "leaf": (0.145, 0.57, 0.22),
+    "navy": (0.14, 0.135, 0.58),
+    "olive": (0.54, 0.61, 0.155),
+    "plum": (0.60, 0.24, 0.53),
 }
 """Linear red, green and blue."""
 Range = tuple[float, float]
@@ -33,7 +38,7 @@ class CameraSettings:
 
     position: Point = (0.0, -9.92, 5.34)
     target: Point = (0.0, 0.0, 0.0)
-    field_of_view: float = 38.0
+    field_of_view: float = 49.13
     """Degrees, from one side of the square picture to the other."""
 
 
@@ -45,49 +50,120 @@ class LightSettings:
     radius: float
     power: float
     """What it adds to a white surface that faces it at the middle of the scene."""
+    color: Point = (1.0, 1.0, 1.0)
 
 
-LIGHTS = (
-    LightSettings(position=(3.25, -10.8, 6.8), radius=0.7, power=0.48),
-    LightSettings(position=(-9.7, 1.4, 5.4), radius=0.7, power=0.40),
-    LightSettings(position=(2.0, 4.2, 9.3), radius=0.7, power=0.36),
+@dataclass(frozen=True)
+class LookSettings:
+    """Light, and how the plane and the objects send it back."""
+
+    lights: tuple[LightSettings, ...] = (
+        LightSettings((2.04, -6.77, 4.26), radius=0.7, power=0.239, color=(1.0, 0.93, 0.80)),
+        LightSettings((-6.09, 0.89, 3.01), radius=0.7, power=0.097, color=(0.80, 0.87, 1.0)),
+        LightSettings((1.23, 2.62, 5.82), radius=0.7, power=0.175, color=(1.0, 0.985, 0.945)),
+    )
+    """Key, fill and back."""
+    points: int = 4
+    """Points of each light that a ray on the plane tests, so that shadows have soft edges; a pixel
+    has 9 such rays. A ray on an object tests one point."""
+    ambient: float = 0.375
+    """Light from everywhere, which casts no shadow."""
+    bounce: float = 0.08
+    """The share of a light that other surfaces reflect into its shadows on the plane."""
+    ground: float = 0.35
+    """How much of the light the plane sends back."""
+    far: Range = (12.0, 60.0)
+    """Between these distances the plane turns into the backdrop."""
+    backdrop: float = 0.131
+    around: Range = (0.15, 0.04)
+    """What metal mirrors of what is around: at the horizon, and above."""
+    mirrored: float = 0.15
+    """The brightness of other objects in metal; their own lighting is not traced."""
+    clear: float = 0.85
+    """How opaque they are there."""
+    rubber: float = 0.61
+    """Diffuse reflection of rubber, as a share of the object's color."""
+    rubber_gloss: tuple[float, float] = (16.0, 0.0)
+    """Exponent and strength of highlights on rubber."""
+    metal: float = 0.08
+    """Diffuse reflection of metal, as a share of the object's color."""
+    mirror: float = 1.0
+    """Mirror reflection of metal."""
+    metal_gloss: tuple[float, float] = (120.0, 0.7)
+    """Exponent and strength of highlights on metal."""
+    white: float = 0.7
+    """The color of these highlights, from 0 (the object's) to 1 (the light's)."""
+    bevel: float = 0.12
+    """Width of the bevel along the edges of a cube, as a share of half its side. The normals are
+    rounded, the shape is not."""
+
+
+SHADOWS_LOOK = LookSettings(
+    lights=(
+        LightSettings(position=(3.25, -10.8, 6.8), radius=0.7, power=0.48),
+        LightSettings(position=(-9.7, 1.4, 5.4), radius=0.7, power=0.40),
+        LightSettings(position=(2.0, 4.2, 9.3), radius=0.7, power=0.36),
+    ),
+    points=1,
+    ambient=0.16,
+    far=(4.0, 22.0),
+    backdrop=0.12,
+    bounce=0.0,
+    around=(0.16, 0.10),
+    mirrored=0.5,
+    clear=0.7,
+    rubber=1.0,
+    rubber_gloss=(16.0, 0.05),
+    mirror=0.90,
+    metal_gloss=(90.0, 0.60),
+    white=0.0,
+    bevel=0.0,
 )
-"""Key, fill and back."""
+"""Distant lights and little ambient light: dark shadows."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """What scenes are drawn from, and how they move."""
 
-    objects: tuple[int, int] = (3, 5)
+    objects: tuple[int, int] = (3, 4)
     """The fewest and the most that stand on the plane; the sphere that is shot comes on top."""
-    colors: tuple[str, ...] = ("pink", "red", "blue", "green", "yellow")
+    colors: tuple[str, ...] = ("crimson", "leaf", "navy", "olive", "plum")
     shapes: tuple[str, ...] = ("sphere", "cylinder", "cube")
     materials: tuple[str, ...] = ("rubber", "metal")
-    radii: tuple[float, ...] = (0.4, 0.55, 0.7)
+    shot_materials: tuple[str, ...] = ("rubber",)
+    """Of the sphere that is shot; the others are made of any of `materials`."""
+    radii: tuple[float, ...] = (0.70, 0.76, 0.82)
+    cube_scale: float = 1.3
+    """The radius of a cube, in radii of other shapes. At √2 its sides are as wide as a sphere."""
     gap: float = 0.15
     """The least distance between two objects in the first frame."""
-    across: Range = (0.22, 0.78)
+    across: Range = (0.25, 0.75)
     """Where objects stand, as a share of the picture from its left side to its right."""
-    down: Range = (0.34, 0.66)
+    down: Range = (0.40, 0.62)
     """The same from its top to its bottom."""
-    entry: Range = (0.80, 0.90)
-    """Where the sphere starts, from the picture's top to its bottom."""
-    speed: Range = (0.14, 0.22)
-    """Of the sphere, in lengths a frame."""
+    entry_across: Range = (0.05, 0.95)
+    """Where the sphere starts, from the picture's left side to its right."""
+    entry: Range = (0.84, 0.96)
+    """The same from its top to its bottom."""
+    speed: Range = (0.18, 0.28)
+    """Of the sphere in the first frame, in lengths a frame."""
     first_contact: Range = (10.5, 28.0)
     """Between these frames two objects touch for the first time."""
+    mass: float | None = 1.0
+    """Of every object; None for its density times its volume."""
     densities: tuple[float, float] = (1.0, 1.0)
-    """Of rubber and of metal: a mass is this times the volume."""
+    """Of rubber and of metal, where `mass` is None."""
     restitution: float = 0.9
     """The share of the speed at which two objects near that they part with; exact to 0.01 from
     0.8 on, to 0.08 below."""
     grip: float = 0.3
     """Friction between two objects, by which round ones spin too."""
-    friction: float = 0.0
+    friction: float = 0.018
     """The share of its speed that the surface takes from an object in a frame, when small."""
     num_frames: int = 100
     camera: CameraSettings = field(default_factory=CameraSettings)
+    look: LookSettings = field(default_factory=LookSettings)
 
     @property
     def num_slots(self) -> int:
@@ -95,5 +171,27 @@ class Settings:
         return self.objects[1] + 1
 
 
-HARD = Settings(objects=(6, 8), colors=("gray", "brown", "purple", "cyan"), across=(0.14, 0.86))
+HARD = Settings(
+    objects=(6, 8),
+    colors=("gray", "brown", "purple", "cyan"),
+    across=(0.12, 0.88),
+    down=(0.33, 0.66),
+)
 """More objects than the usual scenes have, and none of their colors."""
+SHADOWS = Settings(
+    objects=(3, 5),
+    colors=("pink", "red", "blue", "green", "yellow"),
+    shot_materials=("rubber", "metal"),
+    radii=(0.4, 0.55, 0.7),
+    cube_scale=1.0,
+    across=(0.22, 0.78),
+    down=(0.34, 0.66),
+    entry_across=(0.22, 0.78),
+    entry=(0.80, 0.90),
+    speed=(0.14, 0.22),
+    mass=None,
+    friction=0.0,
+    camera=CameraSettings(field_of_view=38.0),
+    look=SHADOWS_LOOK,
+)
+"""Dark shadows, smaller objects in brighter colors, and no friction."""

@@ -19,21 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from gswm.data.worlds.obj3d.settings import LightSettings
+from gswm.data.worlds.obj3d.settings import LightSettings, LookSettings
 
-GROUND = 0.35
-"""How much of the light the plane sends back."""
-AMBIENT = 0.16
-"""Light from everywhere."""
-AROUND_LOW, AROUND_HIGH = 0.16, 0.10
-"""What metal mirrors of what is around: at the horizon, and above."""
-FAR = (4.0, 22.0)
-"""Between these distances the plane turns into the backdrop."""
-BACKDROP = 0.12
-GLOSS = {"rubber": (16.0, 0.05), "metal": (90.0, 0.60)}
-"""Exponent and strength."""
-MIRROR, MATT = 0.90, 0.08
-"""Of metal: the share it mirrors, and the share it sends back evenly."""
 GOLDEN = math.pi * (3 - math.sqrt(5))
 
 
@@ -48,6 +35,8 @@ class Lights:
     radius: Float[Tensor, " light"]
     strength: Float[Tensor, " light"]
     """power · d_0²."""
+    tint: Float[Tensor, "channel light"]
+    """The lights' colors; one channel where all are white."""
 
     @staticmethod
     def of(lights: tuple[LightSettings, ...], parts: int, like: Tensor) -> "Lights":
@@ -64,7 +53,14 @@ class Lights:
         x, y = (r * angle.cos())[..., None], (r * angle.sin())[..., None]
         points = (middle[:, None] + x * side[:, None] + y * over[:, None]).movedim(-1, 0)
         strength = power * middle.square().sum(dim=-1)
-        return Lights(points.contiguous(), face.T, middle.T, radius, strength)
+        tint = like.new_tensor([light.color for light in lights]).T
+        tint = tint[:1] if (tint == 1).all() else tint
+        return Lights(points.contiguous(), face.T, middle.T, radius, strength, tint)
+
+    def total(self, light: Float[Tensor, "light ..."]) -> Float[Tensor, "channel ..."]:
+        """What comes from all lights together, in their colors."""
+        tint = self.tint.reshape(*self.tint.shape, *[1] * (light.ndim - 1))
+        return (tint * light).sum(dim=1)
 
 
 def received(
@@ -81,16 +77,19 @@ def received(
     return lights.strength[:, None] * toward * shone / square.square()
 
 
-def backdrop(point: Float[Tensor, "xyz ..."]) -> Float[Tensor, "..."]:
+def backdrop(look: LookSettings, point: Float[Tensor, "xyz ..."]) -> Float[Tensor, "..."]:
     """How much of the backdrop shows in the plane at a point of it."""
-    share = ((torch.hypot(point[0], point[1]) - FAR[0]) / (FAR[1] - FAR[0])).clamp(0, 1)
+    near, far = look.far
+    share = ((torch.hypot(point[0], point[1]) - near) / (far - near)).clamp(0, 1)
     return share * share * (3 - 2 * share)
 
 
-def ground(light: Float[Tensor, "source ..."], share: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """The gray of the plane where so much of the backdrop shows."""
-    gray = GROUND * (AMBIENT + light.sum(dim=0))
-    return gray + (BACKDROP - gray) * share
+def ground(
+    look: LookSettings, light: Float[Tensor, "channel ..."], share: Float[Tensor, "..."]
+) -> Float[Tensor, "channel ..."]:
+    """The color of the plane where it receives `light` and so much of the backdrop shows."""
+    color = look.ground * (look.ambient + light)
+    return color + (look.backdrop - color) * share
 
 
 def gloss(
@@ -106,24 +105,28 @@ def gloss(
     return lobe * (exponent + 8) / (8 * math.pi)
 
 
-def around(way: Float[Tensor, "3 ray"]) -> Float[Tensor, " ray"]:
+def around(look: LookSettings, way: Float[Tensor, "3 ray"]) -> Float[Tensor, " ray"]:
     """What is seen in a direction where there is nothing; `way` has the length 1."""
-    return AROUND_LOW + (AROUND_HIGH - AROUND_LOW) * way[2].clamp(0, 1).sqrt()
+    low, high = look.around
+    return low + (high - low) * way[2].clamp(0, 1).sqrt()
 
 
 def shade(
+    look: LookSettings,
     color: Float[Tensor, "3 ray"],
     metal: Bool[Tensor, " ray"],
-    light: Float[Tensor, " ray"],
-    glossy: Float[Tensor, " ray"],
+    light: Float[Tensor, "channel ray"],
+    glossy: Float[Tensor, "channel ray"],
     mirrored: Float[Tensor, "3 ray"],
     facing: Float[Tensor, " ray"],
 ) -> Float[Tensor, "3 ray"]:
     """The look of surfaces that receive `light`, and are seen at the cosine `facing`."""
     rim = (1 - facing).clamp(0, 1).pow(5)
-    rubber = color * light + GLOSS["rubber"][1] * glossy
+    rubber = look.rubber * color * light + look.rubber_gloss[1] * glossy
     tint = color + (1 - color) * rim
-    shiny = MATT * color * light + tint * (MIRROR * mirrored + GLOSS["metal"][1] * glossy)
+    bright = tint + (1 - tint) * look.white
+    shiny = look.metal * color * light + tint * look.mirror * mirrored
+    shiny = shiny + bright * look.metal_gloss[1] * glossy
     return torch.where(metal, shiny, rubber)
 
 

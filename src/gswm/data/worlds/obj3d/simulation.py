@@ -84,6 +84,8 @@ def height(shape: int, radius: float) -> float:
 
 def masses(looks: Looks, settings: Settings) -> Float64[np.ndarray, " object"]:
     """Of each object."""
+    if settings.mass is not None:
+        return np.full(len(looks.shapes), settings.mass)
     each = zip(looks.shapes, looks.radii, looks.materials, strict=True)
     return np.array([volume(int(s), float(r)) * settings.densities[int(m)] for s, r, m in each])
 

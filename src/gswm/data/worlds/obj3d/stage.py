@@ -8,7 +8,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from gswm.data.worlds.obj3d.camera import Camera
-from gswm.data.worlds.obj3d.settings import LIGHTS, CameraSettings
+from gswm.data.worlds.obj3d.settings import CameraSettings, LookSettings
 from gswm.data.worlds.obj3d.shading import Lights, backdrop, ground, received, to_bytes
 
 
@@ -17,9 +17,13 @@ class RenderStage:
     """A picture of nothing but the plane, and all that is needed to put objects into it."""
 
     camera: Camera
+    look: LookSettings
     eye: Float[Tensor, "3"]
     ways: Float[Tensor, "3 pixel part"]
     lights: Lights
+    """As objects see them: one point of each for every part of a pixel."""
+    sources: Float[Tensor, "3 light source"]
+    """As the plane sees them: `points` of each for every part."""
     points: Float[Tensor, "3 pixel part"]
     """Where the rays meet the plane."""
     spread: Float[Tensor, " pixel"]
@@ -33,21 +37,32 @@ class RenderStage:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(settings: CameraSettings, size: int, side: int, device: torch.device) -> "RenderStage":
+    def of(
+        settings: CameraSettings, look: LookSettings, size: int, side: int, device: torch.device
+    ) -> "RenderStage":
         """The stage of a camera, for pictures of size × size pixels of side × side parts."""
         like = torch.empty(0, device=device)
         camera = Camera(settings, size)
         eye = like.new_tensor(settings.position)
         ways = camera.rays(side, like).permute(4, 0, 2, 1, 3).reshape(3, size**2, side**2)
-        lights = Lights.of(LIGHTS, side**2, like)
+        parts = side**2
+        lights = Lights.of(look.lights, parts, like)
+        sources = Lights.of(look.lights, parts * look.points, like).points
+        sources = sources.unflatten(2, (look.points, parts)).transpose(2, 3).flatten(2)
         far = -eye[2] / ways[2].clamp_max(-1e-3)
         points = eye[:, None, None] + ways * far
         middle = side**2 // 2
         spread = (points - points[..., middle, None]).norm(dim=0).amax(dim=-1)
         up = like.new_tensor([[0], [0], [1]])
-        at = lights.points.repeat(1, 1, size**2)
-        light = received(lights, points.flatten(1), up, at).unflatten(1, (size**2, side**2))
-        share = backdrop(points)
-        empty = to_bytes(ground(light, share).mean(dim=1))[:, None].repeat(1, 3)
+        light = torch.zeros(len(look.lights), size**2 * parts, device=device)
+        for i in range(look.points):
+            at = sources[..., i :: look.points].repeat(1, 1, size**2)
+            light += received(lights, points.flatten(1), up, at)
+        light = (light / look.points).unflatten(1, (size**2, parts))
+        share = backdrop(look, points)
+        empty = to_bytes(ground(look, lights.total(light), share).mean(dim=2))
+        empty = empty.expand(3, -1).T.contiguous()
         depth = far[:, middle].contiguous()
-        return RenderStage(camera, eye, ways, lights, points, spread, light, share, empty, depth)
+        return RenderStage(
+            *(camera, look, eye, ways, lights, sources, points, spread, light, share, empty, depth)
+        )

@@ -9,21 +9,8 @@ from gswm.data.worlds.obj3d.camera import Solids
 from gswm.data.worlds.obj3d.culling import ball_radii, may_shade
 from gswm.data.worlds.obj3d.rays import Shapes, blocks, hits, normals
 from gswm.data.worlds.obj3d.settings import METAL
-from gswm.data.worlds.obj3d.shading import (
-    AMBIENT,
-    GLOSS,
-    GROUND,
-    around,
-    backdrop,
-    gloss,
-    ground,
-    received,
-    shade,
-)
+from gswm.data.worlds.obj3d.shading import around, backdrop, gloss, ground, received, shade
 from gswm.data.worlds.obj3d.stage import RenderStage
-
-MIRRORED, CLEAR = 0.5, 0.7
-"""The light on what is seen in a mirror, which is not traced further, and how clear it is."""
 
 
 def colors(
@@ -36,25 +23,44 @@ def colors(
     far: Float[Tensor, " ray"],
 ) -> Float[Tensor, "3 ray"]:
     """The colors where rays meet objects."""
-    lights = stage.lights
+    lights, look = stage.lights, stage.look
     point = stage.eye[:, None] + way * far
-    normal = normals(shapes, solid, point)
+    normal = normals(shapes, solid, point, look.bevel)
     back = -F.normalize(way, dim=0)
     at = lights.points[..., part]
     light = received(lights, point, normal, at) * ~shaded(stage, solids, shapes, solid, point, at)
     metal = solids.materials.flatten()[solid] == METAL
     color = solids.colors.flatten(0, 1)[solid].T
 
-    exponent = torch.where(metal, GLOSS["metal"][0], GLOSS["rubber"][0])
-    glossy = (light * gloss(point, normal, back, at, exponent)).sum(dim=0)
+    glossy = highlights(stage, metal, point, normal, back, at, light)
     sky = 0.5 + 0.5 * normal[2]
-    light = light.sum(dim=0) + AMBIENT * (sky + (1 - sky) * GROUND)
+    light = lights.total(light) + look.ambient * (sky + (1 - sky) * look.ground)
     facing = (normal * back).sum(dim=0)
     shiny = metal.nonzero()[:, 0]
     bounced = 2 * facing[shiny] * normal[:, shiny] - back[:, shiny]
     mirrored = torch.zeros_like(color)
     mirrored[:, shiny] = mirror(stage, solids, shapes, solid[shiny], point[:, shiny], bounced)
-    return shade(color, metal, light, glossy, mirrored, facing)
+    return shade(look, color, metal, light, glossy, mirrored, facing)
+
+
+def highlights(
+    stage: RenderStage,
+    metal: Bool[Tensor, " ray"],
+    point: Float[Tensor, "3 ray"],
+    normal: Float[Tensor, "3 ray"],
+    back: Float[Tensor, "3 ray"],
+    at: Float[Tensor, "3 light ray"],
+    light: Float[Tensor, "light ray"],
+) -> Float[Tensor, "channel ray"]:
+    """Highlights of the lights, before the strength of the surface's gloss."""
+    rubber, shiny = stage.look.rubber_gloss, stage.look.metal_gloss
+    some = torch.where(metal, shiny[1], rubber[1]).nonzero()[:, 0]
+    exponent = torch.where(metal[some], shiny[0], rubber[0])
+    lobes = gloss(point[:, some], normal[:, some], back[:, some], at[..., some], exponent)
+    found = stage.lights.total(light[:, some] * lobes)
+    out = torch.zeros(len(found), len(metal), device=point.device)
+    out[:, some] = found
+    return out
 
 
 def shaded(
@@ -92,8 +98,9 @@ def mirror(
     floor = point + way * fallen.clamp_max(1e3)
     up = floor.new_tensor([[0], [0], [1]])
     at = stage.lights.middle[..., None].expand(-1, -1, len(solid))
-    gray = ground(received(stage.lights, floor, up, at), backdrop(floor))
-    seen = torch.where(down, gray, around(way)).repeat(3, 1)
+    light = stage.lights.total(received(stage.lights, floor, up, at))
+    plane = ground(stage.look, light, backdrop(stage.look, floor))
+    seen = torch.where(down, plane, around(stage.look, way)).expand(3, -1).clone()
 
     frame = solid // objects
     offset = solids.centers[frame].permute(2, 0, 1) - point[..., None]
@@ -108,6 +115,6 @@ def mirror(
     nearest = fallen.scatter_reduce(0, ray, far, "amin")
     first = (far == nearest[ray]) & far.isfinite()
     ray, index = ray[first], index[first]
-    tone = MIRRORED * solids.colors.flatten(0, 1)[index].T
-    seen[:, ray] += CLEAR * (tone - seen[:, ray])
+    tone = stage.look.mirrored * solids.colors.flatten(0, 1)[index].T
+    seen[:, ray] += stage.look.clear * (tone - seen[:, ray])
     return seen

@@ -14,14 +14,14 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import regroup
 from gswm.data.episode import Episodes, Space, Truth
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, splits
+from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.camera import Camera, Solids
 from gswm.data.worlds.obj3d.layout import nearness
 from gswm.data.worlds.obj3d.renderer import SIDE, Pictures, render
 from gswm.data.worlds.obj3d.scene_file import SceneFile
 from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
-from gswm.data.worlds.obj3d.settings import HARD, Settings
+from gswm.data.worlds.obj3d.settings import HARD, SHADOWS, Settings
 from gswm.data.worlds.obj3d.simulation import can_simulate
 
 Renderer = Literal["torch", "blender"]
@@ -46,6 +46,8 @@ class Obj3D(World):
     """Rays of a pixel, each way."""
     workers: int = 1
     """Processes that simulate."""
+    frames: int | None = None
+    """Frames that are drawn of each episode; None for all."""
     files: tuple[SceneFile, ...] = field(default=(), repr=False)
     """Scenes that are there; none for simulating them."""
     num_frames: int = field(init=False, repr=False, compare=False)
@@ -62,7 +64,8 @@ class Obj3D(World):
         held: dict[SplitName, Split] = {
             file.split: Split(file.seed, len(file.scenes)) for file in self.files
         }
-        object.__setattr__(self, "num_frames", self.settings.num_frames)
+        all_frames = self.settings.num_frames
+        object.__setattr__(self, "num_frames", min(self.frames or all_frames, all_frames))
         object.__setattr__(self, "num_objects", self.settings.num_slots)
         object.__setattr__(self, "splits", held or SPLITS)
 
@@ -100,11 +103,13 @@ class Obj3D(World):
         held = Obj3D.of_files([path]) if is_file else Obj3D.of_folder(path)
         return replace(self, settings=held.settings, files=held.files)
 
+    def shortened(self, frames: int) -> "Obj3D":
+        """See `World`. Scenes are simulated to their end, so that they are the same."""
+        return replace(self, frames=frames)
+
     def resized(self, size: int) -> "Obj3D":
         """See `World`."""
-        if size not in SIZES:
-            least, most = SIZES[0], SIZES[-1]
-            raise UserError(f"{self.name} has no frames of {size} pixels; give {least} to {most}")
+        check_size(self.name, size, SIZES)
         return replace(self, image_size=size)
 
     def drawn_by(self, renderer: str) -> "Obj3D":
@@ -150,6 +155,7 @@ class Obj3D(World):
         self, scenes: Scenes, device: str | torch.device = "cpu", memory: int = MEMORY
     ) -> Episodes:
         """Scenes with their pictures."""
+        scenes = scenes.first_frames(self.num_frames)
         solids = solids_of(scenes, device)
         pictures = self.draw(solids, memory)
         camera = Camera(self.settings.camera, self.image_size)
@@ -160,8 +166,8 @@ class Obj3D(World):
         if self.renderer == "blender":
             from gswm.data.worlds.obj3d.blender import render_blender
 
-            return render_blender(solids, self.settings.camera, self.image_size)
-        return render(solids, self.settings.camera, self.image_size, self.side, memory)
+            return render_blender(solids, self.settings, self.image_size)
+        return render(solids, self.settings, self.image_size, self.side, memory)
 
 
 def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:
@@ -228,3 +234,5 @@ def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera
 
 
 OBJ3D, OBJ3D_HARD = Obj3D(), Obj3D(name="obj3d-hard", settings=HARD)
+OBJ3D_128 = Obj3D(name="obj3d-128", image_size=128)
+OBJ3D_SHADOWS = Obj3D(name="obj3d-shadows", settings=SHADOWS)

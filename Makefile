@@ -5,6 +5,7 @@
 #                in a browser run if a browser is found, and are skipped otherwise
 # make test-all  runs the slow tests too: models that train until they have learned, 3D worlds,
 #                and compilers
+# make fuzz      tries 20,000 random bad inputs in its own process and 500 in processes of their own
 # make browser   installs a Chromium for the tests if none is found
 # make lint      checks style and types with ruff and pyright
 # make lock      writes constraints.lock, the hashes of the versions in constraints.txt
@@ -21,7 +22,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: setup demo test test-all browser lint lock soak results clean
+.PHONY: setup demo test test-all fuzz browser lint lock soak results clean
 
 setup: $(STAMP)
 
@@ -38,6 +39,9 @@ test: setup
 
 test-all: setup
 	$(PYTEST) $(ARGS)
+
+fuzz: setup
+	GSWM_FUZZ=20000 $(PYTEST) tests/fuzz $(ARGS)
 
 browser: setup
 	@$(BIN)/python tests/browser.py

@@ -284,7 +284,7 @@ def test_files_keep_all_that_is_true(tmp_path: Path) -> None:
     drawn = []
     for source, episode in (("clips-64", "1"), (str(out), "1")):
         png = tmp_path / "x.png"
-        words = ["--split", "val", "--episode", episode, "--out", str(png)]
+        words = ["--split", "val", "--episode", episode, "--out", str(png), "--force"]
         assert main(["data", "show", source, *words]) == 0
         with Image.open(png) as image:
             drawn.append(np.asarray(image.convert("RGB"))[60:])

@@ -67,7 +67,7 @@ def test_the_default_file_is_named_after_world_and_split(
         (["data", "make", "maze", "--device", "tpu"], "cpu or cuda"),
         (["data", "make", "maze", "--device", "cuda"], "no GPU here; use --device cpu"),
         (["data", "make", "single-ball", "--out", "old.hdf5"], "old.hdf5 exists; give --force"),
-        (["data", "make", "maze", "--out", "x.hdf5"], "GB are free"),
+        (["data", "make", "maze", "--out", "x.hdf5"], "are free"),
         (["data", "make", "maze", "--out", "x.mp4"], "must end in .hdf5 or .h5"),
         (["data", "scenes", "--out", "x.csv"], "must end in .hdf5 or .h5"),
         (["data", "show", "nowhere", "--out", "x.png"], "there is no world 'nowhere'"),
@@ -153,7 +153,7 @@ def test_show_draws_a_world_and_its_file_alike(tmp_path: Path) -> None:
     drawn = []
     for source in ("maze", str(made)):
         out = tmp_path / "x.gif"
-        assert main(["data", "show", source, "--episode", "2", "--out", str(out)]) == 0
+        assert main(["data", "show", source, "--episode", "2", "--out", str(out), "--force"]) == 0
         with Image.open(out) as image:
             image.seek(17)
             drawn.append(np.asarray(image.convert("RGB")))

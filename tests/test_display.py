@@ -1,7 +1,9 @@
 """What a person sees: plain lines where there is no terminal, a bar above them where there is."""
 
+import errno
 import io
 import re
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -84,3 +86,15 @@ def test_what_is_done_beside_the_steps_does_not_count(monkeypatch: pytest.Monkey
         now[0] += 4
         assert display.report(30, 3, VALUES) == 10 * 4 * 3 / 6
     assert text.getvalue().endswith("0.1 min left\n")
+
+
+def test_a_terminal_that_is_gone_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    display = Display(10, 2)
+    with display.running(0):
+        display.report(1, 3, {"loss": 1.0})
+        display.tell("more")

@@ -374,7 +374,7 @@ def test_a_file_is_measured_as_its_world_is(
     scores = []
     for where in ("occlusion", str(file)):
         args = ["eval", "--baseline", "simulator", "--world", where, "--episodes", "2"]
-        assert main([*args, "--json", str(tmp_path / "out.json")]) == 0
+        assert main([*args, "--json", str(tmp_path / "out.json"), "--force"]) == 0
         scores.append(json.loads((tmp_path / "out.json").read_text())["scores"])
     assert scores[0] == scores[1]
     assert scores[0]["center_error"] == pytest.approx(0, abs=1e-4)

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,49 @@ def test_a_place_where_nothing_may_be_written_is_refused(
     monkeypatch.setattr(os, "open", fail)
     with pytest.raises(UserError, match=r"cannot write .*: permission denied"):
         check_place(tmp_path / "file")
+
+
+def test_writers_at_the_same_time_tear_nothing_and_fail_for_no_reason(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"")
+
+    def write(letter: bytes) -> None:
+        for size in range(100):
+            write_whole(path, letter * 1000 * (1 + size % 7))
+
+    with ThreadPoolExecutor(4) as pool:
+        writers = [pool.submit(write, letter) for letter in (b"a", b"b", b"c")]
+        while not all(writer.done() for writer in writers):
+            assert len(set(path.read_bytes())) <= 1
+            assert len(path.read_bytes()) % 1000 == 0
+        for writer in writers:
+            writer.result()
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_file_and_folder_are_on_the_disk_before_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    real = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        done.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        real[0](handle)
+
+    def replace(*names: Path) -> None:
+        done.append("replace")
+        real[1](*names)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_whole(tmp_path / "file", b"new")
+    assert done == ["file", "replace", "folder"]
+
+
+def test_a_long_name_can_be_written(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("ä" * 127), b"new")
+    check_place(tmp_path / ("ö" * 127))
 
 
 def test_others_may_read_it_if_the_user_lets_them(tmp_path: Path) -> None:

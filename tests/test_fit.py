@@ -67,7 +67,7 @@ def test_a_video_too_short_for_three_parts_is_refused() -> None:
 
 
 def test_prepared_episodes_are_read_back(discs: Path, tmp_path: Path) -> None:
-    said = {"fps": None, "anything": [1, 2]}
+    said = {"model": {}, "expected": 1.5, "decisions": [["grid", "8", "asked"]], "fps": None}
     made = prepare([film(discs)], 1, tmp_path / "video.hdf5", said)
     again = FitData.read(tmp_path / "video.hdf5")
     assert (again.frames, again.splits, again.said) == (made.frames, made.splits, made.said)

@@ -333,7 +333,7 @@ def test_a_model_and_a_video_are_enough_to_score_imagination(
     assert f"{ahead['imagined']['px']:.1f} px" in said
     labels = tmp_path / "labels.txt"
     write_mot(labels, mot((60, 1, 29, 10, 20, 20)))
-    assert main([*words, "--labels", str(labels), "--json", str(out)]) == 0
+    assert main([*words, "--labels", str(labels), "--json", str(out), "--force"]) == 0
     again = json.loads(out.read_text())["imagination"]
     assert again | {"labels": None} == ahead
     assert again["labels"]["tracked"]["px"] == pytest.approx(0, abs=1)

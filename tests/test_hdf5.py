@@ -484,7 +484,7 @@ def test_no_permission_is_one_line_for_writing_and_reading(
 
 def test_a_file_in_place_of_the_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="cannot write"):
         write(tmp_path / "folder" / "a.hdf5", "video", video())
     with pytest.raises(UserError, match="is a folder"):
         write(tmp_path, "video", video())

@@ -185,10 +185,10 @@ def make_bad(kind: str, folder: Path) -> Path:
 BAD = {
     "mp4": "cannot be decoded",
     "faststart": "",  # the decoder says it, or the number of frames
-    "webm": "cut short at",
+    "webm": "it is damaged at",
     "avi": "",
-    "mkv": "cut short at",
-    "gif": "cut short at",
+    "mkv": "File ended prematurely",
+    "gif": "it is damaged at",
     "damaged": "it is damaged at",
     "text": "cannot be decoded",
     "empty file": "cannot be decoded",

@@ -245,7 +245,7 @@ def test_only_what_a_report_wrote_is_replaced(
     before = mine.read_bytes()
     assert main(args) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"'{mine}': it is there, and `gswm report` did not write it" in line
+    assert f"{mine} exists; give --force to replace it" in line
     assert mine.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "in"])
     mine.unlink()

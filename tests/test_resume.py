@@ -2,18 +2,26 @@
 
 import json
 import os
+import pty
+import select
 import shutil
 import signal
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from training import (
+    SIZES,
     arguments,
     end,
     metrics_of,
+    processes,
+    shrink,
     small,
     start,
     state_of,
@@ -30,6 +38,7 @@ from gswm.train import checkpoint as checkpoints
 from gswm.train import launch
 from gswm.train.folder import RunFolder, write_json
 from gswm.train.step import Trainee
+from gswm.weights import files as weights
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 
@@ -116,7 +125,7 @@ def newest(run: Path) -> int:
     return max((int(p.name) for p in checkpoints.numbered(run / "checkpoints")), default=0)
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_saves_and_the_exit_code_says_so(tmp_path: Path, which: signal.Signals) -> None:
     out, log = tmp_path / "run", tmp_path / "log"
     args = ["train", *arguments(small(100_000)), "--out", str(out), "--device", "cpu"]
@@ -134,6 +143,50 @@ def test_a_signal_saves_and_the_exit_code_says_so(tmp_path: Path, which: signal.
         f"stopped at step {newest(out)}; the run is in {out}; `gswm train --resume {out}` goes on"
     )
     assert said in log.read_text()
+
+
+def test_a_lost_terminal_saves_the_run(tmp_path: Path) -> None:
+    """The process leads a session of its own, whose terminal is then closed."""
+    out = tmp_path / "run"
+    args = ["train", *arguments(small(100_000)), "--out", str(out), "--device", "cpu"]
+    master, slave = pty.openpty()
+    process = processes.Process(
+        target=in_session, args=(os.ttyname(slave), [*args, "--report-every", "1"])
+    )
+    process.start()
+    deadline = time.monotonic() + 60
+    while not (out / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline
+        if select.select([master], [], [], 0.05)[0]:
+            os.read(master, 65536)  # nobody can write to a terminal that is full
+    os.close(slave)
+    os.close(master)
+    assert end(process, timeout=30) == 129
+    assert newest(out) >= metrics_of(out)[-1]["step"] > 0
+    assert (out / "last.safetensors").exists()
+
+
+def in_session(terminal: str, args: list[str]) -> None:
+    """`gswm ARGS` with a terminal of its own."""
+    os.setsid()
+    handle = os.open(terminal, os.O_RDWR)  # the first that is opened becomes the session's
+    for stream in (0, 1, 2):
+        os.dup2(handle, stream)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w") for n in (0, 1, 2))
+    for which in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(which, signal.SIG_DFL)
+    torch.set_num_threads(1)
+    shrink()
+    sys.exit(main(args))
+
+
+def test_nohup_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        stop_after(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGHUP))
+        assert train_here(small(2), tmp_path).trainee.step == 2
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_signal_does_not_disturb_the_saving(
@@ -391,7 +444,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 def test_a_folder_of_a_run_killed_before_it_began_is_taken(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch()
-    (tmp_path / ".recipe.json.tmp").write_text("{")
+    (tmp_path / ".recipe.json.01234567-89abcdef.gswm-part").write_text("{")
     assert train_here(small(1), tmp_path).trainee.step == 1
 
 
@@ -418,6 +471,113 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
     checkpoints.save(tmp_path / "checkpoints", found)
     with pytest.raises(UserError, match="of other data: its world is maze, not single-ball"):
         train_here(small(3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ({"lr": 0.5}, r"of another recipe, train\.lr: 0\.0003 and 0\.5"),
+        ({"clip": 3.0}, r"of another recipe, train\.clip: 1\.0 and 3\.0"),
+    ],
+)
+def test_a_checkpoint_of_another_recipe_is_refused(
+    tmp_path: Path, others: dict[str, Any], said: str
+) -> None:
+    for name, settings in (("mine", {}), ("other", others)):
+        train_here(small(3, **settings), tmp_path / name)
+    shutil.rmtree(tmp_path / "mine" / "checkpoints")
+    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "mine" / "checkpoints")
+    with pytest.raises(UserError, match=said):
+        train_here(small(3), tmp_path / "mine")
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_checkpoint_of_another_width_is_refused(tmp_path: Path, stated: bool) -> None:
+    """Also one that does not state its recipe, as those of version 0.1."""
+    wide = replace(one := small(3), model=replace(one.model, sizes=replace(SIZES, what=6)))
+    train_here(one, tmp_path / "mine")
+    train_here(wide, tmp_path / "other")
+    found = checkpoints.load(tmp_path / "other" / "checkpoints" / "00000003")
+    if not stated:
+        del found.state["recipe"]
+    checkpoints.save(tmp_path / "mine" / "checkpoints", found)
+    said = (
+        r"another recipe, model\.sizes\.what: 4 and 6" if stated else "does not fit the run's model"
+    )
+    with pytest.raises(UserError, match=said):
+        train_here(one, tmp_path / "mine")
+
+
+def test_a_checkpoint_that_states_no_recipe_is_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4)
+        train_here(small(8), tmp_path)
+    found = checkpoints.load(tmp_path / "checkpoints" / "00000004")
+    del found.state["recipe"]
+    checkpoints.save(tmp_path / "checkpoints", found)
+    train_here(small(8), tmp_path)
+    assert_same_run(tmp_path, undisturbed)
+
+
+def test_a_run_that_is_moved_goes_on_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
+) -> None:
+    before, after = tmp_path / "a" / "run", tmp_path / "b" / "moved"
+    after.parent.mkdir()
+    stop_after(monkeypatch, 4, lambda: before.rename(after))
+    run = train_here(small(8), before)
+    assert run.folder.path == after
+    assert not before.exists()
+    assert_same_run(after, undisturbed)
+    assert train_here(small(8), after).trainee.step == 8
+
+
+def test_a_run_whose_folder_is_removed_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_after(monkeypatch, 4, lambda: shutil.rmtree(tmp_path / "run"))
+    with pytest.raises(UserError, match=r"run was removed or moved while it was trained"):
+        train_here(small(8), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_number_of_threads_is_recorded_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        train_here(small(4), tmp_path)
+    assert RunFolder(tmp_path).starts()[-1]["threads"] == 1
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)
+        capsys.readouterr()
+        train_here(small(4), tmp_path)
+        said = "look out: torch uses 3 threads, and used 1 before" in capsys.readouterr().err
+        assert said == (threads == 3)
+    assert [start["threads"] for start in RunFolder(tmp_path).starts()] == [1, 1, 3]
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged", "whole"])
+def test_lost_best_weights_are_told_of_and_replaced_by_the_next_best(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(patch, 4)
+        train_here(small(8), tmp_path)
+    best = tmp_path / "best.safetensors"
+    if how == "missing":
+        best.unlink()
+    elif how == "damaged":
+        best.write_bytes(best.read_bytes()[:-3])
+    capsys.readouterr()
+    monkeypatch.setattr(launch, "validate", lambda *_: {"error": 1e9})
+    train_here(small(8), tmp_path)
+    lost = "look out: the best weights so far, of step 3, are lost" in capsys.readouterr().err
+    assert lost == (how != "whole")
+    step = weights.read_header(best)["about"]["step"]
+    assert step == (3 if how == "whole" else 6)
 
 
 def test_what_is_no_run_cannot_be_resumed(

@@ -343,14 +343,14 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--train.lr", "nan"], "--train.lr is nan: it must be at least 0"),
         (["two-layer", "--train.last-lr", "-1"], "--train.last-lr is -1.0: it must be at least 0"),
         (["two-layer", "--train.warmup", "-1"], "--train.warmup is -1: it must be at least 0"),
-        (["two-layer", "--seed", "-1"], "--seed is -1: it must be at least 0"),
+        (["two-layer", "--seed", "-1"], "--seed is -1; it must be from 0"),
         (
             ["two-layer", "--model.discovery.dropout", "7"],
             "--model.discovery.dropout is 7.0: it must",
         ),
         (
             ["two-layer", "--model.discovery.dropout", "nan"],
-            "dropout is nan: it must be from 0 to 1",
+            "dropout is nan: it must be a finite number",
         ),
         (["two-layer", "--train.clip", "0"], "--train.clip is 0.0: it must be above 0"),
         (["two-layer", "--train.clip", "-1"], "--train.clip is -1.0: it must be above 0"),

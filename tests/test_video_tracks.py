@@ -72,6 +72,7 @@ def test_tracks_in_python_are_those_of_the_command(
     named = [word for out in outs for word in ("--out", str(out))]
     assert main(["track", str(film), "--device", "cpu", *named]) == 0
     for out in outs:
+        (tmp_path / f"python{out.suffix}").write_bytes(b"an older file")
         tracks.save(tmp_path / f"python{out.suffix}")
         assert (tmp_path / f"python{out.suffix}").read_bytes() == out.read_bytes()
     columns = tracks.to_frame()

@@ -107,7 +107,7 @@ def test_a_registered_world_is_shown_like_its_file(roundabout: Roundabout, tmp_p
     drawn = []
     for source in ("roundabout", str(made)):
         out = tmp_path / "x.png"
-        assert main(["data", "show", source, "--episode", "3", "--out", str(out)]) == 0
+        assert main(["data", "show", source, "--episode", "3", "--out", str(out), "--force"]) == 0
         with Image.open(out) as image:
             drawn.append(np.asarray(image.convert("RGB"))[60:])
     np.testing.assert_array_equal(*drawn)

@@ -5,14 +5,18 @@ module of the command that was asked for is imported: `gswm --help` does not wai
 """
 
 import importlib
+import io
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import gswm
+from gswm.core.ending import Ending
 from gswm.core.errors import UserError
+from gswm.core.words import printable
 
 formatted: Callable[..., str] = warnings.formatwarning
 
@@ -90,31 +94,61 @@ COMMANDS = {
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run the command that `args` names; its exit code."""
-    args = list(sys.argv[1:] if args is None else args)
-    debug = "--debug" in args
+    """Run the command that `args` names; its exit code.
+
+    Without `args` it is the whole process, which ends afterwards.
+    """
     warnings.formatwarning = one_line
-    args = [a for a in args if a != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file's name may be no text
+            stream.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if args is None else args)
+    ending = Ending()
     try:
-        if args == ["--version"]:
-            print(f"gswm {gswm.__version__}")
-            return 0
-        name, rest = find(args)
-        if name is None:
-            print(overview(" ".join(args[:1]) if args and not args[0].startswith("-") else ""))
-            return 0
-        return parse(name, rest).run() or 0
-    except UserError as error:
-        if debug:
-            traceback.print_exc()
-        print(f"gswm: {error}", file=sys.stderr)
-        return error.code
-    except KeyboardInterrupt:
-        print("gswm: interrupted", file=sys.stderr)
-        return 130
+        ending.begin()
+        return run([word for word in words if word != "--debug"])
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has gone: there is nobody to tell
         return 141
+    except UserError as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        if ending.which is not None:  # a library made another error of it
+            return told(ending.reason, ending.code)
+        return told(printable(str(error)), error.code)
+    except KeyboardInterrupt:
+        return told(ending.reason, ending.code)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return told("there is not enough memory: ask for smaller sizes, or for less at once", 5)
+    finally:
+        ending.finish(process=args is None)
+
+
+def run(args: list[str]) -> int:
+    """The exit code of a command."""
+    if args == ["--version"]:
+        print(f"gswm {gswm.__version__}")
+        return 0
+    name, rest = find(args)
+    if name is None:
+        print(overview(" ".join(args[:1]) if args and not args[0].startswith("-") else ""))
+        return 0
+    return parse(name, rest).run() or 0
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, torch's CPU or its GPU has no memory left."""
+    words = ("allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
+
+
+def told(line: str, code: int) -> int:
+    """Say why a command ends; its exit code."""
+    with suppress(OSError, ValueError):  # the terminal may be gone
+        print(f"gswm: {line}", file=sys.stderr, flush=True)
+    return code
 
 
 def find(args: list[str]) -> tuple[str | None, list[str]]:

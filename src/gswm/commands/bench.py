@@ -13,6 +13,7 @@ from tyro.conf import arg
 from gswm.commands.parsing import PRINTED, check_json
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
+from gswm.core.limits import check_range
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class BenchDataCommand:
     """Measure training batches too."""
     json: Path | None = None
     """Where to write all figures; without a file they are printed, and nothing else is."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -38,7 +41,8 @@ class BenchDataCommand:
 
         from gswm.bench.data import bench_data
 
-        check_json(self.json)
+        check_json(self.json, force=self.force)
+        check_range({"--episodes": self.episodes}, 1)
         if self.device == "cuda" and not torch.cuda.is_available():
             raise UserError("there is no CUDA device here; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
@@ -70,13 +74,15 @@ class BenchTrainCommand:
     """How many are timed, each time."""
     json: Path | None = None
     """Where to write all figures; without a file they are printed, and nothing else is."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
         from gswm.bench.train import bench_train
         from gswm.core.devices import find_device
 
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         figures = bench_train(
             self.recipe,
             find_device(self.device),
@@ -133,13 +139,15 @@ class BenchImagineCommand:
     """How many calls are timed."""
     json: Path | None = None
     """Where to write all figures; without a file they are printed, and nothing else is."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
         from gswm.bench.imagine import bench_imagine
         from gswm.core.devices import find_device
 
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         found = bench_imagine(
             self.recipe,
             find_device(self.device),
@@ -173,13 +181,15 @@ class BenchStudioCommand:
     """Edits of each kind."""
     json: Path | None = None
     """Where to write all figures; without a file they are printed, and nothing else is."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
         from gswm.bench.studio import bench_studio
         from gswm.core.devices import find_device
 
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         if min([self.steps, self.repeats, *self.futures]) < 1 or max(self.futures) > 64:
             raise UserError("--steps, --repeats and --futures must be at least 1, --futures 64")
         device = find_device(self.device)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.limits import LARGEST_SIDE, check_range, check_seed
 from gswm.core.records import map_tensors
 from gswm.data.worlds.obj3d import blender
 from gswm.data.worlds.obj3d.renderer import render
@@ -29,13 +29,17 @@ class CompareCommand:
     """Which frames."""
     out: Path | None = None
     """A .png of the frames, torch's above Blender's."""
+    force: bool = False
+    """Replace the .png if it exists."""
 
     def run(self) -> None:
         """Draw, and say how well the masks agree."""
-        if min(self.frames, self.size) < 1 or self.samples < 0:
-            raise UserError("--frames and --size must be above 0, --samples not below")
+        check_range({"--frames": self.frames}, 1)
+        check_range({"--size": self.size}, 1, LARGEST_SIDE)
+        check_range({"--samples": self.samples}, 0)
+        check_seed(self.seed)
         if self.out is not None:
-            check_output(self.out, formats.STILL, [self.scenes])
+            check_output(self.out, formats.STILL, [self.scenes], force=self.force)
         world = Obj3D.of_files([self.scenes])
         solids = solids_of(world.files[0].scenes)
         generator = torch.Generator().manual_seed(self.seed)

@@ -13,6 +13,8 @@ from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, WORKERS, check_range
+from gswm.core.words import in_bytes
 from gswm.data.episode import Episodes
 from gswm.data.storage import hdf5
 from gswm.data.worlds import registry as worlds
@@ -57,11 +59,10 @@ class MakeCommand:
             raise UserError(f"{self.world}: has no scenes of '{self.split}'; give --split {held}")
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
-        if n < 1:
-            raise UserError(f"--episodes is {n}; it must be at least 1")
+        check_range({"--episodes": n}, 1)
         device = usable(self.device)
         out = self.out or Path("data", world.name, f"{self.split}.hdf5")
-        check_output(out, hdf5.SUFFIXES, self.read())
+        check_output(out, hdf5.SUFFIXES, self.read(), force=self.force)
         attributes = {"world": world.name, "split": self.split, "seed": split.seed}
         writer = hdf5.Writer(out, world.layout, force=self.force, attributes=attributes)
         with writer, progress() as bar:
@@ -118,12 +119,10 @@ class MakeScenesCommand:
         world = OBJ3D_HARD if self.hard else OBJ3D_SHADOWS if self.shadows else OBJ3D
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
-        if min(n, self.workers) < 1:
-            raise UserError("--episodes and --workers must be at least 1")
+        check_range({"--episodes": n}, 1)
+        check_range({"--workers": self.workers}, 1, WORKERS)
         out = self.out or Path("scenes", f"{self.split}.hdf5")
-        check_output(out, hdf5.SUFFIXES)
-        if out.exists() and not self.force:
-            raise UserError(f"{out} exists; give --force to replace it, or another name")
+        check_output(out, hdf5.SUFFIXES, force=self.force)
         made = []
         with progress() as bar:
             task = bar.add_task(f"{world.name} {self.split}", total=n)
@@ -157,14 +156,17 @@ class ShowCommand:
     """At most so many frames on a sheet, evenly spaced."""
     fps: int = 10
     """Frames per second of a .gif or .mp4."""
+    force: bool = False
+    """Replace the file if it exists."""
 
     def run(self) -> None:
         """Draw the episode."""
-        if min(self.scale, self.frames, self.fps) < 1 or min(self.trail, self.episode) < 0:
-            raise UserError(
-                "--scale, --frames and --fps must be above 0, --trail and --episode not below"
-            )
-        check_output(self.out, formats.STILL + formats.MOVING, [Path(self.source)])
+        check_range({"--trail": self.trail, "--episode": self.episode}, 0)
+        check_range({"--frames": self.frames}, 1)
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        check_range({"--fps": self.fps}, 1, MOST_FPS)
+        kinds = formats.STILL + formats.MOVING
+        check_output(self.out, kinds, [Path(self.source)], force=self.force)
         video = drawn(
             find(self.source, self.episode, self.split), 0, self.scale, self.boxes, self.trail
         )
@@ -217,7 +219,7 @@ def room_for(out: Path, needed: int) -> None:
     free = shutil.disk_usage(out.parent).free
     if needed > free:
         raise UserError(
-            f"{out}: needs {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free; "
+            f"{out}: needs {in_bytes(needed)}, and {in_bytes(free)} are free; "
             "free some space, write elsewhere, or ask for fewer --episodes"
         )
 

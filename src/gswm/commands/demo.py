@@ -9,8 +9,8 @@ from gswm.commands.evaluate import EvaluateCommand
 from gswm.commands.imagine import ImagineCommand
 from gswm.commands.track import TrackCommand
 from gswm.commands.weights import listed
-from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_folder, make_folder, write_whole
+from gswm.core.limits import LARGEST_SCALE, check_range
 from gswm.data.example import CARS, CREDIT
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
@@ -79,12 +79,15 @@ class DemoCommand:
     """Enlarge the frames of the worlds so many times."""
     device: str = "cpu"
     """cpu, cuda, or auto: a GPU where there is one."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
         """Track, imagine and measure with the weights that ship, and show every world."""
-        if self.scale < 1:
-            raise UserError(f"--scale is {self.scale}; it must be at least 1")
-        formats.make_folder(self.out)
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
+        check_folder(self.out, names, force=self.force)
+        make_folder(self.out, "demo")
         there = shipped()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
@@ -109,7 +112,7 @@ class DemoCommand:
         folder = self.out / "film"
         drawn, table = folder / CARS.name, folder / "tracks.csv"
         print(f"\ngswm track {CARS} --out {drawn} --out {table}")
-        TrackCommand(str(CARS), out=(drawn, table), device=self.device).run()
+        TrackCommand(str(CARS), out=(drawn, table), device=self.device, force=True).run()
         text = (
             f"A video on which `{ANY_VIDEO}` was not trained. `gswm track VIDEO` does the same for "
             "your own video of a fixed camera, and writes boxes in pixels of the video."
@@ -131,9 +134,14 @@ class DemoCommand:
             fps=scene.fps,
             mp4=False,
             device=self.device,
+            force=True,
         ).run()
         EvaluateCommand(
-            scene.name, episodes=scene.measured, device=self.device, json=folder / "eval.json"
+            scene.name,
+            episodes=scene.measured,
+            device=self.device,
+            json=folder / "eval.json",
+            force=True,
         ).run()
         found = results.read([folder / "eval.json"])
         whole = WORLDS[scene.name].splits["test"].episodes

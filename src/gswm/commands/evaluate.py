@@ -97,8 +97,12 @@ class EvaluateCommand:
     """Round the weights to half precision first, as `gswm export --half` does."""
     lpips: Path | None = None
     """Measure pixels too, and LPIPS with the weights in this file: see docs/evaluation.md."""
+    allow_damaged: bool = False
+    """Take a video as it is, though FFmpeg reports damage or frames are missing."""
     json: Path | None = None
     """Write everything that was measured to this file; without one it is printed."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
 
     def run(self) -> None:
         """Measure, and say what was measured."""
@@ -111,7 +115,7 @@ class EvaluateCommand:
             raise UserError("name a model, or --baseline, to measure: one of the two")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         device = find_device(self.device)
         if self.model is not None:
             model, about = resolve(self.model, device, self.half)
@@ -122,6 +126,7 @@ class EvaluateCommand:
             cut = Cut()
             if isinstance(model, WorldModel):
                 cut = Cut.like(about["about"].get("videos", {}), model.image_size)
+            cut = replace(cut, allow_damaged=self.allow_damaged)
             world = str(import_once(Path(world), cut))
         known = hdf5.world_of(world)
         rules = protocol(self.protocol) if self.protocol else fitting(world)
@@ -162,10 +167,11 @@ class EvaluateCommand:
         if self.given != "mean" or self.samples is not None:
             which = "--given" if self.given != "mean" else "--samples"
             raise UserError(f"{which} cannot be used with --labels: tracks are by means")
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         names = [name for name in (self.model, self.video) if name is not None]
         device = find_device(self.device)
-        source = source_of(names, self.tracks, self.baseline, device, self.half)
+        how = {"half": self.half, "allow_damaged": self.allow_damaged}
+        source = source_of(names, self.tracks, self.baseline, device, **how)
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
@@ -180,9 +186,10 @@ class EvaluateCommand:
         for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
             if self.sets(name):
                 raise UserError(f"{flag(name)} says nothing about {video}: leave out one of them")
-        check_json(self.json)
+        check_json(self.json, force=self.force)
         device = find_device(self.device)
-        scores = VideoModel(model, video, device, self.half).forecast(self.last)
+        measured = VideoModel(model, video, device, self.half, self.allow_damaged)
+        scores = measured.forecast(self.last)
         if scores is None:
             raise UserError(
                 f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
@@ -226,7 +233,7 @@ class EvaluateCommand:
 
 MEASURED = (
     *("baseline", "world", "split", "protocol", "given", "samples", "episodes", "half", "lpips"),
-    *("labels", "tracks", "frames", "min_height", "last"),
+    *("labels", "tracks", "frames", "min_height", "last", "allow_damaged"),
 )
 """Settings on which the scores depend."""
 

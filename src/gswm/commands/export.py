@@ -1,5 +1,6 @@
 """`gswm export`."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +11,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.data.worlds.registry import base_name
 from gswm.models.recipe import Recipe
-from gswm.train.folder import read_json
+from gswm.train.folder import RunFolder, read_json
 from gswm.weights import files as weights
 
 
@@ -28,6 +29,8 @@ class ExportCommand:
     """Which of the run's weights."""
     scores: Path | None = None
     """What `gswm eval --json` wrote of these weights, to be kept with them."""
+    force: bool = False
+    """Replace the file if it exists."""
 
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
@@ -42,8 +45,8 @@ class ExportCommand:
                 raise UserError(f"{self.run_folder} has no {source.name}: {hint}")
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
-        out = self.out or self.run_folder / f"{recipe.name}.safetensors"
-        check_output(out, (".safetensors",), [source, *there])
+        out = self.out or self.run_folder / f"{file_name(recipe)}.safetensors"
+        check_output(out, (".safetensors",), [source, *there], force=self.force)
         about = header["about"] | self.more(header)
         weights.save(out, weights.load(source), recipe, half=self.half, about=about)
         print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
@@ -51,12 +54,21 @@ class ExportCommand:
     def more(self, header: dict[str, Any]) -> dict[str, Any]:
         """What the weights do not say themselves."""
         found: dict[str, Any] = {}
-        if (starts := self.run_folder / "environment.json").is_file():
-            last = read_json(starts)[-1]
-            found |= {"commit": last["commit"], "device": last["device"]}
+        if starts := RunFolder(self.run_folder).starts():
+            found |= {key: starts[-1].get(key) for key in ("commit", "device")}
         if self.scores is not None:
             found["test"] = scores_of(self.scores, header)
         return found
+
+
+def file_name(recipe: Recipe) -> str:
+    """The name of a recipe, which may come from anywhere, if it can be that of a file."""
+    if not re.fullmatch(r"[\w-][\w.-]*", recipe.name):
+        raise UserError(
+            f"the recipe in these weights is called '{recipe.name}', which is no name for a file: "
+            "give --out"
+        )
+    return recipe.name
 
 
 def scores_of(path: Path, header: dict[str, Any]) -> dict[str, float | None]:

@@ -1,6 +1,5 @@
 """Videos of the user's, as the commands take them."""
 
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.limits import MOST_TAKEN
+from gswm.core.words import printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, as_text
@@ -20,8 +21,11 @@ OTHER_FITS = {
 
 def check_rate(fps: float | None) -> None:
     """Refuse a rate at which no frames can be taken."""
-    if fps is not None and not 0 <= fps < math.inf:
-        raise UserError(f"--video-fps is {fps:g}; give a number above 0, or 0 for every frame")
+    if fps is not None and not 0 <= fps <= MOST_TAKEN:
+        raise UserError(
+            f"--video-fps is {fps:g}; give a number above 0 and at most {MOST_TAKEN:,}, or 0 for "
+            "every frame"
+        )
 
 
 def images_of(video: Path) -> list[Path]:
@@ -37,6 +41,7 @@ def own_film(
     fit: Fit | None = None,
     region: str | None = None,
     frames: int | None = None,
+    allow_damaged: bool = False,
 ) -> Film:
     """A video of the user's, at most the first `frames` of it.
 
@@ -46,7 +51,7 @@ def own_film(
     cut, plain = Cut.like(known, size, fps, fit, region), Cut.like({}, size, fps, fit, region)
     if path.is_dir():  # images have no times
         cut, plain = replace(cut, fps=None), replace(plain, fps=None)
-    film = Film(path, cut, frames)
+    film = Film(path, replace(cut, allow_damaged=allow_damaged), frames)
     _ = film.placement  # raises UserError for an unreadable file before anything is printed
     alike = []
     if cut.fps != plain.fps:
@@ -56,5 +61,5 @@ def own_film(
     if cut.region != plain.region:
         alike.append(f"the region {as_text(cut.region)} (--region all takes the whole picture)")
     if alike:
-        print(f"{path.name}: as in the training, {' and '.join(alike)}", file=sys.stderr)
+        print(f"{printable(path.name)}: as in the training, {' and '.join(alike)}", file=sys.stderr)
     return film

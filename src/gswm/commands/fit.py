@@ -1,13 +1,11 @@
 """`gswm fit`."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gswm.core.errors import UserError
 from gswm.core.waiting import tell
 from gswm.fitting.fit import FitConfig, fit_video
 
@@ -52,6 +50,10 @@ class FitCommand:
     seed: int = 0
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
+    allow_damaged: bool = False
+    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
         """Fit, and say where the results are."""
@@ -63,6 +65,8 @@ class FitCommand:
             device=self.device,
             prepare=self.prepare,
             region=self.region,
+            allow_damaged=self.allow_damaged,
+            force=self.force,
             start=self.start,
             decided={
                 "stride": self.stride,
@@ -75,9 +79,5 @@ class FitCommand:
             },
         )
         out = self.out or Path("fits") / self.video.stem
-        if not self.video.exists():
-            raise UserError(f"there is no video {self.video}; check the name")
-        if not os.access(out.parent if out.parent.exists() else Path(), os.W_OK):
-            raise UserError(f"cannot write to {out}: choose another --out")
         done = fit_video(self.video, out, cfg, tell)
         print(f"look at {done}")

@@ -1,6 +1,5 @@
 """`gswm imagine`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,8 @@ from gswm.commands.films import check_rate, images_of, own_film
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.core.files import check_output, check_place
+from gswm.core.files import check_folder, check_output, check_place, make_folder
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range, check_seed
 from gswm.data.episode import Episodes
 from gswm.data.placement import Fit, parse_region
 from gswm.data.worlds.base import SplitName
@@ -24,8 +24,7 @@ from gswm.viz import formats, pictures
 ABOVE = 16
 """The videos above the futures have the room of so many of them."""
 PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
-LARGEST = 16
-"""Of --scale."""
+TABLE = "states.csv"
 BYTES = 3e9
 """Of a moving picture before it is a file; drawing it takes several times that."""
 STEPS, MOST_STEPS = 40, 90
@@ -78,6 +77,10 @@ class ImagineCommand:
     paper does. If not given, always for your own videos, and first for worlds."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
+    allow_damaged: bool = False
+    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 
@@ -86,16 +89,18 @@ class ImagineCommand:
         if self.world is not None and self.video is not None:
             raise UserError("name --world or --video: one of the two")
         futures = self.futures if self.sample else 1
-        least_one = {"--futures": futures, "--scale": self.scale, "--fps": self.fps}
-        check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check(least_one | {"--given": self.given, "--steps": self.steps}, 1)
-        check_scale(self.scale)
+        check_range({"--episode": self.episode, "--trail": self.trail}, 0)
+        check_range({"--futures": futures, "--given": self.given, "--steps": self.steps}, 1)
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        check_range({"--fps": self.fps}, 1, MOST_FPS)
+        check_seed(self.seed)
         check_rate(self.video_fps)
         parse_region(self.region)
         check_place(self.out, folder=True)
         if self.video is not None:
             for file in (self.out / name for name in PICTURES):
-                check_output(file, (file.suffix,), images_of(self.video))
+                check_output(file, (file.suffix,), images_of(self.video), force=True)
+        check_folder(self.out, (*PICTURES, TABLE), force=self.force)
         device = find_device(self.device)
         model, about = resolve(self.model, device)
         if self.video is not None:
@@ -105,6 +110,7 @@ class ImagineCommand:
                 model.image_size,
                 *(self.video_fps, self.fit, self.region),
                 frames=(self.given or about["given"]) + (self.steps or MOST_STEPS),
+                allow_damaged=self.allow_damaged,
             )
             episodes, name = Episodes(film.read()), self.video.name
         else:
@@ -129,25 +135,13 @@ class ImagineCommand:
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
         moving = shown.moving(self.scale, self.trail)
-        formats.make_folder(self.out)
-        track.to_csv(self.out / "states.csv", first_episode=self.episode)
+        make_folder(self.out, "imagine")
+        track.to_csv(self.out / TABLE, first_episode=self.episode)
         formats.save_picture(self.out / "imagined.png", still)
         for kind in ("gif", "mp4") if self.mp4 else ("gif",):
             formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
-        print(f"{self.out}: {', '.join(sorted(file.name for file in self.out.iterdir()))}")
-
-
-def check(settings: Mapping[str, int | None], least: int) -> None:
-    """Refuse a number that is too small; one that is not given is not."""
-    for name, value in settings.items():
-        if value is not None and value < least:
-            raise UserError(f"{name} is {value}; it must be at least {least}")
-
-
-def check_scale(scale: int) -> None:
-    """Refuse pictures that nobody can look at."""
-    if scale > LARGEST:
-        raise UserError(f"--scale is {scale}; it must be at most {LARGEST}")
+        written = sorted(file.name for file in self.out.iterdir() if file.name[0] != ".")
+        print(f"{self.out}: {', '.join(written)}")
 
 
 def check_bytes(frames: int, videos: int, side: int) -> None:

@@ -16,6 +16,7 @@ from tyro.conf import Positional, Suppress
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.core.waiting import tell
+from gswm.core.words import printable
 from gswm.data.importing.pipeline import Summary, import_videos
 from gswm.data.importing.sources import Source, find
 from gswm.data.importing.videos import Cut
@@ -48,6 +49,8 @@ class ImportCommand:
     """Use only this part of each frame: x,y,width,height in pixels of the upright video."""
     force: bool = False
     """Replace the file if there is one."""
+    allow_damaged: bool = False
+    """Take videos as they are, though FFmpeg reports damage or frames are missing."""
     workers: int = os.cpu_count() or 1
     """Videos decoded at once."""
     once: Suppress[bool] = False
@@ -61,9 +64,10 @@ class ImportCommand:
         if not self.sources:
             raise UserError("nothing to import; name videos or folders of them")
         region = parse_region(self.region)
-        check_output(self.out, SUFFIXES, [path for path in self.sources if not path.is_dir()])
+        sources = [path for path in self.sources if not path.is_dir()]
+        check_output(self.out, SUFFIXES, sources, force=self.force)
         found = list(find(self.sources))
-        cut = Cut(self.size, self.fps, self.frames, self.fit, region)
+        cut = Cut(self.size, self.fps, self.frames, self.fit, region, self.allow_damaged)
         total = sum(isinstance(item, Source) for item in found)
         settings: dict[str, str | float] = {"fit": self.fit}
         settings |= {} if self.fps is None else {"fps": self.fps}
@@ -93,6 +97,7 @@ class ImportCommand:
         words += [] if self.fit == Cut.fit else ["--fit", self.fit]
         words += [] if self.region is None else ["--region", self.region]
         words += [] if self.frames == Cut.frames else ["--frames", str(self.frames)]
+        words += ["--allow-damaged"] if self.allow_damaged else []
         return shlex.join([*words, *(["--force"] if self.force else [])])
 
 
@@ -100,6 +105,7 @@ class ImportCommand:
 def progress(total: int) -> Iterator[Callable[[Source], None]]:
     """A bar on a terminal, a line every tenth elsewhere."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -122,7 +128,7 @@ def progress(total: int) -> Iterator[Callable[[Source], None]]:
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}"
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda source: bar.update(task, advance=1, description=source.name)
+        yield lambda source: bar.update(task, advance=1, description=escape(source.name))
 
 
 def report_skipped(summary: Summary) -> None:
@@ -171,7 +177,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
             return out
         region = None if cut.region is None else as_text(cut.region)
         how = (cut.size, cut.fps, cut.frames, cut.fit, region)
-        job = ImportCommand((folder,), out, *how, once=True)
+        job = ImportCommand((folder,), out, *how, allow_damaged=cut.allow_damaged, once=True)
         tell(f"`{job.command()}`, once:")
         try:
             job.run()
@@ -223,4 +229,4 @@ class InfoCommand:
             for key, shape in file.shapes.items():
                 facts[f"key {key}"] = f"{file.types[key]} {shape}"
         for name, fact in facts.items():
-            print(f"{name}: {fact}")
+            print(printable(f"{name}: {fact}"))

@@ -69,13 +69,14 @@ def source_of(
     baseline: str | None,
     device: torch.device,
     half: bool = False,
+    allow_damaged: bool = False,
 ) -> TrackSource:
     """Find the tracks to score. `names` are MODEL and VIDEO, or VIDEO alone."""
     if tracks is not None and baseline is not None:
         raise UserError("give --tracks or --baseline: one of the two")
     if tracks is None and baseline is None:
         if len(names) == 2:
-            model = VideoModel(names[0], Path(names[1]), device, half)
+            model = VideoModel(names[0], Path(names[1]), device, half, allow_damaged)
             return TrackSource(model.name, model.tracks, model)
         raise UserError(
             "--labels needs something to score: gswm eval MODEL VIDEO, --tracks or --baseline"
@@ -87,7 +88,8 @@ def source_of(
     video = Path(names[0]) if names else None
     if tracks is not None:
         return TrackSource(
-            str(tracks), lambda: (read_mot(tracks), None if video is None else Picture.of(video))
+            str(tracks),
+            lambda: (read_mot(tracks), None if video is None else Picture.of(video, allow_damaged)),
         )
     if baseline != "median-sort":
         raise UserError(
@@ -95,7 +97,7 @@ def source_of(
         )
     if video is None:
         raise UserError(f"--baseline {baseline} needs the video: gswm eval VIDEO --baseline ...")
-    return TrackSource(baseline, lambda: median_sort(video))
+    return TrackSource(baseline, lambda: median_sort(video, allow_damaged=allow_damaged))
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class VideoModel:
     video: Path
     device: torch.device
     half: bool = False
+    allow_damaged: bool = False
 
     @cached_property
     def resolved(self) -> tuple[WorldModel[Any], dict[str, Any]]:
@@ -116,7 +119,8 @@ class VideoModel:
     def film(self) -> Film:
         """The video, cut as those that the model was trained on."""
         model, about = self.resolved
-        return own_film(self.video, about["about"].get("videos", {}), model.image_size, None)
+        known = about["about"].get("videos", {})
+        return own_film(self.video, known, model.image_size, None, allow_damaged=self.allow_damaged)
 
     def tracks(self) -> tuple[MotBoxes, Picture]:
         """The tracks of the model in every frame of the video, as `gswm track` writes them.

@@ -9,6 +9,7 @@ from tyro.conf import Positional
 
 from gswm.core.files import check_output, write_whole
 from gswm.core.settings import to_dict
+from gswm.core.words import printable
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.footage import Region
 from gswm.data.looking.measuring import measure
@@ -33,18 +34,21 @@ class LookCommand:
     """A .json for all that is printed, and more."""
     region: str | None = None
     """X,Y,WIDTH,HEIGHT in pixels: look at this part of the frame only."""
+    force: bool = False
+    """Replace the files of --out and --json if they exist."""
 
     def run(self) -> int:
         """Measure the video; 2 if nothing can be learned from it."""
         region = parse_region(self.region)
         for path, endings in ((self.out, formats.STILL), (self.json, (".json",))):
             if path is not None:
-                check_output(path, endings, [self.video])
+                check_output(path, endings, [self.video], force=self.force)
         found = measure(self.video, region)
         verdicts = verdicts_on(found.facts)
         refused = any(verdict.fatal for verdict in verdicts)
         decisions = None if refused else settings_for(found.facts, find_start(None, {}))
-        print("\n".join(lines(self.video.name, found.facts, decisions, verdicts)))
+        name = printable(self.video.name)
+        print("\n".join(lines(name, found.facts, decisions, verdicts)))
         if self.out is not None:
             formats.save_picture(self.out, measured_sheet(found, self.video.name))
             print(f"\n{self.out}")

@@ -32,10 +32,10 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
         raise
 
 
-def check_json(path: Path | None) -> None:
-    """Refuse at once a --json that could not be written after the work, or is no .json."""
+def check_json(path: Path | None, *, force: bool = False) -> None:
+    """Refuse at once a --json that could not be written after the work, exists, or is no .json."""
     if path is not None and path != PRINTED:
-        check_output(path, (".json",))
+        check_output(path, (".json",), force=force)
 
 
 def one_line(box: str) -> str:

@@ -7,9 +7,9 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
-from gswm.core.files import check_output, check_place
+from gswm.core.files import check_folder, check_new, check_output, make_folder
 from gswm.report import results, writing
-from gswm.viz import formats
+from gswm.report.figures import CAPTIONS
 
 HERE = Path("docs/results")
 """The results of a clone."""
@@ -25,6 +25,8 @@ class ReportCommand:
     """The folder for index.html, which needs no other file, and a PNG of each figure."""
     markdown: Path | None = None
     """Write the tables to this file too, and its figures into the folder of its name."""
+    force: bool = False
+    """Replace files that `gswm report` did not write."""
 
     def run(self) -> None:
         """Read what was measured, and show it."""
@@ -34,16 +36,19 @@ class ReportCommand:
                 f"there is no folder {HERE} here: name result files written by `gswm eval --json`, "
                 "or folders of them"
             )
-        check_place(self.out, folder=True)
-        writing.check_ours(self.out / "index.html")
+        names = ("index.html", *(f"{name}.png" for name in CAPTIONS))
+        ours = self.force or writing.is_report(self.out / "index.html")
+        check_folder(self.out, names, force=ours)
         if self.markdown is not None:
-            check_output(self.markdown, (".md",))
-            writing.check_ours(self.markdown)
+            ours = self.force or writing.is_report(self.markdown)
+            check_output(self.markdown, (".md",), force=ours)
+            for name in CAPTIONS:
+                check_new(self.markdown.with_suffix("") / f"{name}.png", force=ours)
         found = results.read(paths)
         if not found.all:
             where = ", ".join(map(str, paths))
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
-        formats.make_folder(self.out)
+        make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
         count = "1 result" if len(found.all) == 1 else f"{len(found.all)} results"
         print(f"{count}: {', '.join(map(str, files))}")

@@ -35,6 +35,8 @@ class StudioCommand:
     video_fps: float | None = None
     """Frames per second to take of videos, dropped on the page too, by their own times, and 0 for
     every frame; as of the videos that the model was trained on if not given."""
+    allow_damaged: bool = False
+    """Take the file of --video as it is, though FFmpeg reports damage or frames are missing."""
     port: int = 0
     """Where to listen; the first free one from 8765 on if not given."""
     host: str = "127.0.0.1"
@@ -85,7 +87,8 @@ class StudioCommand:
         if self.video is not None:
             known, size = catalog.models[model].videos, catalog.model(model).image_size
             most = MOST_GIVEN + MOST_STEPS
-            film = own_film(self.video, known, size, self.video_fps, frames=most)
+            how = {"frames": most, "allow_damaged": self.allow_damaged}
+            film = own_film(self.video, known, size, self.video_fps, **how)
             return catalog.add_upload(film.read())
         world = self.world or catalog.models[model].world
         if hdf5.is_name_of_file(world):

@@ -15,8 +15,10 @@ from rich.table import Table
 
 from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_place, write_whole
+from gswm.core.limits import check_seed
 from gswm.core.waiting import tell
+from gswm.train.folder import read_json
 from gswm.train.slurm import launcher
 from gswm.train.sweep import SCORES, Job, Sweep
 
@@ -34,6 +36,8 @@ The same command goes on with those that were stopped, and leaves those that are
   --print    print the command of each run, a line each, and run none: for a cluster's scheduler
 
 All other settings are those of `gswm train`, for every run."""
+RESULT = "sweep.json"
+MOST_SEEDS = 10_000
 OURS = ("--seeds", "--jobs", "--out", "--launcher", "--slurm")
 
 
@@ -75,14 +79,25 @@ class SweepCommand:
         if self.only_print:
             print("\n".join(shlex.join(job.command) for job in self.jobs))
             return 0
+        check_sweep(self.out / RESULT)
         launch = None if self.slurm is None else launcher(self.out / "slurm", self.slurm)
         rows = Sweep(self.jobs, self.number, tell, launch).run()
-        write_whole(self.out / "sweep.json", (json.dumps(rows, indent=2) + "\n").encode())
+        write_whole(self.out / RESULT, (json.dumps(rows, indent=2) + "\n").encode())
         Console(width=None if sys.stdout.isatty() else 120).print(table(rows))
         for row in rows:
             if row["said"] is not None:
                 print(f"{row['recipe']}-{row['seed']} failed: {row['said']}")
         return int(any(row["state"] == "failed" for row in rows))
+
+
+def check_sweep(path: Path) -> None:
+    """Refuse to replace a file that no sweep wrote."""
+    check_place(path)
+    if not path.exists():
+        return
+    found = read_json(path) if path.is_file() else None
+    if not (isinstance(found, list) and all(isinstance(r, dict) and "recipe" in r for r in found)):
+        raise UserError(f"{path} exists, and no sweep wrote it: choose another --out")
 
 
 def taken(args: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -116,7 +131,11 @@ def seeds(text: str) -> list[int]:
         match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
             raise UserError(f"--seeds is '{text}'; it must be such as 0..4 or 0,2,5")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        check_seed(last)
+        if len(found) + last - first >= MOST_SEEDS:
+            raise UserError(f"--seeds is '{text}'; it must be at most {MOST_SEEDS:,} seeds")
+        found += range(first, last + 1)
     return list(dict.fromkeys(found))
 
 

@@ -10,11 +10,12 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, images_of, own_film
-from gswm.commands.imagine import check, check_bytes, check_scale
+from gswm.commands.imagine import check_bytes
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -76,25 +77,31 @@ class TrackCommand:
     """Draw where each object was in the last so many frames."""
     fps: int = 10
     """Frames per second of --picture, and of an .mp4 from images, which have no times."""
+    allow_damaged: bool = False
+    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
+    force: bool = False
+    """Replace files that exist."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
 
     def run(self) -> None:
         """Find the objects, and write where they are."""
-        check({"--episode": self.episode, "--trail": self.trail}, 0)
-        check({"--scale": self.scale, "--fps": self.fps, "--frames": self.frames}, 1)
-        check_scale(self.scale)
+        check_range({"--episode": self.episode, "--trail": self.trail}, 0)
+        check_range({"--frames": self.frames}, 1)
+        check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
+        check_range({"--fps": self.fps}, 1, MOST_FPS)
         check_rate(self.video_fps)
         parse_region(self.region)
         is_world = worlds.base_name(self.source) in worlds.WORLDS
         is_file = not is_world and hdf5.is_name_of_file(self.source)
         if self.picture is not None:
             images = [] if is_world else images_of(Path(self.source))
-            check_output(self.picture, formats.STILL + formats.MOVING, images)
+            kinds = formats.STILL + formats.MOVING
+            check_output(self.picture, kinds, images, force=self.force)
         kinds = (".csv",) if is_world else (".csv", ".txt") if is_file else LOCATED
         outs = self.out or (TABLE,)
         for out in outs:
-            check_output(out, kinds, [Path(self.source)])
+            check_output(out, kinds, [Path(self.source)], force=self.force)
         device = find_device(self.device)
         model, about = resolve(self.model or default_model(self.source), device)
         if is_world or is_file:
@@ -106,7 +113,7 @@ class TrackCommand:
         self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path]
     ) -> None:
         """Of a video: some frames at a time, so that it may be long."""
-        how = (self.video_fps, self.fit, self.region, self.frames)
+        how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []

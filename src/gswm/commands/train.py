@@ -46,7 +46,8 @@ class TrainCommand:
         if not args or args[0] in ("-h", "--help"):
             print(
                 f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings."
-                "\nCtrl-C and SIGTERM save and end, with exit code 130 or 143; --resume goes on."
+                "\nCtrl-C, SIGTERM and SIGHUP save and end, with code 130, 143 or 129; --resume "
+                "goes on."
             )
             raise SystemExit(0)
         out, rest = resumed(args)
@@ -92,6 +93,7 @@ class TrainCommand:
             print(f"stopped; nothing is lost{how}", file=sys.stderr)
             return signals.exit_code
         done = run.trainee.step >= self.recipe.train.steps
+        out = run.folder.path
         said = f"{'trained' if done else 'stopped'} at step {run.trainee.step}; the run is in {out}"
         run.display.tell(said if done else f"{said}; {goes_on(out)}")
         return signals.exit_code

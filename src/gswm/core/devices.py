@@ -15,8 +15,8 @@ def find_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        torch.zeros(1, device=device).item()  # some devices hold no values
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
             raise UserError("torch sees no GPU here: take cpu (--device cpu)") from error
         raise UserError(f"there is no device '{name}' here: take cpu, cuda or auto") from error

@@ -1,6 +1,7 @@
 """Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
 
 import json
+import math
 import types
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -131,3 +132,29 @@ def flat(values: Any) -> list[Any]:
     if not isinstance(values, list | tuple):
         return [values]
     return ["[", *(x for v in values for x in flat(v)), "]"]
+
+
+def check_numbers(settings: Any, where: str) -> None:
+    """Refuse a whole number below 0, and a number that is not finite, anywhere in settings.
+
+    A schedule may begin before step 0.
+    """
+    for field in fields(settings):
+        flag = f"{where}.{field.name.replace('_', '-')}"
+        value = getattr(settings, field.name)
+        if is_dataclass(value) and field.name != "schedule":
+            check_numbers(value, flag)
+        for number in flat(value):
+            if isinstance(number, int) and number < 0:
+                raise UserError(f"{flag} is {value}: it must not be below 0")
+            if isinstance(number, float) and not math.isfinite(number):
+                raise UserError(f"{flag} is {value}: it must be a finite number")
+
+
+def check_sizes(sizes: Any, where: str, optional: tuple[str, ...] = ()) -> None:
+    """Refuse a size below 1, or below 0 if it is one that a model can do without."""
+    for field in fields(sizes):
+        least = 0 if field.name in optional else 1
+        if (size := getattr(sizes, field.name)) < least:
+            flag = f"{where}.{field.name.replace('_', '-')}"
+            raise UserError(f"{flag} is {size}: it must be at least {least}")

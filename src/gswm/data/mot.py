@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_regular, write_whole
 
 NEEDED = 6
 """Fields of a line, up to the height."""
@@ -53,6 +53,7 @@ class MotBoxes:
 
 def read_mot(path: str | Path) -> MotBoxes:
     """The boxes of a MOTChallenge file."""
+    check_regular(Path(path))
     try:
         lines = Path(path).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -5,6 +5,7 @@ first. Pixel i covers [i, i + 1), from the top left corner. A model's frame is a
 coordinates run from -1 (left, top) to 1 (right, bottom).
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -73,6 +74,12 @@ class Placement:
             w, h = max(1, round(seen * scale)), max(1, round(down * scale))
             inside = ((size - w) // 2, (size - h) // 2, w, h)
         return Placement(width, height, size, shown, inside, rotation % 360, pixel_aspect)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all lengths are finite and above 0: one may come from anybody's file."""
+        sides = (self.width, self.height, self.size, *self.shown[2:], *self.inside[2:])
+        return min(sides) > 0 and all(map(math.isfinite, (*self.shown, self.pixel_aspect)))
 
     @property
     def scale(self) -> Float64[np.ndarray, "2"]:

@@ -77,10 +77,10 @@ class Picture:
     frames: int = 0
 
     @staticmethod
-    def of(path: Path) -> "Picture":
+    def of(path: Path, allow_damaged: bool = False) -> "Picture":
         """Decode a video to count its frames."""
         shape = Picture()
-        for frame in read(path):
+        for frame in read(path, allow_damaged):
             shape = shape.with_frame(frame)
         return shape
 
@@ -218,33 +218,37 @@ def as_boxes(places: list[Place]) -> Boxes:
     return Boxes(rows[..., :2], rows[..., 2:].flip(-1), id, torch.ones_like(id, dtype=torch.bool))
 
 
-def median_sort(path: Path, settings: MedianSort | None = None) -> tuple[MotBoxes, Picture]:
+def median_sort(
+    path: Path, settings: MedianSort | None = None, *, allow_damaged: bool = False
+) -> tuple[MotBoxes, Picture]:
     """Track whatever moves in a video, a file or a folder of images."""
     settings = settings or MedianSort()
     kept: list[Image] = []
     step = 1
     shape = Picture()
-    for frame in read(path):
+    for frame in read(path, allow_damaged):
         if shape.frames % step == 0:
             kept.append(frame.pixels(factor_of(frame, settings.side)))
             if len(kept) == 2 * settings.samples:
                 kept, step = kept[::2], 2 * step
         shape = shape.with_frame(frame)
     background = MedianBackground.of(kept, settings)
-    images = (frame.pixels(factor_of(frame, settings.side)) for frame in read(path))
+    frames = read(path, allow_damaged)
+    images = (frame.pixels(factor_of(frame, settings.side)) for frame in frames)
     tracks = follow((detect(image, background, settings) for image in images), settings)
     height, width, _ = kept[0].shape
     scale = np.tile([shape.width / width, shape.height / height], 2)
     return replace(tracks, box=tracks.box * scale), shape
 
 
-def read(path: Path) -> Iterator[TimedFrame]:
+def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
     """All frames of a video, at least one."""
     if not path.exists():
         raise UserError(f"there is no video {path}; check the name")
     empty = True
     try:
-        for frame in frames_of(Source(path, path.name, "test"), Cut()):
+        cut = Cut(allow_damaged=allow_damaged)
+        for frame in frames_of(Source(path, path.name, "test"), cut):
             empty = False
             yield frame
     except (UnusableError, OSError) as error:

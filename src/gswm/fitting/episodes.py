@@ -7,7 +7,8 @@ in training frames are labels, from which the model learns where objects are.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from jaxtyping import Float32, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import MOST_TAKEN, is_number
 from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
@@ -45,6 +47,23 @@ SAID = "measured"
 Picture = UInt8[Tensor, "3 size size"]
 
 
+def is_rows(value: Any) -> bool:
+    """Whether these are decisions: rows of a name, a value and a reason, as text."""
+    return isinstance(value, list) and all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row)
+        for row in value
+    )
+
+
+NEEDED: dict[str, Callable[[Any], bool]] = {
+    "model": lambda value: isinstance(value, dict),
+    "expected": lambda value: is_number(value) and math.isfinite(value),
+    "decisions": is_rows,
+    "fps": lambda value: value is None or (is_number(value) and 0 < value <= MOST_TAKEN),
+}
+"""What a prepared file states, and how each part is known to be sound."""
+
+
 @dataclass(frozen=True)
 class FitData:
     """Videos as episodes."""
@@ -70,7 +89,7 @@ class FitData:
                     f"{file} was not prepared for a fit: give the video itself, or a file that "
                     "`gswm fit VIDEO --prepare` wrote"
                 )
-            said = json.loads(str(stored.attributes[SAID]))
+            said = said_in(str(stored.attributes[SAID]), file)
             names = list(stored.sources or [])
             first = [names.index(name) for name in dict.fromkeys(names)]
             behind = stored.read(first).background
@@ -82,6 +101,22 @@ class FitData:
         if behind is None:
             raise UserError(f"{file} has no backgrounds: prepare it with `gswm fit --prepare`")
         return FitData(file, frames, counts, tuple(behind), labelled, said)
+
+
+def said_in(text: str, file: Path) -> dict[str, Any]:
+    """What was measured and decided, by the attribute of a file."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    said: dict[str, Any] = found if isinstance(found, dict) else {}
+    for name, is_right in NEEDED.items():
+        if name not in said or not is_right(said[name]):
+            raise UserError(
+                f"{file} is damaged: it does not state its {name}; prepare it again with "
+                "`gswm fit VIDEO --prepare`"
+            )
+    return said
 
 
 def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, Any]) -> FitData:

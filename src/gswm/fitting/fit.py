@@ -1,11 +1,14 @@
 """`gswm.fit`: all of it, from a video to weights, tracks, futures and a page."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.files import check_folder, make_folder
+from gswm.core.limits import LARGEST_SIDE, MINUTES, STEPS, check_range, check_seed
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.importing.film import Film
 from gswm.data.importing.sources import Source, find
@@ -28,6 +31,18 @@ from gswm.tracking.following import locate
 from gswm.weights import files as weights
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
+WRITTEN = (DATA, WEIGHTS, "index.html", "imagined.gif", "tracks*", "run-*")
+"""Files and folders of a fit."""
+RANGES = {
+    "stride": ("--stride", 1, math.inf),
+    "image_size": ("--size", 1, LARGEST_SIDE),
+    "num_objects": ("--objects", 1, math.inf),
+    "grid": ("--grid", 1, math.inf),
+    "object_size": ("--object-size", 1e-3, 1),
+    "likelihood_std": ("--sigma", 1e-3, 1),
+    "motion_threshold": ("--threshold", 0, 1),
+}
+"""The flag, the least and the largest value of each decision that a user can make."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +58,23 @@ class FitConfig:
     prepare: bool = False
     """Stop when the video is measured and imported."""
     region: str | None = None
+    allow_damaged: bool = False
+    """Take videos as they are, though FFmpeg reports damage or frames are missing."""
+    force: bool = False
+    """Replace files in a folder that gswm did not make."""
     start: str | None = None
     """Trained weights to begin with, or "none"; see `starting.find_start`."""
     decided: Mapping[str, Any] = field(default_factory=dict)
     """Values of `Decisions` that are not to be derived, by name; `object_size` is a share."""
+
+    def check(self) -> None:
+        """Refuse numbers out of range."""
+        check_seed(self.seed)
+        check_range({"--minutes": self.minutes}, *MINUTES)
+        check_range({"--steps": self.steps}, 1, STEPS)
+        check_range({"--batch": self.batch}, 1)
+        for name, (flag, least, most) in RANGES.items():
+            check_range({flag: self.decided.get(name)}, least, most)
 
 
 def fit(
@@ -58,6 +86,8 @@ def fit(
     seed: int = 0,
     region: str | None = None,
     start: str | Path | None = None,
+    allow_damaged: bool = False,
+    force: bool = False,
     **decided: Any,
 ) -> WorldModel[Any]:
     """Fit a model to a video of a fixed camera.
@@ -74,13 +104,22 @@ def fit(
         region: Use this part of the picture only: "x,y,width,height" in pixels.
         start: Trained weights to begin with, as `gswm.load` takes them, or "none" for new ones.
             Default: the weights `clips`, if they ship and fit the settings in `decided`.
+        allow_damaged: See `gswm.open_video`.
+        force: Replace files in a folder that gswm did not make.
         decided: Settings that are not to be derived from the video: `image_size`, `num_objects`,
             `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
     folder = Path(out) if out is not None else Path("fits") / Path(video).stem
     begin = None if start is None else str(start)
     cfg = FitConfig(
-        minutes=minutes, device=device, seed=seed, region=region, start=begin, decided=decided
+        minutes=minutes,
+        device=device,
+        seed=seed,
+        region=region,
+        start=begin,
+        allow_damaged=allow_damaged,
+        force=force,
+        decided=decided,
     )
     fit_video(Path(video), folder, cfg, print)
     return load(folder / WEIGHTS, device)
@@ -88,7 +127,11 @@ def fit(
 
 def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     """Fit a model to a video, and write everything to `out`; the page, or the prepared file."""
+    cfg.check()
     budget = Budget.of(cfg.minutes)
+    if not video.exists():
+        raise UserError(f"there is no video {video}; check the name")
+    check_folder(out, WRITTEN, force=cfg.force)
     films: list[Film] = []
     if is_name_of_file(video.name) and not video.is_dir():
         if own := [name for name, value in cfg.decided.items() if value is not None]:
@@ -96,12 +139,14 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         if cfg.region is not None:
             raise UserError(f"{video} is prepared: give --region when you prepare it")
         data = started_by(FitData.read(video), cfg.start)
+        make_folder(out, "fit")
     else:
         begin = find_start(cfg.start, cfg.decided)
         facts = measured(video, cfg, tell)
         decisions = override(settings_for(facts, begin), cfg.decided)
-        films = films_of(video, decisions, cfg.region)
-        out.mkdir(parents=True, exist_ok=True)
+        decisions.model().check()
+        films = films_of(video, decisions, cfg.region, cfg.allow_damaged)
+        make_folder(out, "fit")
         said = said_of(facts, decisions) | {"region": cfg.region}
         data = prepare(films, decisions.stride.value, out / DATA, said)
     settings = from_dict(GSWMConfig, data.said["model"])
@@ -159,12 +204,15 @@ def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
     return replace(decisions, **{name: Decision(value, OWN) for name, value in own.items()})
 
 
-def films_of(video: Path, decisions: Decisions, region: str | None) -> list[Film]:
+def films_of(
+    video: Path, decisions: Decisions, region: str | None, allow_damaged: bool = False
+) -> list[Film]:
     """All videos at a path, with all of their frames."""
     found = [each for each in find([video]) if isinstance(each, Source)]
     if not found:
         raise UserError(f"there is no video in {video}")
-    cut = Cut(decisions.image_size.value, region=parse_region(region))
+    part = parse_region(region)
+    cut = Cut(decisions.image_size.value, region=part, allow_damaged=allow_damaged)
     return [Film(source.path, cut) for source in found]
 
 

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.schedule import Curriculum, Stage
+from gswm.core.settings import check_numbers
 from gswm.core.shapes import Frame, Video
 from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
@@ -87,6 +88,7 @@ class ModelConfig:
 
     def check(self) -> None:
         """Raise `UserError` if the settings do not fit together."""
+        check_numbers(self, "--model")
         if (steps := self.schedule.background_only) > 0 and not self.has_background:
             raise UserError(
                 f"--model.schedule.background-only is {steps}, and this model has no background: "

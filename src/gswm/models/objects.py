@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
 XY = slice(4, 6)
@@ -33,6 +34,9 @@ class Sizes:
     context: int = 128
     glimpse: int = 16
     """Pixels of an object seen up close, high and wide."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "--model.sizes", optional=("state",))
 
     @property
     def z_att(self) -> int:

@@ -9,6 +9,7 @@ from html import escape
 
 from PIL import Image
 
+from gswm.core.words import printable
 from gswm.report.cells import EMPTY, HERE, UNMEASURED, Table
 from gswm.report.drawing import DARK, LIGHT, Drawing
 from gswm.viz.pictures import Picture
@@ -58,6 +59,7 @@ class Section:
 
 def page(title: str, lead: str, sections: Sequence[Section], foot: str = "") -> str:
     """The whole file."""
+    title = printable(title)
     themes = {"LIGHT": LIGHT, "DARK": DARK}
     style = STYLE
     for name, theme in themes.items():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.files import check_regular
 from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
@@ -141,6 +142,7 @@ def found(path: Path) -> Iterable[Path]:
     """The files that a path means."""
     if path.is_dir():
         return sorted(path.glob("*.json"))
+    check_regular(path)
     if not path.is_file():
         raise UserError(f"there is no file or folder {path}")
     return [path]
@@ -148,6 +150,7 @@ def found(path: Path) -> Iterable[Path]:
 
 def one(path: Path) -> ResultFile:
     """The result in a file."""
+    check_regular(path)
     try:
         held = json.loads(path.read_text())
         model, data, rules = held["model"], held["data"], held["protocol"]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.report import figures
 from gswm.report.cells import EMPTY, markdown
@@ -38,17 +37,13 @@ BESIDE = {
 """The figures that follow a table."""
 
 
-def check_ours(path: Path) -> None:
-    """Refuse to replace a file that no report wrote."""
+def is_report(path: Path) -> bool:
+    """Whether a report wrote a file, by its last line."""
     if not path.is_file():
-        return
+        return False
     lines = path.read_text(errors="replace").split("\n")
     last = next((line for line in reversed(lines) if line.strip()), "")
-    if MARK not in last and inline(MARK) not in last:
-        raise UserError(
-            f"cannot write '{path}': it is there, and `gswm report` did not write it; "
-            "name another, or remove it"
-        )
+    return MARK in last or inline(MARK) in last
 
 
 def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:

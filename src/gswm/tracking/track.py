@@ -49,7 +49,7 @@ class VideoTracks:
         return self.boxes.columns()
 
     def save(self, path: str | Path, *, trail: int = 8, fps: int = 10) -> None:
-        """Write the tracks to a file, in the format of its ending.
+        """Write the tracks to a file, in the format of its ending; an existing file is replaced.
 
         `.csv` is a table of the frames that the model saw, `.txt` is MOTChallenge text, and `.mp4`
         is the video with boxes, ids and trails. The last two have every frame up to the last one
@@ -61,7 +61,7 @@ class VideoTracks:
             fps: Frames per second of an `.mp4` from images, which have no times.
         """
         path = Path(path)
-        check_output(path, LOCATED, [self.film.path])
+        check_output(path, LOCATED, [self.film.path], force=True)
         save_located(path, self.film, self.boxes, trail, fps)
 
 
@@ -75,6 +75,7 @@ def track(
     frames: int | None = None,
     discover: Discover = "always",
     device: str = "auto",
+    allow_damaged: bool = False,
 ) -> VideoTracks:
     """Track the objects of a video file of any length.
 
@@ -97,11 +98,13 @@ def track(
         frames: Read at most so many frames, from the first.
         discover: Look for new objects in every frame ("always"), or in the first alone ("first").
         device: Where to load a model that is given by name: cpu, cuda, or auto.
+        allow_damaged: See `gswm.open_video`.
     """
     if not isinstance(model, WorldModel):
         model = load(for_any_video() if model is None else model, device)
     part = as_text(region) if isinstance(region, tuple) else region
     cut = Cut.like(model.videos, model.image_size, fps, fit, part)
-    film = open_video(video, cut.size, fps=cut.fps, fit=cut.fit, region=cut.region, frames=frames)
+    how = {"fps": cut.fps, "fit": cut.fit, "region": cut.region, "frames": frames}
+    film = open_video(video, cut.size, **how, allow_damaged=allow_damaged)
     _ = film.placement  # raises UserError for a missing or unreadable file
     return VideoTracks(film, locate(model, film, discover))

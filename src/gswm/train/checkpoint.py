@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.files import flush, room, write_through
+from gswm.core.files import check_regular, flush, room, write_through
 from gswm.core.records import apart
 
 KEPT = 2
@@ -108,6 +108,7 @@ def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
 def load(path: Path) -> Checkpoint:
     """A checkpoint, if its files are what was written."""
     try:
+        check_regular(path / SUMS)
         lines = (path / SUMS).read_text().splitlines()
         sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
         data = {name: verified(path / name, digest) for name, digest in sums.items()}
@@ -127,6 +128,7 @@ def load(path: Path) -> Checkpoint:
 
 def verified(path: Path, digest: str) -> bytes:
     """A file's content, if it is the one that was written."""
+    check_regular(path)
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != digest:
         raise UserError(f"{path.name} has changed")

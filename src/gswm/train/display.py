@@ -3,10 +3,32 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
+
+
+class EnduringStream:
+    """A stream that may be closed at its other end: what is written then is lost, and no error."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write it if that is possible."""
+        with suppress(OSError):  # the signal that tells of a lost terminal may come later
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush it if that is possible."""
+        with suppress(OSError):
+            self.stream.flush()
 
 
 class Display:
@@ -14,7 +36,7 @@ class Display:
 
     def __init__(self, steps: int, batch: int, *, silent: bool = False) -> None:
         self.steps, self.batch, self.silent = steps, batch, silent
-        self.console = Console(file=sys.stderr)
+        self.console = Console(file=cast(IO[str], EnduringStream(sys.stderr)))
         self.bar: Progress | None = None
         self.since, self.last_step = time.perf_counter(), 0
 

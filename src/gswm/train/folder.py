@@ -15,6 +15,7 @@ wandb_id.txt        which run of Weights & Biases it is
 import fcntl
 import json
 import math
+import os
 import platform
 import subprocess
 import time
@@ -28,7 +29,7 @@ import torch
 
 import gswm
 from gswm.core.errors import UserError
-from gswm.core.files import flush, room, write_whole
+from gswm.core.files import PART, check_regular, flush, room, write_whole
 from gswm.core.settings import differences, from_dict, to_dict
 from gswm.models.recipe import Recipe
 
@@ -40,12 +41,30 @@ class RunFolder:
     """The files of a run."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.checkpoints = path / "checkpoints"
-        self.metrics = path / "metrics.jsonl"
+        self.known = path
+        """Where the folder was when it was last looked for."""
         self.listeners: list[Listener] = []
         """Who else is told each line of metrics."""
         self.held: TextIO | None = None
+        self.handle: int | None = None
+        """The folder itself, while a process trains in it."""
+
+    @property
+    def path(self) -> Path:
+        """Where the folder is, also if somebody has moved it since the training began."""
+        if self.handle is not None:
+            self.known = place_of(self.handle, self.known)
+        return self.known
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """The file of metrics."""
+        return self.path / "metrics.jsonl"
 
     def check(self, recipe: Recipe, *, any_code: bool = False) -> None:
         """Raise unless this is a new folder, or the one in which this recipe was started."""
@@ -87,6 +106,7 @@ class RunFolder:
         """Raise if this run, which has no checkpoint, once had one: what it did would be lost."""
         last = max((int(line["step"]) for line in self.read_metrics()), default=0)
         every = [start.get("settings", {}).get("save_every", last) for start in self.starts()]
+        every = [number for number in every if isinstance(number, int)]
         had_one = (self.path / "last.safetensors").exists() or last > max(every, default=last)
         if last and had_one:
             raise UserError(
@@ -99,6 +119,7 @@ class RunFolder:
         with room(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
+            self.handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         if not (self.path / "recipe.json").exists():
             write_json(self.path / "recipe.json", to_dict(recipe))
         write_json(self.path / "environment.json", [*self.starts(), environment])
@@ -115,9 +136,13 @@ class RunFolder:
 
     def close(self) -> None:
         """Let others train in this folder."""
+        with suppress(UserError):
+            _ = self.path  # where it is now will not be known later
         if self.held is not None:
             self.held.close()
-        self.held = None
+        if self.handle is not None:
+            os.close(self.handle)
+        self.held = self.handle = None
 
     def recipe(self) -> Recipe:
         """The recipe of the run."""
@@ -132,8 +157,7 @@ class RunFolder:
         if not file.is_file():
             return []
         found = read_json(file)
-        sound = isinstance(found, list) and all(isinstance(s, dict) and "gswm" in s for s in found)
-        if not sound:
+        if not (isinstance(found, list) and all(map(is_start, found))):
             raise UserError(f"{file} is damaged: it does not say which version it is of")
         return found
 
@@ -152,14 +176,14 @@ class RunFolder:
                 flush(self.metrics)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All lines of metrics; one that was cut off is left out."""
+        """All lines of metrics; those that are cut off or damaged are left out."""
         if not self.metrics.is_file():
             return []
         found = []
         for line in self.metrics.read_text(errors="replace").splitlines():
             with suppress(ValueError):
                 found.append(json.loads(line))
-        return found
+        return list(filter(is_metrics, found))
 
     def curve(self, score: str) -> list[tuple[int, float, float]]:
         """A score at each validation: the step, the minutes until then, and its value.
@@ -168,7 +192,7 @@ class RunFolder:
         """
         name, strict = f"validation_{score}", "validation_strict_error"
         lines = [m for m in self.read_metrics() if name in m and strict in m]
-        return [(m["step"], m["minutes"], m[name]) for m in lines]
+        return [(m["step"], m.get("minutes", 0.0), m[name]) for m in lines]
 
     def forget_metrics_after(self, step: int, scored: int) -> None:
         """Take back what was written after a checkpoint: it will be written again.
@@ -185,7 +209,35 @@ class RunFolder:
 
 def ours(path: Path) -> bool:
     """Whether this is what a run leaves that was killed before it began."""
-    return path.name in (".lock", ".recipe.json.tmp")
+    return path.name == ".lock" or PART.fullmatch(path.name) is not None
+
+
+def is_start(found: Any) -> bool:
+    """Whether this tells of one start of a run."""
+    sound = isinstance(found, dict) and isinstance(found.get("gswm"), str)
+    return sound and isinstance(found.get("settings", {}), dict)
+
+
+def is_metrics(line: Any) -> bool:
+    """Whether this is a line of metrics: numbers by name, some unknown, and the step."""
+    sound = isinstance(line, dict) and type(line.get("step")) is int and line["step"] >= 0
+    return sound and all(value is None or type(value) in (int, float) for value in line.values())
+
+
+def place_of(handle: int, known: Path) -> Path:
+    """Where an open folder is: where it was known to be, or where it was moved to."""
+    ours = os.fstat(handle)
+    with suppress(OSError):
+        if os.path.samestat(ours, os.stat(known)):
+            return known
+    with suppress(OSError):  # only Linux knows
+        moved = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if os.path.samestat(ours, os.stat(moved)):
+            return moved
+    raise UserError(
+        f"{known} was removed or moved while it was trained: nothing can be saved there any more; "
+        "`gswm train --resume` goes on from the last checkpoint in it, if it still is somewhere"
+    )
 
 
 def environment(device: torch.device, ranks: int, settings: Any) -> dict[str, Any]:
@@ -201,6 +253,7 @@ def environment(device: torch.device, ranks: int, settings: Any) -> dict[str, An
         "system": platform.platform(),
         "device": name or device.type,
         "processes": ranks,
+        "threads": torch.get_num_threads(),
         "settings": to_dict(settings),
     }
 
@@ -229,6 +282,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """What a JSON file holds."""
+    check_regular(path)
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:

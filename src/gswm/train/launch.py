@@ -12,12 +12,14 @@ import torch
 
 from gswm.core.devices import find_device, tf32
 from gswm.core.errors import UserError
+from gswm.core.limits import STEPS, check_range, check_seed
 from gswm.core.records import concatenate
 from gswm.core.schedule import Anneal, Curriculum
 from gswm.core.waiting import explained
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.batches.resident import Loader
 from gswm.data.episode import Episodes
+from gswm.data.importing.videos import known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
 from gswm.data.worlds.registry import world
 from gswm.eval.evaluate import SAMPLED, validate
@@ -97,12 +99,12 @@ def train(
 def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
     """Refuse at once what would fail later."""
     train = recipe.train
-    if recipe.seed < 0:
-        raise UserError(f"--seed is {recipe.seed}: it must be at least 0")
+    check_seed(recipe.seed)
     for name, least in LEAST.items():
         if not (value := getattr(train, name)) >= least:
             flag = name.replace("_", "-")
             raise UserError(f"--train.{flag} is {value}: it must be at least {least}")
+    check_range({"--train.steps": train.steps}, 1, STEPS)
     if not train.clip > 0:
         raise UserError(f"--train.clip is {train.clip}: it must be above 0")
     recipe.model.check()
@@ -176,8 +178,7 @@ def imported(recipe: Recipe) -> dict[str, Any]:
         return {}
     with open_file(recipe.data.world) as file:
         said = file.attributes if "gswm" in file.attributes else {}  # others' may mean others
-        kinds = {"fps": float, "crop": str, "fit": str, "region": str}
-        return {name: kind(said[name]) for name, kind in kinds.items() if name in said}
+        return known_cut(said, recipe.data.world)
 
 
 def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:

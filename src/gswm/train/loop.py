@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from gswm.core.errors import UserError
+from gswm.core.limits import MINUTES, check_range
+from gswm.core.settings import differences, from_dict, to_dict
 from gswm.data.batches.resident import Loader
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
@@ -64,6 +66,7 @@ class LoopConfig:
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
                 raise UserError(f"--{flag} is {getattr(self, name)}: it must be at least 1")
+        check_range({"--max-minutes": self.max_minutes}, *MINUTES)
         if self.part_bytes is not None and self.part_bytes < 1_000_000:
             raise UserError(f"parts of {self.checkpoint_parts} are too small: take 1M or more")
 
@@ -120,16 +123,61 @@ class Run:
         found = self.newest()
         if found is not None:
             state = found.state
+            self.check_recipe(state.get("recipe"), found.step)
             self.trainee.loader.load_state_dict(state["loader"])
-            self.trainee.restore(found.step, found.tensors, state["counts"])
+            try:
+                self.trainee.restore(found.step, found.tensors, state["counts"])
+            except RuntimeError as error:
+                raise UserError(
+                    f"the checkpoint of step {found.step} in {self.folder.path} does not fit the "
+                    "run's model: put back the run's own, or start a new run with another --out"
+                ) from error
             self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
             self.began = state["began"]
             self.saved = found.step
             self.display.tell(f"going on from step {found.step}")
         if self.processes.is_first:
+            self.check_threads()
+            self.check_best()
             self.folder.forget_metrics_after(self.saved, self.scored)
             for line in self.folder.read_metrics():
                 self.diagnostics.remember(line)
+
+    def check_recipe(self, saved: Any, step: int) -> None:
+        """Refuse a checkpoint of another recipe, which may fit the model all the same."""
+        if saved is None:  # of version 0.1
+            return
+        where = f"{self.folder.path}: the recipe in the checkpoint of step {step}"
+        theirs = to_dict(from_dict(Recipe, saved, where))
+        if lines := differences(to_dict(self.recipe), theirs):
+            raise UserError(
+                f"the checkpoint of step {step} in {self.folder.path} is of another recipe, "
+                f"{lines[0]}: put back the run's own, or start a new run with another --out"
+            )
+
+    def check_threads(self) -> None:
+        """Say if earlier steps were computed in another number of threads: sums depend on it."""
+        starts, now = self.folder.starts(), torch.get_num_threads()
+        before = starts[-2].get("threads", now) if len(starts) > 1 else now
+        if self.saved and before != now and self.device.type == "cpu":
+            self.display.tell(
+                f"look out: torch uses {now} threads, and used {before} before: the weights will "
+                f"differ in their last digits; OMP_NUM_THREADS={before} keeps to it"
+            )
+
+    def check_best(self) -> None:
+        """Say if the best weights so far are lost; the best from now on will take their place."""
+        if not self.best:
+            return
+        path, step = self.folder.path / "best.safetensors", int(self.best["step"])
+        try:
+            weights.check_file(path)
+        except UserError as error:
+            self.best = {}
+            self.display.tell(
+                f"look out: the best weights so far, of step {step}, are lost ({error}); the best "
+                "from now on are kept"
+            )
 
     def newest(self) -> checkpoints.Checkpoint | None:
         """The last checkpoint: the first process reads it, and the others need no such file."""
@@ -238,6 +286,7 @@ class Run:
             loader = {**self.trainee.loader.state_dict(), "step": step}
             state = {"loader": loader, "counts": counts, "best": self.best}
             state |= {"minutes": self.minutes, "scored": self.scored, "began": self.began}
+            state |= {"recipe": to_dict(self.recipe)}
             found = checkpoints.Checkpoint(step, self.trainee.tensors(), state)
             self.folder.flush_metrics()
             checkpoints.save(self.folder.checkpoints, found, self.cfg.part_bytes)
@@ -258,6 +307,8 @@ class Run:
             "curve": [*self.began.get("curve", []), *later],
             "videos": self.videos,
         }
+        weight = {"a weight": self.trainee.largest()}
+        self.diagnostics.check_finite(weight, self.trainee.step, self.saved)
         path = self.folder.path / f"{name}.safetensors"
         weights.save(path, self.trainee.model, self.recipe, about=about)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, the end of the time: a wish to stop, heard at once if nothing is lost by it."""
+"""Ctrl-C, SIGTERM, SIGHUP, the end of the time: a wish to stop, heard at once if that is safe."""
 
 import signal
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-WHICH = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+from gswm.core.ending import heard_signals, leave_hung_up, terminals
 
 
 class Stopped(Exception):  # noqa: N818
@@ -19,16 +19,18 @@ class Signals:
     def __init__(self) -> None:
         self.asked = False
         self.by: int | None = None
-        """The signal from outside that asked first, Ctrl-C or SIGTERM; None for the time."""
+        """The signal from outside that asked first; None for the time."""
         self.at_once = True
+        self.terminals = terminals()
         self.since = time.perf_counter()
         """When the time began to count."""
 
     @contextmanager
     def heard(self, max_minutes: float | None = None) -> Iterator[None]:
         """Take the signals for a wish to stop; the last comes `max_minutes` after `since`."""
+        which = (*heard_signals(), signal.SIGALRM)
         try:
-            before = [signal.signal(one, self.hear) for one in WHICH]
+            before = [signal.signal(one, self.hear) for one in which]
         except ValueError:  # not the main thread, which has no signals to hear
             yield
             return
@@ -39,16 +41,17 @@ class Signals:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            for one, old in zip(WHICH, before, strict=True):
+            for one, old in zip(which, before, strict=True):
                 signal.signal(one, old)
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects after a signal: 130 after Ctrl-C, 143 after SIGTERM; otherwise 0."""
+        """What a shell expects: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; else 0."""
         return 0 if self.by is None else 128 + self.by
 
     def hear(self, which: int, *_: Any) -> None:
         """A signal has come."""
+        leave_hung_up(self.terminals)
         self.asked = True
         if self.by is None and which != signal.SIGALRM:
             self.by = which

@@ -3,8 +3,8 @@
 What starts a run can be another, such as a cluster's queue.
 
 A run that has ended is not started again, and one that has not goes on from its checkpoint. A run
-that fails does not stop the others. Ctrl-C and SIGTERM have every run save and end; a second one
-ends them at once.
+that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP have every run save and end; a
+second one ends them at once.
 """
 
 import os
@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TextIO, runtime_checkable
 
 import torch
 
+from gswm.core.ending import SIGNALS, heard_signals, leave_hung_up, terminals
 from gswm.core.errors import UserError
 from gswm.models.recipe import Recipe
 from gswm.train.folder import RunFolder
@@ -29,7 +30,7 @@ RunState = Literal["finished", "stopped", "failed"]
 Tell = Callable[[str], None]
 POLL = 0.1
 """Seconds between two looks at the processes."""
-STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+STOPPED = tuple(128 + which for which in SIGNALS)
 """Exit codes of runs that a signal had save and end."""
 MPS = "nvidia-cuda-mps-control"
 SCORES = ("error", "strict_error", "center_error")
@@ -99,6 +100,7 @@ class Sweep:
     signals: int = 0
     """How often it was told to stop, and of these how many the runs know of."""
     passed_on: int = 0
+    terminals: list[int] = field(default_factory=terminals)
 
     def run(self) -> list[dict[str, Any]]:
         """Until all have ended; a row of each."""
@@ -162,7 +164,7 @@ class Sweep:
             "seed": job.recipe.seed,
             "state": self.state(job),
             "steps": max([0, *saved, *(line["step"] for line in lines)]),
-            "minutes": max((line["minutes"] for line in lines), default=0.0),
+            "minutes": max((line.get("minutes") or 0.0 for line in lines), default=0.0),
             "best_step": best.get("step"),
             **{name: best.get(f"validation_{name}") for name in SCORES},
             "folder": str(job.folder),
@@ -171,8 +173,8 @@ class Sweep:
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
-        """While Ctrl-C and SIGTERM are passed on to the runs."""
-        which = (signal.SIGINT, signal.SIGTERM)
+        """While Ctrl-C, SIGTERM and SIGHUP are passed on to the runs."""
+        which = heard_signals()
         before = [signal.signal(each, self.hear) for each in which]
         try:
             yield
@@ -185,6 +187,7 @@ class Sweep:
 
     def hear(self, *_: Any) -> None:
         """Take note of a signal."""
+        leave_hung_up(self.terminals)
         self.signals += 1
 
     def stop(self) -> None:

@@ -1,15 +1,14 @@
 """Pictures and moving pictures as files: PNG, GIF and MP4."""
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int, UInt8
 from PIL import Image
 
-from gswm.core.files import check_place, check_suffix, room
+from gswm.core.files import check_suffix, replacing
+from gswm.core.files import make_folder as make_folder
 from gswm.viz.pictures import DrawnVideo, Frames, Picture
 
 Palette = UInt8[np.ndarray, "_color 3"]
@@ -37,24 +36,10 @@ def save_video(path: Path, frames: Frames | DrawnVideo, fps: int = 10) -> None:
     write(path, lambda part: to(part, frames, fps))
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder, and those that it is in, if it is not there."""
-    check_place(path, folder=True)
-    with room(path):
-        path.mkdir(parents=True, exist_ok=True)
-
-
 def write(path: Path, to: Callable[[Path], None]) -> None:
     """Make the file whole under another name, then give it its own."""
-    make_folder(path.parent)
-    part = path.with_name(f".{path.name}.tmp")
-    with room(path):
-        try:
-            to(part)
-            os.replace(part, path)
-        finally:
-            with suppress(OSError):
-                part.unlink()
+    with replacing(path) as part:
+        to(part)
 
 
 def save_gif(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:

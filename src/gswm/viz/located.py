@@ -1,16 +1,13 @@
 """Objects in the pixels and seconds of their source video, as tables."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from gswm.core.files import room
+from gswm.core.files import replacing
 from gswm.data.mot import MotBoxes
 
 Numbers = Float64[np.ndarray, " row"]
@@ -108,23 +105,6 @@ def number(value: int | float) -> str:
 
 def write_lines(path: Path, *parts: Iterable[str]) -> None:
     """A text file with these lines, or what was there before."""
-    with whole_file(path) as file:
+    with replacing(path) as part, part.open("w") as file:
         for lines in parts:
             file.writelines(f"{line}\n" for line in lines)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file that appears when it is written to its end."""
-    part = path.with_name(f".{path.name}.tmp")
-    with room(path):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("w") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        finally:
-            with suppress(OSError):
-                part.unlink()

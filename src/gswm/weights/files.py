@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ from safetensors import SafetensorError, safe_open
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_regular, write_whole
+from gswm.core.limits import is_number
 from gswm.core.records import apart
 from gswm.core.settings import differing, flat, from_dict, to_dict
+from gswm.data.importing.videos import known_cut
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build
@@ -23,6 +27,8 @@ from gswm.weights.finding import check_shipped, find
 FORMAT = "gswm-weights-1"
 MOST_NAMED = 3
 """Settings that are named where weights do not fit."""
+SHOWN = 40
+"""Letters that are shown of a value that is wrong."""
 
 
 def save(
@@ -46,11 +52,25 @@ def save(
             "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
         )
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
+    check_finite(model, tensors, "these weights cannot be saved")
     tensors = apart(halved(tensors) if half else tensors)
     header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
     about = ({"videos": dict(model.videos)} if model.videos else {}) | (about or {})
     header |= {"about": json.dumps(about), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
+
+
+def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:
+    """Refuse parameters with NaN or infinity in them: such a model sees nothing.
+
+    A buffer may have them, such as a mask of minus infinity.
+    """
+    for name in (name for name, _ in model.named_parameters() if name in tensors):
+        if not tensors[name].isfinite().all():
+            raise UserError(
+                f"{what}: {name} has values that are not finite; take weights of an earlier step, "
+                "or train again with a lower --train.lr"
+            )
 
 
 def halved(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -63,6 +83,7 @@ def halved(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def read_header(path: str | Path) -> dict[str, Any]:
     """The recipe of a file of weights, and what is said about it."""
     path = Path(path)
+    check_regular(path)
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     try:
@@ -76,7 +97,69 @@ def read_header(path: str | Path) -> dict[str, Any]:
         recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
     except (KeyError, ValueError) as error:
         raise UserError(f"{path} is damaged: its header cannot be read") from error
+    check_about(about, path)
     return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+
+
+def check_about(about: Any, path: Path) -> None:
+    """Refuse what a header says beside the recipe, if its parts are of the wrong kind."""
+    if not isinstance(about, dict):
+        raise UserError(f"{path} is damaged: `about` in its header is no object")
+    for name, is_right in ABOUT.items():
+        if name in about and not is_right(about[name]):
+            said = shortened(about[name])
+            raise UserError(f"{path} is damaged: `{name}` in its header is {said}")
+    known_cut(about.get("videos", {}), path)
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a number from 0 on."""
+    return is_number(value) and 0 <= value < math.inf
+
+
+def is_curve(value: Any) -> bool:
+    """Whether these are triples of a step, minutes and an error, which may be unknown."""
+    return isinstance(value, list) and all(
+        isinstance(point, list)
+        and len(point) == 3
+        and all(is_count(x) for x in point[:2])
+        and (point[2] is None or is_number(point[2]))
+        for point in value
+    )
+
+
+def is_start(value: Any) -> bool:
+    """Whether this tells what training weights come from."""
+    return (
+        isinstance(value, dict)
+        and all(is_count(value.get(name, 0)) for name in ("step", "minutes"))
+        and isinstance(value.get("runs", []), list)
+    )
+
+
+def are_scores(value: Any) -> bool:
+    """Whether these are numbers by name; some may be unknown."""
+    return isinstance(value, dict) and all(x is None or is_number(x) for x in value.values())
+
+
+ABOUT: dict[str, Callable[[Any], bool]] = {
+    "step": is_count,
+    "minutes": is_count,
+    "seed": is_count,
+    "began": is_start,
+    "curve": is_curve,
+    "validation": are_scores,
+    "test": are_scores,
+    "trained_with": lambda value: isinstance(value, dict),
+    "videos": lambda value: isinstance(value, dict),
+}
+"""What a header may say about weights, and how each part is known to be sound."""
+
+
+def shortened(value: Any) -> str:
+    """A value in a few letters."""
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def trained_by(header: dict[str, Any]) -> str:
@@ -110,20 +193,36 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
     there = find_device(str(device))
     path = find(name)
     header = read_header(path)
-    model = build(header["recipe"])
+    try:
+        model = build(header["recipe"])
+    except UserError as error:
+        raise UserError(f"{path}: its recipe cannot be built: {error}") from error
     fill(model, path)
     model.videos = header["about"].get("videos", {})
     return model.to(there).eval()
 
 
-def fill(model: WorldModel[Any], path: Path) -> None:
-    """Give a model the weights of a file, if that is whole."""
+def check_file(path: Path) -> None:
+    """Refuse a file of weights that is missing, or not what was written."""
+    read_header(path)
+    whole_tensors(path)
+
+
+def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file, if they are what was written."""
     ships = check_shipped(path)
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         wanted = (file.metadata() or {}).get("sha256")  # files of before have none
     if not ships and wanted is not None and digest(tensors) != wanted:
         raise UserError(f"{path} is damaged: its weights are not what its checksum says")
+    return tensors
+
+
+def fill(model: WorldModel[Any], path: Path) -> None:
+    """Give a model the weights of a file, if that is whole."""
+    tensors = whole_tensors(path)
+    check_finite(model, tensors, f"{path} cannot be used")
     full = {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
     try:
         model.load_state_dict(model.adapted(full, read_header(path)["recipe"].model))

@@ -18,6 +18,7 @@ from queue import Full, Queue
 import torch
 from einops import rearrange
 
+from gswm.core.words import printable
 from gswm.data.episode import Episodes
 from gswm.data.importing.sources import Skipped, Source
 from gswm.data.importing.videos import Cut, Take, UnusableError, clips, frames_of
@@ -60,7 +61,8 @@ def import_videos(
     for source, item in decode(sources, cut, workers):
         if isinstance(item, UnusableError):
             writer.truncate(mark)
-            summary.skipped.append(Skipped(str(source.path), str(item), item.frames))
+            name = printable(str(source.path))
+            summary.skipped.append(Skipped(name, printable(str(item)), item.frames))
         elif isinstance(item, Take):
             video = rearrange(torch.from_numpy(item.video), "t h w c -> 1 t c h w")
             origin = {"source": source.name, "footage": item.footage}

@@ -1,8 +1,6 @@
 """One video as a tensor, or as a film that is read in parts, ready for a model."""
 
-import math
 from pathlib import Path
-from typing import get_args
 
 from jaxtyping import UInt8
 from torch import Tensor
@@ -11,9 +9,6 @@ from gswm.core.errors import UserError
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, Region, check_region
-
-LARGEST = 4096
-"""Of `size`, in pixels."""
 
 
 def open_video(
@@ -24,6 +19,7 @@ def open_video(
     fit: Fit = "letterbox",
     region: Region | None = None,
     frames: int | None = None,
+    allow_damaged: bool = False,
 ) -> Film:
     """Open a video file, a GIF or a folder of images, to read it in parts or several times.
 
@@ -42,20 +38,16 @@ def open_video(
         region: Use this part of the picture alone: left, top, width and height in pixels of the
             upright video.
         frames: Read at most so many frames, from the first; None reads all.
+        allow_damaged: Take the video as it is, though FFmpeg reports damage or frames are missing.
     """
-    if not isinstance(size, int) or not 1 <= size <= LARGEST:
-        raise UserError(f"size is {size}; it must be a number of pixels from 1 to {LARGEST}")
-    if fps is not None and not 0 < fps < math.inf:
-        raise UserError(f"fps is {fps:g}; it must be above 0, or None for every frame")
-    if fit not in get_args(Fit):
-        raise UserError(f"fit is {fit!r}; it must be one of {', '.join(get_args(Fit))}")
     if region is not None:
         if len(region) != 4:
             raise UserError(f"region is {region}; it must be (left, top, width, height)")
         check_region(region)
     if frames is not None and frames < 1:
         raise UserError(f"frames is {frames}; it must be at least 1, or None for all")
-    return Film(path, Cut(size, fps, fit=fit, region=region), frames)
+    cut = Cut(size, fps, fit=fit, region=region, allow_damaged=allow_damaged)
+    return Film(path, cut, frames)
 
 
 def read_video(
@@ -66,6 +58,7 @@ def read_video(
     fit: Fit = "letterbox",
     region: Region | None = None,
     frames: int | None = None,
+    allow_damaged: bool = False,
 ) -> UInt8[Tensor, "1 time 3 size size"]:
     """Read a video file, a GIF or a folder of images as a batch of one video.
 
@@ -75,4 +68,5 @@ def read_video(
     The arguments are those of `open_video`, which also tells where the model's frames lie in the
     video.
     """
-    return open_video(path, size, fps=fps, fit=fit, region=region, frames=frames).read()
+    how = {"fps": fps, "fit": fit, "region": region, "frames": frames}
+    return open_video(path, size, **how, allow_damaged=allow_damaged).read()

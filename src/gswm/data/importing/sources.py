@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gswm.core.words import printable
 from gswm.data.splits import SplitName
 
 VIDEOS = (".mp4", ".webm", ".avi", ".mov", ".mkv", ".gif", ".m4v", ".mpg", ".mpeg", ".wmv", ".ogv")
@@ -33,7 +34,7 @@ class Source:
 
     path: Path
     name: str
-    """From the folder on that was named, with its name."""
+    """From the folder on that was named, with its name; odd characters as escapes."""
     split: SplitName
     by_name: bool = False
     """Whether the split follows from the video's name: no folder is called as one."""
@@ -52,19 +53,21 @@ class Skipped:
 def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
     """Every video in `paths`, in the order of their names."""
     for path in paths:
+        shown = printable(str(path))
         if path.is_dir():
             found = False
             for item in in_folder(path):
                 found = True
                 yield item
             if not found:
-                yield Skipped(str(path), "there are no videos and no images in this folder")
+                yield Skipped(shown, "there are no videos and no images in this folder")
         elif not path.exists():
-            yield Skipped(str(path), "does not exist; check the name")
+            yield Skipped(shown, "does not exist; check the name")
         elif path.suffix.lower() in IMAGES:
-            yield Skipped(str(path), "is one image; name the folder of a video's images")
+            yield Skipped(shown, "is one image; name the folder of a video's images")
         else:
-            yield Source(path, path.name, split_of_name(path.name), by_name=True)
+            split = split_of_name(path.name)
+            yield Source(path, printable(path.name), split, by_name=True)
 
 
 def in_folder(root: Path) -> Iterator[Source | Skipped]:
@@ -73,7 +76,8 @@ def in_folder(root: Path) -> Iterator[Source | Skipped]:
     seen: set[str] = set()
 
     def failed(error: OSError) -> None:
-        unreadable.append(Skipped(str(error.filename), "no permission to read this folder"))
+        folder = printable(str(error.filename))
+        unreadable.append(Skipped(folder, "no permission to read this folder"))
 
     for folder, folders, files in os.walk(root, onerror=failed, followlinks=True):
         yield from unreadable
@@ -116,7 +120,8 @@ def source(root: Path, path: Path) -> Source:
             break
     else:
         named, split = None, split_of_name(below.as_posix() if below.parts else top)
-    return Source(path, (Path(top) / below).as_posix(), split, by_name=named is None)
+    name = printable((Path(top) / below).as_posix())
+    return Source(path, name, split, by_name=named is None)
 
 
 def split_of_name(name: str) -> SplitName:

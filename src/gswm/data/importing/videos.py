@@ -3,8 +3,8 @@
 Frames are turned upright as the file says, transparent pixels become black, grey becomes red,
 green and blue, and each frame is placed in a square (see `placement`) with a filter as wide as the
 reduction, so that nothing aliases. A video is cut into as many episodes as it has frames for. A
-video that is damaged, cut short, or changes its size on the way is not imported at all: a part of
-it would pass for the whole.
+video that is damaged (see `damage`), cut short, or changes its size on the way is not imported at
+all, unless that is allowed: a part of it would pass for the whole.
 """
 
 from collections import deque
@@ -13,13 +13,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
 from gswm.core.errors import UserError
+from gswm.core.limits import LARGEST_SIDE, MOST_TAKEN, is_number
+from gswm.core.words import in_bytes
+from gswm.data.importing.damage import LOG, DamagedError, Reading, decoding
+from gswm.data.importing.damage import UnusableError as UnusableError
 from gswm.data.importing.sources import Source, images
 from gswm.data.placement import WHOLE, Fit, Footage, Placement, Region, parse_region
 
@@ -28,11 +32,14 @@ ClipArray = UInt8[np.ndarray, "time size size 3"]
 Seen = tuple[UInt8[np.ndarray, "size size 3"], int, float]
 """A frame as a model sees it, its number in the video, and its time in seconds."""
 
-MISSING_SHARE = 0.05
-MISSING_FRAMES = 3
-"""What may be missing of a video before it counts as cut short."""
+MOST_BYTES = 1 << 34
+"""Of the frames of an episode."""
+MOST_REPEATS = 1_000
+"""Times in a row that one frame may be taken."""
 FINER = 3
 """Large frames are first averaged down, fast, to this many times the size that is wanted."""
+CUT = ("fps", "crop", "fit", "region")
+"""What files and weights state about how videos were cut."""
 BEFORE: dict[str, Fit] = {"center": "crop", "none": "stretch"}
 """The fits of files and weights that state a `crop`, as all did before there were letterboxes."""
 REORDERED = 4
@@ -40,14 +47,6 @@ REORDERED = 4
 TEXT = ("tty",)
 """The decoder's format of plain text, which it would draw letter by letter."""
 EPS = 1e-6
-
-
-class UnusableError(Exception):
-    """Why a video cannot be imported, and what to do; `frames` where it has too few."""
-
-    def __init__(self, why: str, frames: int | None = None) -> None:
-        super().__init__(why)
-        self.frames = frames
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,11 @@ class Cut:
     fit: Fit = "letterbox"
     region: Region | None = None
     """The part of the picture to take, in source pixels; None for all of it."""
+    allow_damaged: bool = False
+    """Take videos as they are, though FFmpeg reports damage or frames are missing."""
+
+    def __post_init__(self) -> None:
+        check_cut(self.size, self.fps, self.frames, self.fit)
 
     @staticmethod
     def like(
@@ -76,9 +80,17 @@ class Cut:
         know something of their videos, but no fit, are from before there were letterboxes.
         """
         fps = known.get("fps") if fps is None else fps
-        before = BEFORE[known.get("crop", "center")] if known else Cut.fit
-        part = parse_region(region or known.get("region", WHOLE))
-        return Cut(size, fps or None, fit=fit or known.get("fit", before), region=part)
+        if (crop := known.get("crop", "center")) not in BEFORE:
+            raise UserError(f"crop is {crop!r}; it must be one of {', '.join(BEFORE)}")
+        before = BEFORE[crop] if known else Cut.fit
+        if not isinstance(part := region or known.get("region", WHOLE), str):
+            raise UserError(
+                f"region is {part!r}; it must be x,y,width,height in pixels, or {WHOLE}"
+            )
+        part = parse_region(part)
+        how: Fit = fit or known.get("fit", before)
+        check_cut(size, fps or None, Cut.frames, how)
+        return Cut(size, float(fps) if fps else None, fit=how, region=part)
 
     def placement(self, frame: "TimedFrame") -> Placement:
         """Where a model's frame lies in this one."""
@@ -87,6 +99,20 @@ class Cut:
             return Placement.of(*sides, self.fit, self.region, *turned)
         except UserError as error:
             raise UnusableError(str(error)) from error
+
+
+def known_cut(stated: Mapping[str, Any], where: object) -> dict[str, Any]:
+    """How videos were cut, by what the file at `where` states; see `Cut.like`."""
+    known = {key: stated[key] for key in CUT if key in stated}
+    known = {k: v.item() if isinstance(v, np.generic) else v for k, v in known.items()}
+    try:
+        for key, value in known.items():
+            if not isinstance(value, str | int | float | None):
+                raise UserError(f"{key} is {type(value).__name__}; it must be one word or number")
+        Cut.like(known, Cut.size)
+    except UserError as error:
+        raise UserError(f"{where}: it tells how videos were cut, and {error}") from error
+    return known
 
 
 @dataclass(frozen=True)
@@ -126,11 +152,31 @@ class Take:
         return batch_of(self.video)
 
 
+def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
+    """Refuse numbers that make no sense, be they a user's or those of a file's header."""
+    if not isinstance(size, int) or not 1 <= size <= LARGEST_SIDE:
+        raise UserError(f"size is {size!r}; it must be from 1 to {LARGEST_SIDE:,} pixels")
+    if fps is not None and not (is_number(fps) and 0 < fps <= MOST_TAKEN):
+        raise UserError(
+            f"fps is {fps!r}; it must be above 0 and at most {MOST_TAKEN:,}, or None for every "
+            "frame"
+        )
+    if fit not in get_args(Fit):
+        raise UserError(f"fit is {fit!r}; it must be one of {', '.join(get_args(Fit))}")
+    if not isinstance(frames, int) or frames < 1:
+        raise UserError(f"frames is {frames!r}; it must be at least 1")
+    if (needed := 3 * frames * size**2) > MOST_BYTES:
+        raise UserError(
+            f"{frames:,} frames of {size} x {size} pixels take {in_bytes(needed)} at once, and may "
+            f"take {in_bytes(MOST_BYTES)}: take fewer, or smaller ones"
+        )
+
+
 def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
     """The frames of a video, at the rate that is wanted; a folder's images have no times."""
     if source.path.is_dir():
         return same_size(image_frames(source.path))
-    frames = same_size(video_frames(source.path))
+    frames = same_size(video_frames(source.path, allow_damaged=cut.allow_damaged))
     return frames if cut.fps is None else resample(frames, cut.fps)
 
 
@@ -216,27 +262,32 @@ def place(frame: TimedFrame, placement: Placement) -> UInt8[np.ndarray, "size si
 def resample(frames: Iterable[TimedFrame], fps: float) -> Iterator[TimedFrame]:
     """The frame that is shown at each of the times 0, 1 / fps, 2 / fps, ..."""
     count, begin, shown = 0, 0.0, None
-    for frame in frames:
+
+    def until(end: float) -> Iterator[TimedFrame]:
+        nonlocal count
         if shown is None:
-            begin = frame.start
-        while shown is not None and begin + count / fps < frame.start - EPS:
+            return
+        if (times := (end - begin) * fps - count) > MOST_REPEATS:
+            raise UnusableError(
+                f"its frame at {shown.start:.1f} s lasts until {end:.1f} s, and would be taken "
+                f"{times:,.3g} times at {fps:g} frames per second; take fewer, or cut it there"
+            )
+        while begin + count / fps < end - EPS:
             yield shown
             count += 1
+
+    for frame in frames:
+        begin = frame.start if shown is None else begin
+        yield from until(frame.start)
         shown = frame
-    while shown is not None and begin + count / fps < shown.end - EPS:
-        yield shown
-        count += 1
+    if shown is not None:
+        yield from until(shown.end)
 
 
 def image_frames(folder: Path) -> Iterator[TimedFrame]:
     """The images in `folder`, a frame each."""
     for i, path in enumerate(images(folder)):
-        try:
-            with Image.open(path) as image:
-                frame = to_rgb(ImageOps.exif_transpose(image))
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            why = f"{path.name} in it is damaged or no image; replace or remove it"
-            raise UnusableError(why) from error
+        frame = read_image(path)
         height, width, _ = frame.shape
         yield TimedFrame(
             *(width, height, float(i), float(i + 1), lambda _, frame=frame: frame),
@@ -245,66 +296,97 @@ def image_frames(folder: Path) -> Iterator[TimedFrame]:
         )
 
 
+def read_image(path: Path) -> FrameArray:
+    """One image, upright."""
+    try:
+        if not path.is_file():
+            raise ValueError("a pipe or a device")
+        with Image.open(path) as image:
+            return to_rgb(ImageOps.exif_transpose(image))
+    except UnusableError as error:
+        raise UnusableError(f"{path.name} in it {error}") from error
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        why = f"{path.name} in it is damaged or no image; replace or remove it"
+        raise UnusableError(why) from error
+
+
 def to_rgb(image: Image.Image) -> FrameArray:
-    """Red, green and blue; what is transparent is black, and 16 bits are taken down to 8."""
-    if image.mode.startswith("I"):
-        image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
+    """Red, green and blue; what is transparent is black, and 16 bits are taken down to 8.
+
+    Floats are from 0 to 1, and 32-bit integers from 0 to 65,535.
+    """
+    if image.mode == "F":
+        image = Image.fromarray(scaled(np.asarray(image), 1.0, "floats"))
+    elif image.mode.startswith("I"):
+        image = Image.fromarray(scaled(np.asarray(image), 65_535, "integers"))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
     return np.asarray(image.convert("RGB"))
 
 
-def video_frames(path: Path, *, keyframes: bool = False) -> Iterator[TimedFrame]:
+def scaled(values: np.ndarray, most: int | float, kind: str) -> UInt8[np.ndarray, "height width"]:
+    """Numbers from 0 to `most` as bytes; others would become black or white without a word."""
+    low, high = float(values.min()), float(values.max())
+    if not 0 <= low <= high <= most:
+        raise UnusableError(
+            f"has {kind} from {low:g} to {high:g}, and they must be from 0 to {most:g}; save it "
+            "with 8 or 16 bits"
+        )
+    if most == 1:
+        return (values * 255).round().astype(np.uint8)
+    return (values.astype(np.int64) >> 8).astype(np.uint8)
+
+
+def video_frames(
+    path: Path, *, keyframes: bool = False, allow_damaged: bool = False
+) -> Iterator[TimedFrame]:
     """The frames of a video file, or those alone that are decoded without any other."""
     import av
-    from av.error import FFmpegError
 
-    try:
-        with av.open(str(path)) as container:
+    with decoding(path):
+        with LOG.errors() as said:
+            container = av.open(str(path), metadata_errors="replace")
+        with container:
             if container.format.name in TEXT or not container.streams.video:
                 raise UnusableError("there is no video in it; remove it")
             stream = container.streams.video[0]
-            stream.thread_type = "AUTO"
+            if stream.codec_context is None:
+                raise UnusableError("no decoder knows what is in it; convert it, or remove it")
+            of_video = (f"{container.format.name}:", f"{stream.codec_context.name}:")
+            if not allow_damaged and (errors := [e for e in said if e.startswith(of_video)]):
+                raise DamagedError(f"it is damaged ({errors[0]})")
             if keyframes:
                 stream.codec_context.skip_frame = "NONKEY"
-            yield from in_order(stream_frames(container, stream, path))
-    except FFmpegError as error:
-        said = str(error.strerror).lower()
-        raise UnusableError(f"it cannot be decoded ({said}); replace or remove it") from error
+            how = {"keyframes": keyframes, "allow_damaged": allow_damaged}
+            yield from in_order(stream_frames(container, stream, path, **how))
 
 
-def stream_frames(container, stream, path: Path) -> Iterator[TimedFrame]:
-    """The frames of a stream; an error at its end where some that are announced are missing.
+def stream_frames(
+    container, stream, path: Path, *, keyframes: bool = False, allow_damaged: bool = False
+) -> Iterator[TimedFrame]:
+    """The frames of a stream; an error where it is damaged, or some that are announced are missing.
 
     Times count from the first frame.
     """
     step = float(1 / (stream.average_rate or stream.guessed_rate or 25))
     aspect = float(stream.sample_aspect_ratio or 1)
-    packets, begin, end, index = 0, None, 0.0, 0
-    for packet in container.demux(stream):
-        packets += packet.dts is not None
-        for frame in packet.decode():
-            if frame.is_corrupt:
-                raise UnusableError(f"it is damaged at {end:.1f} s; replace or remove it")
-            start = end + (begin or 0.0) if frame.time is None else float(frame.time)
-            begin = start if begin is None else begin
-            start -= begin
-            end = start + (float(frame.duration * frame.time_base) if frame.duration else step)
-            width, height, seen = frame.width, frame.height, aspect
-            turns = round(frame.rotation / 90) % 4
-            if turns % 2:
-                width, height, seen = height, width, 1 / aspect
-            pixels = partial(rgb, frame)
-            yield TimedFrame(width, height, start, end, pixels, seen, index, 90 * turns)
-            index += 1
-    if stream.frames:
-        short = packets < stream.frames - MISSING_FRAMES
-    else:
-        announced = announced_seconds(container, stream)
-        short = end < announced - max(MISSING_SHARE * announced, MISSING_FRAMES * step)
-    if short or ends_early(path):
-        raise UnusableError(f"it is cut short at {end:.1f} s; copy it again or remove it")
+    reading = Reading(container, stream, tolerant=allow_damaged or keyframes)
+    begin, end = None, 0.0
+    for frame in reading.frames(keyframes):
+        start = end + (begin or 0.0) if frame.time is None else float(frame.time)
+        begin = start if begin is None else begin
+        start -= begin
+        end = start + (float(frame.duration * frame.time_base) if frame.duration else step)
+        reading.seconds = end
+        width, height, seen = frame.width, frame.height, aspect
+        turns = round(frame.rotation / 90) % 4
+        if turns % 2:
+            width, height, seen = height, width, 1 / aspect
+        pixels, index = partial(rgb, frame), reading.shown - 1
+        yield TimedFrame(width, height, start, end, pixels, seen, index, 90 * turns)
+    if not reading.tolerant:
+        reading.check_whole(step, ended=not ends_early(path))
 
 
 def in_order(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
@@ -329,14 +411,6 @@ def in_order(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
         yield next_one()
 
 
-def announced_seconds(container, stream) -> float:
-    """How long the file says its video is; 0 where it does not."""
-    if stream.duration:
-        return float(stream.duration * stream.time_base)
-    alone = len(container.streams) == 1
-    return container.duration / 1e6 if alone and container.duration else 0.0
-
-
 def ends_early(path: Path) -> bool:
     """Whether this is a GIF without its end: nothing else in one says how long it is."""
     if path.suffix.lower() != ".gif":
@@ -348,9 +422,14 @@ def ends_early(path: Path) -> bool:
 
 def rgb(frame, factor: int) -> FrameArray:
     """A decoded frame, upright, averaged down by `factor`."""
-    if any(component.is_alpha for component in frame.format.components):
-        image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))
-    else:
-        size = max(1, frame.width // factor), max(1, frame.height // factor)
-        image = frame.reformat(*size, format="rgb24", interpolation="AREA").to_ndarray()
+    try:
+        if any(component.is_alpha for component in frame.format.components):
+            image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))
+        else:
+            size = max(1, frame.width // factor), max(1, frame.height // factor)
+            image = frame.reformat(*size, format="rgb24", interpolation="AREA").to_ndarray()
+    except (OSError, ValueError) as error:  # what FFmpeg raises is one of the two
+        raise UnusableError(
+            "its colors cannot be converted; convert it to another format"
+        ) from error
     return np.rot90(image, round(frame.rotation / 90))

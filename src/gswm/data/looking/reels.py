@@ -5,15 +5,22 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float64
-from PIL import Image, ImageOps
 
 from gswm.core.errors import UserError
+from gswm.data.importing.damage import decoding
 from gswm.data.importing.sources import Skipped, Source, find, images
-from gswm.data.importing.videos import FrameArray, UnusableError, rgb, to_rgb, video_frames
+from gswm.data.importing.videos import (
+    FrameArray,
+    UnusableError,
+    known_cut,
+    read_image,
+    rgb,
+    video_frames,
+)
 from gswm.data.storage.hdf5 import is_name_of_file, open_file
 
 SHORT = 2_000
@@ -81,22 +88,13 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
 def folder_reel(source: Source) -> Reel:
     """The images of a folder."""
     files = images(source.path)
-    height, width, _ = picture(files[0]).shape
+    height, width, _ = read_image(files[0]).shape
 
     def read(numbers: Sequence[int]) -> Iterator[Pixels]:
         for number in numbers:
-            yield lambda _, number=number: picture(files[number])
+            yield lambda _, number=number: read_image(files[number])
 
     return Reel(source.name, width, height, len(files), None, read)
-
-
-def picture(file: Path) -> FrameArray:
-    """One image."""
-    try:
-        with Image.open(file) as image:
-            return to_rgb(ImageOps.exif_transpose(image))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UnusableError(f"{file.name} in it is damaged or no image; remove it") from error
 
 
 def stored_reels(path: Path, most: int) -> list[Reel]:
@@ -107,7 +105,8 @@ def stored_reels(path: Path, most: int) -> list[Reel]:
             (name, [i for i, _ in group])
             for name, group in groupby(enumerate(names), key=lambda item: item[1])
         ]
-        rate: Any = file.attributes.get("fps")
+        said = file.attributes if "gswm" in file.attributes else {}
+        rate = known_cut(said, path).get("fps")
         if not groups:
             raise UserError(f"{path}: has no episodes")
 
@@ -127,7 +126,7 @@ def stored_reels(path: Path, most: int) -> list[Reel]:
             len(episodes) * file.frames,
             None,
             partial(read, episodes),
-            None if rate is None else float(rate),
+            rate,
         )
         for name, episodes in evenly(groups, most)
     ]
@@ -135,7 +134,7 @@ def stored_reels(path: Path, most: int) -> list[Reel]:
 
 def file_reel(source: Source) -> Reel:
     """A video file."""
-    first = next(video_frames(source.path), None)
+    first = next(video_frames(source.path, allow_damaged=True), None)
     if first is None:
         raise UnusableError("there are no frames in it")
     times, keys = timetable(source.path)
@@ -151,24 +150,20 @@ def file_reel(source: Source) -> Reel:
 def timetable(path: Path) -> tuple[Float64[np.ndarray, " frame"], Float64[np.ndarray, " key"]]:
     """When each frame is shown, and those that need no other frame; nothing is decoded."""
     import av
-    from av.error import FFmpegError
 
-    try:
-        with av.open(str(path)) as container:
-            stream = container.streams.video[0]
-            step = float(1 / (stream.average_rate or stream.guessed_rate or 25))
-            times, keys = [], []
-            for packet in container.demux(stream):
-                if packet.size == 0:  # the end
-                    continue
-                at = len(times) * step
-                if packet.pts is not None and packet.time_base is not None:
-                    at = float(packet.pts * packet.time_base)
-                times.append(at)
-                if packet.is_keyframe:
-                    keys.append(at)
-    except FFmpegError as error:
-        raise UnusableError(f"it cannot be decoded ({str(error.strerror).lower()})") from error
+    times, keys = [], []
+    with decoding(path), av.open(str(path), metadata_errors="replace") as container:
+        stream = container.streams.video[0]
+        step = float(1 / (stream.average_rate or stream.guessed_rate or 25))
+        for packet in container.demux(stream):
+            if packet.size == 0:  # the end
+                continue
+            at = len(times) * step
+            if packet.pts is not None and packet.time_base is not None:
+                at = float(packet.pts * packet.time_base)
+            times.append(at)
+            if packet.is_keyframe:
+                keys.append(at)
     return np.sort(np.array(times, float)), np.sort(np.array(keys, float))
 
 
@@ -177,7 +172,7 @@ def counted(path: Path, numbers: Sequence[int]) -> Iterator[Pixels]:
     import av
 
     wanted, last = set(numbers), max(numbers, default=-1)
-    with av.open(str(path)) as container:
+    with decoding(path), av.open(str(path), metadata_errors="replace") as container:
         container.streams.video[0].thread_type = "AUTO"
         for number, frame in enumerate(container.decode(video=0)):
             if number in wanted:
@@ -190,7 +185,7 @@ def sought(path: Path, times: np.ndarray, keys: np.ndarray) -> Iterator[Pixels]:
     """The frames that are shown at these times, skipping what no other frame needs."""
     import av
 
-    with av.open(str(path)) as container:
+    with decoding(path), av.open(str(path), metadata_errors="replace") as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         frames, now = container.decode(stream), -np.inf

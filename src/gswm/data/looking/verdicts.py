@@ -39,7 +39,8 @@ class Verdict:
 def verdicts_on(facts: VideoFacts) -> tuple[Verdict, ...]:
     """All that speaks against a video; the fatal ones first."""
     found = [verdict for check in CHECKS if (verdict := check(facts)) is not None]
-    if any(verdict.name in ("frames", "black", "noise", "camera") for verdict in found):
+    why = ("frames", "black", "noise", "camera")
+    if any(verdict.fatal and verdict.name in why for verdict in found):
         found = [verdict for verdict in found if verdict.name != "still"]
     return tuple(sorted(found, key=lambda verdict: not verdict.fatal))
 

@@ -1,9 +1,8 @@
 """Files of episodes, as HDF5, in the layouts of the authors' release.
 
-A file is written under a temporary name beside its own, and gets its own when it is whole: an
-interrupted or failed run leaves nothing. Each episode's video is one uncompressed chunk. HDF5
-reads a window of frames from it with one read of these frames and no more, while compression
-would have it decode the whole episode for each window.
+An interrupted or failed run leaves nothing: see `core/files.py`. Each episode's video is one
+uncompressed chunk. HDF5 reads a window of frames from it with one read of these frames and no more,
+while compression would have it decode the whole episode for each window.
 """
 
 import errno
@@ -15,6 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import h5py
 import numpy as np
@@ -22,9 +22,11 @@ import torch
 from jaxtyping import Float32, UInt8
 from torch import Tensor
 
+from gswm.core.ending import check_signals
 from gswm.core.errors import UserError
-from gswm.core.files import flush
+from gswm.core.files import begin, check_new, check_regular, commit, remove_part, unlock
 from gswm.core.settings import from_dict, to_dict
+from gswm.core.words import printable
 from gswm.data.episode import Episodes
 from gswm.data.placement import Footage, Placement
 from gswm.data.storage.layouts import (
@@ -33,6 +35,7 @@ from gswm.data.storage.layouts import (
     KEYS,
     Arrays,
     Layout,
+    check_values,
     mismatch,
     recognize,
     to_arrays,
@@ -45,6 +48,11 @@ from gswm.data.worlds.registry import WORLDS, base_name
 SUFFIXES = (".hdf5", ".h5")
 FOOTAGE = {"placements", "source_frames", "source_times"}
 """The keys that say where in their source videos imported episodes are."""
+TEXTS = {"splits", "sources", "placements"}
+PER_EPISODE = {**dict.fromkeys(TEXTS, 1), "source_frames": 2, "source_times": 2}
+"""The axes of keys that imported files have: episodes, and frames."""
+NUMBERS = "biuf"
+"""Kinds of numbers, in NumPy's letters."""
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
 
@@ -66,15 +74,17 @@ class Writer:
         self.attributes = {**(attributes or {}), "layout": layout, "gswm": _version()}
         self.episodes = 0
         self._data: dict[str, h5py.Dataset] = {}
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
 
     def __enter__(self) -> "Writer":
         self._refuse_existing()
-        with _writing(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Old readers have old libraries: nothing in the file is newer than it needs to be.
-            self._file = h5py.File(self._part, "w", libver="earliest", rdcc_nbytes=0)
-            self._file.attrs.update(self.attributes)
+        self._part = begin(self.path)
+        try:
+            with _writing(self.path):
+                self._file = _new_file(self._part)
+                self._file.attrs.update(self.attributes)
+        except BaseException:
+            remove_part(self._part)
+            raise
         return self
 
     def append(
@@ -89,11 +99,12 @@ class Writer:
 
         Imported ones come with their split, the name of their video, and where in it they are.
         """
+        check_signals()
         arrays = to_arrays(self.layout, episodes)
         placed = None if footage is None else json.dumps(to_dict(footage.placement))
         for key, value in (("splits", split), ("sources", source), ("placements", placed)):
             if value is not None:
-                arrays[key] = np.full(len(episodes), value, dtype=object)
+                arrays[key] = np.full(len(episodes), printable(value), dtype=object)
         if footage is not None:
             arrays |= {"source_frames": footage.frames[None], "source_times": footage.times[None]}
         self._check_alike(arrays)
@@ -156,17 +167,16 @@ class Writer:
                 raise UserError(f"{self.path}: not written, for there are no episodes to write")
             with _writing(self.path):
                 self._file.close()
-                flush(self._part)
-                self._refuse_existing()
-                os.replace(self._part, self.path)
+            check_signals()
+            self._refuse_existing()
+            commit(self._part, self.path)
         finally:
-            self._part.unlink(missing_ok=True)
+            remove_part(self._part)
 
     def _refuse_existing(self) -> None:
         if self.path.is_dir():
             raise UserError(f"{self.path} is a folder; name a file")
-        if self.path.exists() and not self.force:
-            raise UserError(f"{self.path} exists; give --force to replace it, or another name")
+        check_new(self.path, force=self.force)
 
     def _create(self, key: str, array: np.ndarray) -> h5py.Dataset:
         shape, kind = array.shape[1:], array.dtype
@@ -190,25 +200,52 @@ class File:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._pid = -1
-        self.shapes = {key: data.shape for key, data in self._data.items()}
+        self.shapes: dict[str, tuple[int, ...]] = {
+            key: data.shape or () for key, data in self._data.items()
+        }
         self.types = {key: _type(data) for key, data in self._data.items()}
-        if (about := self._handle.attrs).get("format") == SCENES:
+        with _reading(self.path):
+            self.attributes = dict(self._handle.attrs)
+        if (about := self.attributes).get("format") == SCENES:
             draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
             raise UserError(f"{path}: is a file of scenes, undrawn; `gswm data {draws}` draws it")
         if "imgs" not in self.shapes:
             held = ", ".join(sorted(self.shapes)) or "nothing"
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")
-        if self.types["imgs"] != IMGS[1]:
-            raise UserError(f"{path}: `imgs` is {self.types['imgs']}; expected {IMGS[1]}")
-        for key in EXTRAS.keys() & self.shapes.keys():
-            found, (_, expected) = self._data[key].dtype, EXTRAS[key]
-            if found != expected if expected == "uint8" else found.kind not in "fiu":
-                raise UserError(f"{path}: `{key}` is {self.types[key]}; expected {expected}")
         self.layout: Layout = recognize(self.shapes)
+        stated: Any = str(about.get("layout")) if "gswm" in about else self.layout
+        keys = KEYS[stated].keys() if stated in KEYS else {"unknown"}
+        if stated != self.layout and keys <= self.shapes.keys():
+            raise UserError(
+                f"{path}: says that its layout is '{stated}', and the shapes of its keys are not; "
+                "make the file again"
+            )
+        self._check_types()
         if wrong := mismatch(self.layout, self.shapes):
             raise UserError(f"{path}: {wrong}")
         self.episodes, self.frames, self.height, self.width, _ = self.shapes["imgs"]
-        self.attributes = dict(self._handle.attrs)
+        for name in ("episodes", "frames", "height", "width"):
+            if not getattr(self, name):
+                raise UserError(f"{path}: its `imgs` have no {name}; make or import it again")
+        for key in self.shapes.keys() & PER_EPISODE.keys():
+            wanted = (self.episodes, self.frames)[: PER_EPISODE[key]]
+            if self.shapes[key] != wanted:
+                raise UserError(
+                    f"{path}: `{key}` has the shape {self.shapes[key]}; expected {wanted}"
+                )
+
+    def _check_types(self) -> None:
+        """Refuse text where numbers are expected, and the other way round."""
+        stated = {"imgs": IMGS, **KEYS[self.layout], **EXTRAS}
+        for key, (_, expected) in stated.items():
+            if key in self.shapes and not _is_like(self._data[key].dtype, expected):
+                raise UserError(f"{self.path}: `{key}` is {self.types[key]}; expected {expected}")
+        for key in TEXTS & self.shapes.keys():
+            if self.types[key] != "text":
+                raise UserError(f"{self.path}: `{key}` is {self.types[key]}; expected text")
+        for key in (FOOTAGE - TEXTS) & self.shapes.keys():
+            if self._data[key].dtype.kind not in NUMBERS:
+                raise UserError(f"{self.path}: `{key}` is {self.types[key]}; expected numbers")
 
     def __len__(self) -> int:
         return self.episodes
@@ -232,27 +269,33 @@ class File:
     def splits(self) -> np.ndarray | None:
         """The split of each episode, where the file says it or its name does."""
         if "splits" in self.shapes:
-            return np.array(self._data["splits"].asstr()[:])
-        named = self.attributes.get("split", self.path.stem)
+            return np.array(self._texts("splits"))
+        named = str(self.attributes.get("split", self.path.stem))
         return np.full(self.episodes, named) if named in ("train", "val", "test") else None
 
     @property
     def sources(self) -> list[str] | None:
         """The name of the video that each episode is from, where the file says it."""
-        return list(self._data["sources"].asstr()[:]) if "sources" in self.shapes else None
+        return self._texts("sources") if "sources" in self.shapes else None
+
+    def _texts(self, key: str) -> list[str]:
+        with _reading(self.path):
+            return [printable(text) for text in self._data[key].asstr(errors="replace")[:]]
 
     def footage(self, episode: int) -> Footage | None:
         """Where and when in its source video an imported episode is, where the file says it."""
         if not self.shapes.keys() >= FOOTAGE:
             return None
         with _reading(self.path):
-            placed = str(self._data["placements"].asstr()[episode])
+            placed = str(self._data["placements"].asstr(errors="replace")[episode])
             frames, times = (self._data[key][episode] for key in ("source_frames", "source_times"))
         try:
             placement = from_dict(Placement, json.loads(placed), f"{self.path}: placement")
         except ValueError as error:
             raise UserError(f"{self.path}: its placements cannot be read") from error
-        return Footage(placement, frames, times)
+        if not placement.is_sound:
+            raise UserError(f"{self.path}: its placements make no sense; import the video again")
+        return Footage(placement, frames.astype(np.int64), times.astype(np.float64))
 
     @property
     def extras(self) -> dict[str, str]:
@@ -300,11 +343,13 @@ class File:
                 else np.stack([self._data[key][int(i)] for i in episodes])
                 for key in ("imgs", *KEYS[self.layout], *self.extras)
             }
+        check_values(arrays, self.path)
         return to_episodes(self.layout, arrays)
 
     @property
     def _data(self) -> dict[str, h5py.Dataset]:
         if self._pid != os.getpid():
+            check_regular(self.path)
             with _reading(self.path):
                 self._handle = h5py.File(self.path, "r", rdcc_nbytes=0)
                 held = {k: d for k, d in self._handle.items() if isinstance(d, h5py.Dataset)}
@@ -325,13 +370,23 @@ def read(
         return file.read(episodes if split is None else file.of_split(split)[episodes].tolist())
 
 
+def _new_file(part: Path) -> h5py.File:
+    # Old readers have old libraries: nothing in the file is newer than it needs to be.
+    settings = {"libver": "earliest", "rdcc_nbytes": 0}
+    try:
+        return h5py.File(part, "w", locking=False, **settings)  # it is locked already
+    except BlockingIOError:  # HDF5_USE_FILE_LOCKING insists
+        unlock(part)
+        return h5py.File(part, "w", **settings)
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist") from error
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
@@ -363,7 +418,14 @@ def _reason(error: Exception) -> str:
 
 
 def _type(data: h5py.Dataset) -> str:
+    if data.shape is None:
+        return "empty"
     return "text" if h5py.check_string_dtype(data.dtype) else str(data.dtype)
+
+
+def _is_like(found: np.dtype, expected: str) -> bool:
+    """Whether a type can stand for the expected one: pixels are bytes, other numbers are any."""
+    return found == expected if expected == "uint8" else found.kind in NUMBERS
 
 
 def _version() -> str:

@@ -84,6 +84,8 @@ ALWAYS = ("video", "actions", "rewards", "background", "labels")
 """The parts of `Episodes` that every layout can hold."""
 CLOSE = 1e-4
 """Differences that the types in a file may make, in pixels and in shares of a color."""
+FARTHEST = 1e9
+"""The largest number in a file that can be a place, a size or a time."""
 MAZE_SLOTS = 5
 SINGLE_BALL_RADIUS = 7 / 64
 """In sides of the frame."""
@@ -116,6 +118,8 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
         sizes.update(zip(names, found, strict=True))
     if layout == "maze" and sizes["T"] != 2 * sizes["S"] - 1:
         return f"`trajs` has {sizes['S']} steps for {sizes['T']} frames; expected one every two"
+    if sizes.get("O") == 0:
+        return "it has no slots for objects; keep `imgs` alone for a video without truth"
     if sizes.get("A") == 0:
         return "`actions` has no numbers; leave the key out"
     return None
@@ -185,6 +189,20 @@ def _comparable(truth: Truth) -> dict[str, Tensor]:
     ranks = behind.argsort(dim=-1, stable=True).argsort(dim=-1)
     found |= {"hw": truth.boxes_hw(), "order": ranks}
     return {name: tensor.double().cpu() for name, tensor in found.items()}
+
+
+def check_values(arrays: Arrays, path: object) -> None:
+    """Refuse numbers that no picture can have: a place beyond all bounds, or none at all."""
+    for key, array in arrays.items():
+        if array.dtype.kind == "f" and array.size and not np.abs(array).max() <= FARTHEST:
+            raise UserError(
+                f"{path}: `{key}` has values that are not finite, or beyond {FARTHEST:g}; make the "
+                "file again"
+            )
+    if "trajs" in arrays and arrays["trajs"].size:
+        cells, (rows, columns) = arrays["trajs"], arrays["grids"].shape[1:]
+        if cells.min() < 0 or (cells.max(axis=(0, 1, 2)) >= (rows, columns)).any():
+            raise UserError(f"{path}: `trajs` leave the grid of {rows} x {columns} cells")
 
 
 def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
@@ -296,7 +314,8 @@ _TO_TENSORS = {
 
 def _balls_truth(stored: dict[str, Tensor]) -> Truth:
     ids, layers = stored["ids"].long(), stored["layers"].long()
-    behind = torch.where(stored["present"] > 0.5, layers, layers.max() + 1)
+    farthest = layers.max() + 1 if layers.numel() else 0
+    behind = torch.where(stored["present"] > 0.5, layers, farthest)
     return Truth(
         positions=stored["positions"].double(),
         velocities=stored["velocities"].double(),

@@ -33,6 +33,7 @@ from gswm.models.base import (
     Regions,
     WorldModel,
     as_float,
+    check_discover,
     check_video,
 )
 from gswm.models.elbo import context_terms, likelihood_terms, per_video
@@ -534,6 +535,7 @@ class GSWM(WorldModel[GSWMConfig]):
 
         With "first", no object is new: the first frame was before.
         """
+        check_discover(discover)
         video = check_video(video, self.image_size).to(self.device)
         batch, time = video.shape[:2]
         always = discover == "always"

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 from gswm.models.objects import Attributes, LSTMState
 
@@ -41,6 +42,9 @@ class ScalorSizes:
     """What an object sees of the image around it, and the wider hidden layers."""
     context: int = 10
     """z_bg."""
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "--model.sizes")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from gswm.core.errors import UserError
-from gswm.core.files import write_whole
+from gswm.core.files import check_new, check_regular, write_whole
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.obj3d.layout import SCENES
@@ -36,8 +36,7 @@ class SceneFile:
 
 def save(path: Path, held: SceneFile, *, force: bool = False) -> None:
     """Write a scene file."""
-    if path.exists() and not force:
-        raise UserError(f"{path} exists; give --force to replace it, or another name")
+    check_new(path, force=force)
     memory = io.BytesIO()
     with h5py.File(memory, "w") as file:
         file.attrs.update(format=SCENES, split=held.split, seed=held.seed)
@@ -54,6 +53,7 @@ def save(path: Path, held: SceneFile, *, force: bool = False) -> None:
 
 def load(path: Path) -> SceneFile:
     """Read a scene file."""
+    check_regular(path)
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != SCENES:

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float32, Int64, Shaped, UInt8
 
+from gswm.core.ending import ignore_interrupts
 from gswm.core.errors import UserError
 from gswm.data.worlds.obj3d.settings import (
     COLORS,
@@ -133,7 +134,7 @@ def make_scenes(
     if workers <= 1:
         yield from map(make, ranges)
         return
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+    with multiprocessing.get_context("spawn").Pool(workers, ignore_interrupts) as pool:
         yield from pool.imap(make, ranges)
 
 

@@ -1,0 +1,25 @@
+"""Names that others chose, and sizes, in messages of one line."""
+
+STRAY = 0xDC00
+"""Python holds a byte of a file's name that is no text as this and the byte."""
+
+
+def printable(text: str) -> str:
+    """The text in one line, without anything that a terminal would obey."""
+    return "".join(char if char.isprintable() else escaped(char) for char in text)
+
+
+def escaped(char: str) -> str:
+    """A control character, or a stray byte, as Python writes it."""
+    if 0x80 <= ord(char) - STRAY <= 0xFF:
+        return f"\\x{ord(char) - STRAY:02x}"
+    return char.encode("unicode_escape").decode()
+
+
+def in_bytes(size: int | float) -> str:
+    """A number of bytes, in the unit that suits it."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} TB" if size < 1000 else f"{size:,.0f} TB"

@@ -1,0 +1,193 @@
+"""Whether a video file is what was recorded.
+
+FFmpeg goes on after damage: it fills the pictures in from others, leaves frames out, and says so
+in its log alone. Here the log is read, and frames are counted against what the file announces.
+Decoders report what they notice. Damage that gives another valid stream is not among it; see
+docs/reliability.md.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+MISSING_SHARE = 0.01
+MISSING_FRAMES = 3
+"""The share of a video, and the frames, that may be missing before it counts as cut short."""
+STRICT = {"vp9": "libvpx-vp9"}
+"""Decoders that refuse damage, in place of those of FFmpeg that draw it."""
+
+
+class UnusableError(Exception):
+    """Why a video cannot be imported, and what to do; `frames` where it has too few."""
+
+    def __init__(self, why: str, frames: int | None = None) -> None:
+        super().__init__(why)
+        self.frames = frames
+
+
+class DamagedError(UnusableError):
+    """A video that can be read, but is not what was recorded."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; copy it again, or take it as it is (--allow-damaged)")
+
+
+@contextmanager
+def decoding(path: Path) -> Iterator[None]:
+    """Say in one line that a file is no video, or one that cannot be decoded."""
+    from av.error import FFmpegError
+
+    if not path.is_file():
+        raise UnusableError("it is no regular file; remove it")
+    try:
+        yield
+    except (FFmpegError, ValueError, OverflowError) as error:
+        said = str(getattr(error, "strerror", None) or "its headers make no sense").lower()
+        raise UnusableError(f"it cannot be decoded ({said}); replace or remove it") from error
+
+
+class FFmpegLog:
+    """FFmpeg's log level, which all threads share: on as long as one of them listens."""
+
+    def __init__(self) -> None:
+        self.lock, self.listeners = Lock(), 0
+        self.before: tuple[int | None, bool] = None, True
+        logging.getLogger("libav").addHandler(logging.NullHandler())
+
+    @contextmanager
+    def errors(self) -> Iterator[list[str]]:
+        """What FFmpeg reports as an error in this thread, until the block ends."""
+        import av.logging as log
+
+        with self.lock:
+            if not self.listeners:
+                self.before = log.get_level(), log.get_skip_repeated()
+                log.set_level(max(log.ERROR, self.before[0] or log.ERROR))
+                log.set_skip_repeated(False)
+            self.listeners += 1
+        said: list[str] = []
+        capture = log.Capture(local=True)
+        try:
+            with capture:
+                yield said
+        finally:
+            errors = (entry for entry in capture.logs if entry[0] <= log.ERROR)
+            said += [f"{name}: {text.strip()}" for _, name, text in errors]
+            with self.lock:
+                self.listeners -= 1
+                if not self.listeners:
+                    log.set_level(self.before[0])
+                    log.set_skip_repeated(self.before[1])
+
+
+LOG = FFmpegLog()
+
+
+class Reading:
+    """The frames of a stream, decoded one after the other, and what is wrong with them."""
+
+    def __init__(self, container: Any, stream: Any, *, tolerant: bool) -> None:
+        self.container, self.stream, self.tolerant = container, stream, tolerant
+        self.decoder = decoder_of(stream)
+        self.seconds = 0.0
+        """How far it was read."""
+        self.shown = self.packets = self.hidden = 0
+        """Frames, packets, and packets without a frame of their own: beyond the part of the video
+        that is to be shown, or empty."""
+        self.in_fields = False
+        """Whether a frame may be of two packets."""
+
+    def frames(self, keyframes: bool = False) -> Iterator[Any]:
+        """All frames, or those alone that need no other."""
+        packets = self.container.demux(self.stream)
+        while True:
+            with LOG.errors() as said:
+                packet = self.next_of(packets)
+                frames = [] if packet is None else self.decoded(packet, keyframes)
+            if packet is None and not said:
+                return
+            if said and not self.tolerant:
+                raise self.damaged(said[0])
+            for frame in frames:
+                if frame.is_corrupt and not self.tolerant:
+                    raise self.damaged("a frame is corrupt")
+                if frame.time_base is None:  # of a decoder that is not the stream's own
+                    frame.time_base = self.stream.time_base
+                self.in_fields = self.in_fields or frame.interlaced_frame
+                self.shown += 1
+                yield frame
+            if packet is None:
+                return
+
+    def next_of(self, packets: Iterator[Any]) -> Any:
+        """The next packet, or None at the end."""
+        with self.enduring():
+            return next(packets, None)
+
+    def decoded(self, packet: Any, keyframes: bool) -> list[Any]:
+        """The frames that a packet completes."""
+        is_end = packet.dts is None and not packet.size
+        self.packets += not is_end
+        self.hidden += packet.is_discard or (not packet.size and not is_end)
+        if not is_end and (not packet.size or (keyframes and not packet.is_keyframe)):
+            return []
+        with self.enduring():
+            return self.decoder.decode(None if is_end else packet)
+        return []
+
+    @contextmanager
+    def enduring(self) -> Iterator[None]:
+        """Go on after an error of FFmpeg, if damage is tolerated."""
+        from av.error import FFmpegError
+
+        try:
+            yield
+        except FFmpegError as error:
+            if not self.tolerant:
+                raise self.damaged(str(error.strerror).lower()) from error
+
+    def damaged(self, why: str) -> DamagedError:
+        """The error for damage where the reading is."""
+        return DamagedError(f"it is damaged at {self.seconds:.1f} s ({why})")
+
+    def check_whole(self, step: float, *, ended: bool) -> None:
+        """Refuse a video that has not what its file announces; a frame takes `step` seconds."""
+        found = self.packets if self.in_fields else self.shown + self.hidden
+        announced = self.stream.frames
+        if announced and found > announced + most_missing(announced):
+            raise DamagedError(f"it announces {announced} frames and has {found}")
+        short = announced and found < announced - most_missing(announced)
+        if not announced:
+            seconds = self.announced_seconds()
+            short = self.seconds < seconds - step * most_missing(seconds / step)
+        if short or not ended:
+            raise DamagedError(f"it is cut short at {self.seconds:.1f} s")
+
+    def announced_seconds(self) -> float:
+        """How long the file says its video is; 0 where it does not."""
+        container, stream = self.container, self.stream
+        if stream.duration:
+            return float(stream.duration * stream.time_base)
+        alone = len(container.streams) == 1
+        return container.duration / 1e6 if alone and container.duration else 0.0
+
+
+def most_missing(frames: int | float) -> int | float:
+    """How many of so many announced frames may be missing."""
+    return max(MISSING_FRAMES, MISSING_SHARE * frames)
+
+
+def decoder_of(stream: Any) -> Any:
+    """The decoder of a stream: one thread, so that its log is of this video and no other."""
+    import av
+    from av.codec.codec import UnknownCodecError
+
+    decoder = stream.codec_context
+    if (name := STRICT.get(decoder.name)) is not None:
+        with suppress(UnknownCodecError):  # not every build has it
+            decoder = av.CodecContext.create(name, "r")
+    decoder.thread_type, decoder.thread_count = "NONE", 1
+    return decoder

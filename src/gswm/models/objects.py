@@ -9,7 +9,8 @@ A frame has K slots. A slot is never removed: an object that is not there has pr
 whoever uses a slot weights it by its pres. An object keeps its slot as long as it lives.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -122,7 +123,40 @@ class Objects:
         return Objects(Attributes.split(o), z_state, prior, post, ids, self.born)
 
 
-def select(propagated: Objects, discovered: Objects) -> Objects:
+@runtime_checkable
+class SlotRecord(Protocol):
+    """A record of K objects, such as `Objects`: a scene edits it, and `select` fills its slots."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def o(self) -> Attributes:
+        """The attributes of each object."""
+        ...
+
+    @property
+    def id(self) -> Ids:
+        """The id of the object in each slot."""
+        ...
+
+    @property
+    def born(self) -> Int[Tensor, " batch"]:
+        """The id of the next new object."""
+        ...
+
+    def flat(self) -> Float[Tensor, "batch object all"]:
+        """Everything but the ids, side by side."""
+        ...
+
+    def with_flat(self: "Slotted", flat: Float[Tensor, "batch object all"], ids: Ids) -> "Slotted":
+        """The inverse of `flat`."""
+        ...
+
+
+Slotted = TypeVar("Slotted", bound=SlotRecord)
+
+
+def select(propagated: Slotted, discovered: Slotted) -> Slotted:
     """The K objects with the highest presence of both (§2), at most K of which are new.
 
     A propagated object that stays keeps its slot; the new ones take the slots of those that go.

@@ -1,0 +1,60 @@
+"""What changes while SILOT trains, as functions of the step and of nothing else.
+
+At first the training wheels are on: only what draws objects learns, not where they are or whether
+they are there. The prior of the count is geometric, P(count) ∝ p^count. Its log-odds fall from
+almost any count to few objects:
+
+    log(p / (1 - p)) = log(start · 10^(-step / steps) + end)
+"""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.core.schedule import Curriculum
+
+
+@dataclass(frozen=True)
+class CountOdds:
+    """The odds p / (1 - p) of one more object."""
+
+    start: float = 1e6
+    end: float = 0.0125
+    steps: int = 300
+    """Steps in which the odds fall to a tenth."""
+
+    def log_p(self, step: Tensor) -> Float[Tensor, ""]:
+        """The logarithm of p; `step` is not brought to the host."""
+        odds = self.start * torch.pow(0.1, step / self.steps) + self.end
+        return F.logsigmoid(odds.log())
+
+    def check(self) -> None:
+        """Refuse odds that are no odds."""
+        if not (self.start > 0 and self.end > 0 and self.steps > 0):
+            raise UserError(
+                "--model.schedule.count.start, .end and .steps must be above 0, not "
+                f"{self.start}, {self.end} and {self.steps}"
+            )
+
+
+@dataclass(frozen=True)
+class SilotSchedule(Curriculum):
+    """Curriculum, training wheels and the prior of the count."""
+
+    lengths: tuple[tuple[int, int], ...] = ((0, 2), (2_500, 4), (5_000, 10), (8_000, 20))
+    """The curriculum: (from which step, T)."""
+    wheels: int = 300
+    """For so many steps no gradient reaches what decides boxes, depth and presence."""
+    count: CountOdds = field(default_factory=CountOdds)
+
+    def learns(self, step: Tensor) -> Float[Tensor, ""]:
+        """0 while the training wheels are on, then 1; `step` is not brought to the host."""
+        return (step >= self.wheels).float()
+
+    def steady(self, length: int) -> "SilotSchedule":
+        """See `Curriculum`; everything learns."""
+        return replace(super().steady(length), wheels=0)

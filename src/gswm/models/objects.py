@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from gswm.core.geometry import overlap
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
 XY = slice(4, 6)
@@ -181,3 +182,33 @@ def select(propagated: Slotted, discovered: Slotted) -> Slotted:
     both = torch.cat([propagated.flat(), discovered.flat()], dim=1)
     flat = both.gather(1, source[..., None].expand(-1, -1, both.shape[-1]))
     return replace(propagated.with_flat(flat, ids), born=propagated.born + real.sum(dim=1))
+
+
+@torch.no_grad()
+def accept(
+    known: Attributes,
+    xy: Points,
+    hw: Points,
+    pres: Scalars,
+    rejection: float,
+    rivals: float | None,
+) -> Float[Tensor, "batch object 1"]:
+    """1 where a discovered box is new, 0 where it is rejected.
+
+    Args:
+        known: the propagated objects.
+        xy: the centers of the discovered boxes.
+        hw: their sizes.
+        pres: their presence.
+        rejection: IoU with a propagated object above which a discovered one is rejected.
+        rivals: IoU with a discovered box that is more present above which it is rejected too;
+            None for never.
+    """
+    same = overlap(xy, hw, known.xy, known.hw) > rejection
+    rejected = (same & (known.pres.mT > 0.5)).any(dim=-1)
+    if rivals is not None:
+        rank = torch.arange(pres.shape[1], device=pres.device)
+        stronger = (pres.mT > pres) | ((pres.mT == pres) & (rank < rank[:, None]))
+        same = overlap(xy, hw, xy, hw) > rivals
+        rejected = rejected | (same & stronger & (pres.mT > 0.5)).any(dim=-1)
+    return (~rejected).to(pres.dtype)[..., None]

@@ -7,8 +7,9 @@ conditioning   what objects say to cells, and to each other, weighted by a Gauss
 discovery      the objects that are new, one in each cell
 propagation    the objects of the last frame, in this one: posterior and learned prior
 objective      SPAIR's prior of the count, fixed priors, the learned prior, the likelihood
+observed       the tracks from which the learned prior learns alone
 noise          the random numbers of a step
-schedule       curriculum, training wheels, and the annealed count prior
+schedule       curriculum, training wheels, the count prior, and when the learned prior learns alone
 silot          the model, frame by frame
 recipes        the experiments
 

@@ -9,6 +9,9 @@ hands to the next:
     what ~ N, n_2 = MLP_what([e, n_1, s, box])
     depth ~ N, n_3 = MLP_depth([e, n_2, box, what])
     pres ~ Bernoulli(MLP_pres([e, n_3, box, what, depth]))
+
+A cell whose box overlaps that of a propagated object, or of a more present cell, is rejected: its
+presence becomes 0. It pays for the presence that it had.
 """
 
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.networks import MLP
 from gswm.core.shapes import NOBODY
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, accept
 from gswm.models.silot.conditioning import CellConditioning
 from gswm.models.silot.networks import CELL, CHANNELS, ObjectEncoder, centers_of_cells, grid_of
 from gswm.models.silot.objects import (
@@ -36,6 +39,18 @@ from gswm.models.silot.propagation import SilotDraws, SilotSight, steered
 
 
 @dataclass(frozen=True)
+class SilotDiscovery:
+    """Settings of discovery."""
+
+    dropout: float = 0.5
+    """Share of the frames, after the first, in which training does not discover."""
+    rejection: float = 0.4
+    """IoU with a propagated object above which a cell is rejected; 1 for never."""
+    rivals: float = 0.6
+    """IoU with a more present cell above which a cell is rejected; 1 for never."""
+
+
+@dataclass(frozen=True)
 class DiscoveryEvidence:
     """What the objective needs to know of what the cells found."""
 
@@ -43,7 +58,7 @@ class DiscoveryEvidence:
     """Of z_xy, z_hw, what and depth, side by side."""
     pres: Bernoulli
     there: Float[Tensor, "*batch cell 1"]
-    """The drawn presence: 0 where there is no discovery."""
+    """The drawn presence before rejection; 0 where there is no discovery."""
     looked: Float[Tensor, "*batch 1 1"]
     """1 in the frames in which there is discovery."""
 
@@ -52,10 +67,15 @@ class Discovery(nn.Module):
     """New objects."""
 
     def __init__(
-        self, sizes: SilotSizes, anchors: AnchorConfig, sigma: float, image_size: int
+        self,
+        cfg: SilotDiscovery,
+        sizes: SilotSizes,
+        anchors: AnchorConfig,
+        sigma: float,
+        image_size: int,
     ) -> None:
         super().__init__()
-        self.anchors, self.image_size = anchors, image_size
+        self.cfg, self.anchors, self.image_size = cfg, anchors, image_size
         e, what = sizes.encoding, sizes.what
         self.condition = CellConditioning(sizes, anchors, sigma)
         self.fuse = nn.Sequential(
@@ -97,7 +117,8 @@ class Discovery(nn.Module):
         logit = self.mlp_pres(torch.cat([e, more, box, what, depth], dim=-1)).float()
         q_pres = steered(Bernoulli(logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)), learns)
         there = q_pres.draw(noise.pres) * sight.looks
-        o = Attributes(there, depth, hw, xy, what)
+        new = accept(propagated.o, xy, hw, there, self.cfg.rejection, self.cfg.rivals)
+        o = Attributes(there * new, depth, hw, xy, what)
         nobody = torch.full_like(there[..., 0], NOBODY, dtype=torch.long)
         objects = SilotObjects(o, h_0, h_0, nobody, propagated.born)
         q = Gaussian.joined([q_box, q_what, q_depth])

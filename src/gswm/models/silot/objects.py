@@ -83,11 +83,17 @@ class SilotObjects:
     @staticmethod
     def none(sizes: SilotSizes, slots: int, like: Float[Tensor, " batch *rest"]) -> "SilotObjects":
         """K slots with nothing in them."""
-        batch, device = len(like), like.device
-        o = Attributes.split(torch.zeros(batch, slots, 6 + sizes.what, device=device))
-        h = torch.zeros(2, batch, slots, sizes.hidden, device=device)
-        ids = torch.full((batch, slots), NOBODY, device=device)
-        return SilotObjects(o, h[0], h[1], ids, torch.zeros_like(ids[:, 0]))
+        flat = torch.zeros(len(like), slots, 6 + sizes.what + 2 * sizes.hidden, device=like.device)
+        ids = torch.full(flat.shape[:2], NOBODY, device=like.device)
+        return SilotObjects.split(flat, sizes.hidden, ids, torch.zeros_like(ids[:, 0]))
+
+    @staticmethod
+    def split(
+        flat: Float[Tensor, "batch object all"], hidden: int, ids: Ids, born: Int[Tensor, " batch"]
+    ) -> "SilotObjects":
+        """From what `flat` gives, with GRUs of `hidden` numbers."""
+        o, h_prior, h_post = flat.split([flat.shape[-1] - 2 * hidden, hidden, hidden], dim=-1)
+        return SilotObjects(Attributes.split(o), h_prior, h_post, ids, born)
 
     def flat(self) -> Float[Tensor, "batch object all"]:
         """Everything but the ids, side by side."""
@@ -95,9 +101,7 @@ class SilotObjects:
 
     def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "SilotObjects":
         """Objects of the same sizes, from what `flat` gives."""
-        hidden = self.h_prior.shape[-1]
-        o, h_prior, h_post = flat.split([flat.shape[-1] - 2 * hidden, hidden, hidden], dim=-1)
-        return SilotObjects(Attributes.split(o), h_prior, h_post, ids, self.born)
+        return SilotObjects.split(flat, self.h_prior.shape[-1], ids, self.born)
 
 
 def bounded(params: Float[Tensor, "*batch params"]) -> Gaussian:

@@ -22,6 +22,7 @@ The prior sees nothing: it lacks s', s, m_s, σ_s and i. Each has weights of its
 """
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -47,10 +48,14 @@ from gswm.models.silot.objects import (
 NEARBY = 0.1
 """Factor on how far the first glimpse is from the last box, in anchors."""
 LARGEST_GATE = 0.9999
+FIRST_SCALE, FIRST_STD = 0.1, -2.0
+"""At first: a factor on the last layers' weights, and the bias of the standard deviation of shift
+and z_hw before its sigmoid."""
 BOX = 6
 """Numbers that describe a new box: xy, shift and z_hw."""
 
-Encoding = Float[Tensor, "batch object e"]
+Encoding = Float[Tensor, "batch object _"]
+GlimpseMask = Float[Tensor, "batch object pixel"]
 Learns = Float[Tensor, "batch 1 1"]
 
 
@@ -113,6 +118,16 @@ class Layer(nn.Module):
         self.mlp_depth = MLP(e + BOX + what + s, hidden, 2)
         self.mlp_pres = MLP(e + BOX + what + 1 + s, hidden, 1)
         self.rnn = nn.GRUCell(BOX + what + 2, sizes.hidden)
+
+    @torch.no_grad()
+    def start_still(self) -> None:
+        """Begin with objects that change little.
+
+        Otherwise they jump by the size of a ball in every frame, and new ones replace them.
+        """
+        for mlp in (self.mlp_box, self.mlp_what, self.mlp_depth, self.mlp_pres):
+            cast(nn.Linear, mlp[-1]).weight.mul_(FIRST_SCALE)
+        cast(nn.Linear, self.mlp_box[-1]).bias[4:] = FIRST_STD
 
     def box(self, was: Attributes, e: Encoding, *seen: Encoding) -> Gaussian:
         """Of shift and z_hw."""
@@ -223,7 +238,7 @@ class Propagation(nn.Module):
 
     def near(
         self, was: Attributes, e: Encoding
-    ) -> tuple[tuple[Points, Points], tuple[Encoding, Encoding]]:
+    ) -> tuple[tuple[Points, Points], tuple[GlimpseMask, GlimpseMask]]:
         """The box of the first glimpse, and the masks of both glimpses."""
         pixels = GLIMPSE**2
         params = self.mlp_glimpse(e).float().split([2, 2, pixels, pixels], dim=-1)

@@ -2,10 +2,13 @@
 
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 from gswm.models.registry import ModelEntry
+from gswm.models.silot.discovery import SilotDiscovery
+from gswm.models.silot.schedule import SilotSchedule
 from gswm.models.silot.silot import Silot, SilotConfig
 
-STEPS = 14_000
-CLIP = 10.0
+JOINT = 11_000
+"""Steps in which everything learns; after them the learned prior learns alone."""
+TRAIN = TrainConfig(steps=19_000, clip=10.0, clip_by="part")
 
 
 def interaction() -> Recipe:
@@ -15,7 +18,7 @@ def interaction() -> Recipe:
 
 def occlusion() -> Recipe:
     """SILOT on balls that pass over each other."""
-    return silot("occlusion", num_objects=6)
+    return silot("occlusion", num_objects=6, rejection=0.2)
 
 
 def two_layer() -> Recipe:
@@ -28,10 +31,14 @@ def two_layer_dense() -> Recipe:
     return silot("two-layer-dense", num_objects=20)
 
 
-def silot(world: str, num_objects: int) -> Recipe:
+def silot(world: str, num_objects: int, rejection: float = 0.4) -> Recipe:
     """SILOT on a world."""
-    model, train = SilotConfig(num_objects=num_objects), TrainConfig(steps=STEPS, clip=CLIP)
-    return Recipe(f"silot-{world}", DataConfig(world), model, train)
+    model = SilotConfig(
+        num_objects=num_objects,
+        discovery=SilotDiscovery(rejection=rejection),
+        schedule=SilotSchedule(prior_only=JOINT),
+    )
+    return Recipe(f"silot-{world}", DataConfig(world), model, TRAIN)
 
 
 MODEL = ModelEntry(SilotConfig, Silot, (interaction, occlusion, two_layer, two_layer_dense))

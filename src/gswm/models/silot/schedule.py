@@ -5,6 +5,8 @@ they are there. The prior of the count is geometric, P(count) ∝ p^count. Its l
 almost any count to few objects:
 
     log(p / (1 - p)) = log(start · 10^(-step / steps) + end)
+
+At last the learned prior may learn alone, from tracks that are inferred once (`observed`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.schedule import Curriculum
+from gswm.core.schedule import Curriculum, Stage
 
 
 @dataclass(frozen=True)
@@ -42,14 +44,58 @@ class CountOdds:
 
 
 @dataclass(frozen=True)
+class SilotStage(Stage):
+    """The form of the loss."""
+
+    prior_only: bool = False
+    """Whether only the learned prior learns."""
+
+    @property
+    def through_frames(self) -> bool:
+        """See `Stage`."""
+        return not self.prior_only
+
+
+@dataclass(frozen=True)
 class SilotSchedule(Curriculum):
-    """Curriculum, training wheels and the prior of the count."""
+    """Curriculum, training wheels, the prior of the count, and when the prior learns alone."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 2), (2_500, 4), (5_000, 10), (8_000, 20))
     """The curriculum: (from which step, T)."""
     wheels: int = 300
     """For so many steps no gradient reaches what decides boxes, depth and presence."""
     count: CountOdds = field(default_factory=CountOdds)
+    prior_only: int | None = None
+    """The step from which only the learned prior learns, and the learning rate begins anew; None
+    for never."""
+    prior_windows: int = 8_192
+    """Windows whose tracks are kept on the device from then on, and come again and again: about
+    1.2 KB for each slot of a frame."""
+    prior_batch: int = 128
+    """Windows a step from then on, rounded up to a multiple of `--train.batch`."""
+
+    def check(self) -> None:
+        """Refuse settings that make no sense."""
+        self.count.check()
+        least = {"prior_only": 0, "prior_batch": 1, "prior_windows": self.prior_batch}
+        for name, value in least.items():
+            ours = getattr(self, name)
+            if ours is not None and ours < value:
+                flag = f"--model.schedule.{name.replace('_', '-')}"
+                raise UserError(f"{flag} is {ours}: it must be at least {value}")
+
+    def stage(self, step: int) -> SilotStage:
+        """The stage of `step`."""
+        length = self.length_at(step)
+        if self.prior_only is None or step < self.prior_only:
+            return SilotStage(length)
+        repeats = self.prior_windows // self.prior_batch
+        return SilotStage(length, prior_only=True, repeats=repeats, batch=self.prior_batch)
+
+    @property
+    def anew(self) -> int | None:
+        """See `Curriculum`."""
+        return self.prior_only
 
     def learns(self, step: Tensor) -> Float[Tensor, ""]:
         """0 while the training wheels are on, then 1; `step` is not brought to the host."""
@@ -57,4 +103,4 @@ class SilotSchedule(Curriculum):
 
     def steady(self, length: int) -> "SilotSchedule":
         """See `Curriculum`; everything learns."""
-        return replace(super().steady(length), wheels=0)
+        return replace(super().steady(length), wheels=0, prior_only=None)

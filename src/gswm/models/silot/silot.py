@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
@@ -33,7 +32,7 @@ from gswm.models.base import (
 from gswm.models.layers import Foreground, NoContext
 from gswm.models.objects import Attributes, select
 from gswm.models.scene import Scene, as_track
-from gswm.models.silot.discovery import Discovery, DiscoveryEvidence
+from gswm.models.silot.discovery import Discovery, DiscoveryEvidence, SilotDiscovery
 from gswm.models.silot.networks import CELL, Backbone, glorot, grid_of
 from gswm.models.silot.noise import SilotNoise
 from gswm.models.silot.objective import (
@@ -45,9 +44,10 @@ from gswm.models.silot.objective import (
     learned_terms,
 )
 from gswm.models.silot.objects import AnchorConfig, SilotObjects, SilotSizes
+from gswm.models.silot.observed import SilotTracks, expected
 from gswm.models.silot.propagation import Propagation, PropagationEvidence, SilotSight
 from gswm.models.silot.rendering import SpriteRenderer
-from gswm.models.silot.schedule import SilotSchedule
+from gswm.models.silot.schedule import SilotSchedule, SilotStage
 from gswm.models.track import Track
 
 
@@ -61,10 +61,9 @@ class SilotConfig(ModelConfig):
     """K: slots for objects; each costs as much, empty or not."""
     sigma: float = 0.15
     """Of the Gaussian kernel, in anchors: how far objects are heard."""
-    dropout: float = 0.5
-    """Share of the frames, after the first, in which training does not discover."""
     sizes: SilotSizes = field(default_factory=SilotSizes)
     anchors: AnchorConfig = field(default_factory=AnchorConfig)
+    discovery: SilotDiscovery = field(default_factory=SilotDiscovery)
     priors: FixedPriors = field(default_factory=FixedPriors)
     schedule: SilotSchedule = field(default_factory=SilotSchedule)
 
@@ -82,7 +81,7 @@ class SilotConfig(ModelConfig):
         """Refuse settings that do not fit together."""
         super().check()
         self.priors.check()
-        self.schedule.count.check()
+        self.schedule.check()
         if self.image_size < 2 * CELL:
             raise UserError(
                 f"cells have {CELL} pixels: the image size must be at least {2 * CELL}, "
@@ -95,8 +94,9 @@ class SilotConfig(ModelConfig):
         for name, value in positive.items():
             if not value > 0:
                 raise UserError(f"--model.{name} is {value}: it must be above 0")
-        if not 0 <= self.dropout <= 1:
-            raise UserError(f"--model.dropout is {self.dropout}: it must be from 0 to 1")
+        for name, share in vars(self.discovery).items():
+            if not 0 <= share <= 1:
+                raise UserError(f"--model.discovery.{name} is {share}: it must be from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,13 @@ class Silot(WorldModel[SilotConfig]):
         size, sizes, anchors = cfg.image_size, cfg.sizes, cfg.anchors
         self.backbone = Backbone(sizes.encoding)
         self.propagation = Propagation(sizes, anchors, cfg.sigma)
-        self.discovery = Discovery(sizes, anchors, cfg.sigma, size)
+        self.discovery = Discovery(cfg.discovery, sizes, anchors, cfg.sigma, size)
         self.renderer = SpriteRenderer(sizes.what, size)
         self.background = NoContext(size)
         self.count_prior = CountPrior(cfg.num_objects + cfg.cells)
         self.apply(glorot)
+        for layer in (self.propagation.prior, self.propagation.post):
+            layer.start_still()
 
     # -- training
 
@@ -137,8 +139,8 @@ class Silot(WorldModel[SilotConfig]):
         }
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> SilotNoise:
-        """The random numbers of a training step."""
-        return self.drawn((batch, stage.length), self.cfg.dropout, generator)
+        """See `WorldModel`."""
+        return self.drawn((batch, stage.length), self.cfg.discovery.dropout, generator)
 
     def drawn(
         self, shape: tuple[int, int], dropout: float, generator: torch.Generator
@@ -152,13 +154,15 @@ class Silot(WorldModel[SilotConfig]):
         cfg = self.cfg
         return SilotNoise.none(shape, cfg.sizes, cfg.num_objects, cfg.cells, looks)
 
-    def loss(self, batch: Batch, noise: SilotNoise, step: Tensor, stage: Stage) -> Loss:
-        """See `objective`."""
+    def loss(self, batch: Batch, noise: SilotNoise, step: Tensor, stage: SilotStage) -> Loss:
+        """See `objective`; of it KL_prop, where the learned prior learns alone."""
+        if stage.prior_only:
+            return self.loss_of(self.observe(batch, noise), noise)
         video, schedule = as_float(batch.video), self.cfg.schedule
-        log_p, learns = (
-            x.to(video.device) for x in (schedule.count.log_p(step), schedule.learns(step))
+        log_p = schedule.count.log_p(step).to(video.device)
+        tracked = self.track(
+            self.nobody(video), video, noise, schedule.learns(step).to(video.device)
         )
-        tracked = self.track(self.nobody(video), video, noise, learns)
         foreground = self.draw(stack([each.objects.o for each in tracked], dim=1))
         mu = foreground.mu_fg.unflatten(0, video.shape[:2])  # over black
         known = stack([each.known for each in tracked], dim=1)
@@ -166,17 +170,24 @@ class Silot(WorldModel[SilotConfig]):
         terms = color_terms(video, mu)
         terms |= fixed_terms(known, found, self.cfg.priors)
         terms |= count_terms(known, found, self.count_prior, log_p)
-        terms |= learned_terms(known, *self.expected(known))
+        terms |= learned_terms(known, *expected(self.propagation, known))
         there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
         metrics = {"objects": there.float().sum(dim=(2, 3)).mean()}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
-    def expected(self, known: PropagationEvidence) -> tuple[Gaussian, Bernoulli]:
-        """What the learned prior says of the objects of all frames at once."""
-        shape = known.shift.shape[:2]
-        told = (known.was, known.h_prior, known.now, known.shift)
-        said = self.propagation.expect(*map_tensors(lambda x: x.flatten(0, 1), told))
-        return map_tensors(lambda x: x.unflatten(0, shape), said)
+    @torch.no_grad()
+    def observe(self, batch: Batch, noise: SilotNoise) -> SilotTracks:
+        """The tracks from which the learned prior learns where it learns alone."""
+        video = as_float(batch.video)
+        tracked = self.track(self.nobody(video), video, noise)
+        return SilotTracks.of(stack([each.known for each in tracked], dim=1))
+
+    def loss_of(self, observed: SilotTracks, noise: SilotNoise) -> Loss:
+        """KL_prop, as a function of the learned prior alone."""
+        known = observed.recall(self.propagation)
+        terms = learned_terms(known, *expected(self.propagation, known))
+        there = (known.now.pres > 0.5).float().sum(dim=(2, 3)).mean()
+        return Loss.of(terms, {"objects": there})
 
     def nobody(self, video: Video) -> SilotObjects:
         """Before the first frame."""

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 import torch
 from tiny import generator
-from torch import Tensor, nn
+from torch import Tensor
 
 from gswm.core.networks import MLP
 from gswm.data.batches.batch import Batch
@@ -94,9 +94,7 @@ def learn_and_check() -> None:
     many = there.sum(dim=-1).float().mean()
     error = (track.reconstruction - unseen / 255).square().mean()
     empty = (unseen / 255).square().mean()
-    print(
-        f"found {found[:, 0].mean():.2f}, {found.mean():.2f}; {many:.2f} objects; {error / empty:.2f}"
-    )
+    print(f"{found[:, 0].mean():.2f} {found.mean():.2f} {many:.2f} {error / empty:.2f}")
     assert found[:, 0].mean() > 0.9
     assert found.mean() > 0.8
     assert many < 2.3

@@ -19,7 +19,7 @@ from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.registry import recipe
 from gswm.models.silot.networks import GLIMPSE
-from gswm.models.silot.objects import SilotSizes
+from gswm.models.silot.objects import AnchorConfig, SilotSizes
 from gswm.models.silot.schedule import CountOdds, SilotSchedule
 from gswm.models.silot.silot import Silot, SilotConfig
 from gswm.train.step import clip_gradients, clip_groups
@@ -48,6 +48,7 @@ def small_model() -> Silot:
     sizes = SilotSizes(what=8, hidden=32, encoding=32, head=32)
     schedule = SilotSchedule(lengths=((0, LENGTH),), wheels=50, count=CountOdds(steps=30))
     changes = {"image_size": SIZE, "num_objects": 4, "sizes": sizes, "schedule": schedule}
+    changes |= {"anchors": AnchorConfig(size=0.5)}  # no box holds both balls
     model = Silot(replace(cast(SilotConfig, chosen), **changes))
     ours = model.propagation
     for encoder in (ours.encode_near, ours.encode, model.discovery.encode):

@@ -282,11 +282,15 @@ def refusal(kind: str, seed: int = 0) -> np.ndarray:
     return REFUSALS[kind](np.random.default_rng(seed))
 
 
+SAME_EACH_TIME = {"qp": "12", "threads": "1"}
+"""Options of x264. Rate control and threads would give another file each time."""
+
+
 def save(path: Path, video: np.ndarray, fps: float = FPS) -> Path:
     """A video file of these frames, hardly compressed."""
     rate = Fraction(fps).limit_denominator(1000)
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=rate, options={"crf": "12"})
+        stream = container.add_stream("libx264", rate=rate, options=SAME_EACH_TIME)
         stream.width, stream.height = video.shape[2], video.shape[1]
         stream.pix_fmt = "yuv444p"
         for frame in video:

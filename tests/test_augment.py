@@ -89,6 +89,6 @@ def test_what_is_drawn_permutes_channels_within_bounds(seed: int) -> None:
 def test_only_videos_with_a_background_are_augmented() -> None:
     with pytest.raises(UserError, match="static"):
         GSWM(replace(tiny.config("two-layer"), augment=True))
-    model = tiny.lively("clips", image_size=64)
+    model = tiny.lively("clips", image_size=64, augment=True)
     stage = model.cfg.schedule.steady(2).stage(0)
     assert model.noise(2, stage, tiny.generator()).augment is not None

@@ -164,6 +164,7 @@ def test_trained_weights_are_not_taught_anew() -> None:
     assert later.pres_prior.to_step < first.pres_prior.to_step
     assert new.model.discovery.start_at_prior
     assert not tuned.model.discovery.start_at_prior
+    assert (new.train.frozen, tuned.train.frozen) == ((), ("discovery",))
 
 
 def test_a_crowded_video_raises_the_presence_of_new_weights_alone() -> None:
@@ -298,6 +299,7 @@ def test_an_attempt_after_lost_objects_begins_with_the_same_trained_weights(
     assert trained.start == "clips"
     assert [each.train.start for each in losing.recipes] == ["clips", "clips"]
     assert all(each.train.lr == TUNING.lr for each in losing.recipes)
+    assert [each.train.frozen for each in losing.recipes] == [("discovery",), ()]
     assert any("from clips" in line for line in lines)
 
 

@@ -19,7 +19,7 @@ from gswm.data.importing.sources import Source
 from gswm.data.looking.facts import Quantiles
 from gswm.data.looking.footage import BUDGET, STRETCH, planned
 from gswm.data.looking.measuring import Measurement, measure
-from gswm.data.looking.moving import Blob, joined_traces, linked, travels
+from gswm.data.looking.moving import Blob, joined_traces, linked, travelling, travels
 from gswm.data.looking.reels import file_reel, sought, timetable
 from gswm.data.looking.steadiness import shift
 from gswm.data.looking.verdicts import verdicts_on
@@ -223,6 +223,18 @@ def test_what_sways_does_not_travel_and_what_turns_back_does() -> None:
     there_and_back = [blob(t, 50 + 2.0 * min(t, 40 - t), 50) for t in time.tolist()]
     assert not travels(tuple(sways))
     assert travels(tuple(there_and_back))
+
+
+def test_chance_links_among_leaves_do_not_travel_and_what_drives_past_them_does() -> None:
+    rng = np.random.default_rng(0)
+    leaves = [
+        (blob(2 * t, x, y, 6.0),) for t in range(50) for x, y in rng.uniform((0, 0), 60, (60, 2))
+    ]
+    by_chance = tuple(blob(t, 10 + 9 * t, 30, 6.0) for t in range(5))
+    car = tuple(blob(t, 5 + 3 * t, 30, 12.0) for t in range(20))
+    assert travels(by_chance)
+    assert travelling([*leaves, by_chance, car], 100) == [car]
+    assert travelling([by_chance, car], 100) == [by_chance, car]
 
 
 def test_fragments_that_move_together_are_one() -> None:

@@ -120,7 +120,7 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
     assert r.train.batch == (128 if name.startswith("stove") else 16)
-    data = {"obj3d": (2_920, 30), "clips": (4_096, None)}
+    data = {"obj3d": (2_920, 30), "clips": (2_048, None)}
     assert (r.data.episodes, r.data.first_frames) == data.get(name, (10_000, None))
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)

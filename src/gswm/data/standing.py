@@ -46,7 +46,7 @@ WINDOWS, SHORTEST = 32, 3
 """Most windows that the frames are divided into, and frames of the shortest."""
 STEADY = 0.6
 """Share of a window's frames that agree with its median where it is steady."""
-SEEN = 0.08
+SEEN = 0.06
 """Share of all frames that agree with it there: a slow object is no view of the empty scene."""
 LEVELS = (0.06, 0.12, 0.24)
 """Differences from which on pixels make a region, of 1: the lowest first. The higher

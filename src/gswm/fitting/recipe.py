@@ -36,6 +36,8 @@ class Teaching:
     """The fewest steps that are of use."""
     lengths: tuple[tuple[float, int], ...] = ((0.0, 2), (0.3, 4), (0.5, 8), (0.7, 12))
     """The curriculum: (from which share on, T)."""
+    frozen: tuple[str, ...] = ()
+    """Parts of the model that do not learn; see `TrainConfig`."""
     from_prior: bool = True
     """Whether discovery begins at its prior, and the prior of presence at what was measured."""
     motion: float = 2.0
@@ -52,6 +54,7 @@ class Teaching:
         """For another attempt, after objects were lost."""
         return replace(
             self,
+            frozen=(),
             motion=2 * self.motion,
             taught=(0.4, 0.7),
             pres_start=min(0.5, 3 * self.pres_start),
@@ -77,6 +80,7 @@ TUNING = Teaching(
     lr=2e-4,
     least=20,
     lengths=((0.0, 4), (0.3, 8), (0.6, 12)),
+    frozen=("discovery",),
     from_prior=False,
     motion=0.5,
     taught=(0.05, 0.15),
@@ -84,7 +88,8 @@ TUNING = Teaching(
     fall=(0.15, 0.4),
     auxiliary=(0.1, 0.3),
 )
-"""For trained weights: a short help by motion, and the presence that they have learned."""
+"""For trained weights: a short help by motion, and what they take for an object. Pixels alone teach
+discovery that a shadow, or a part of an object, is worth an object of its own."""
 
 
 def recipe_for(
@@ -113,6 +118,7 @@ def recipe_for(
         warmup=min(300, max(1, length.steps // 20)),
         last_lr=0.02,
         clip_by="part",
+        frozen=teaching.frozen,
         start=start,
         validate_every=max(1, length.steps // VALIDATIONS),
         validation_episodes=16,

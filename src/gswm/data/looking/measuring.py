@@ -127,7 +127,7 @@ def look_at(scene: Sequence[Stretch]) -> tuple[RGB, float, list[Followed]]:
 def chosen(followed: Sequence[Followed], noise: float) -> list[Followed]:
     """Stretches with those of their traces that are objects."""
     moving_ones = [
-        moving.joined_traces([t for t in f.standing if moving.travels(t)]) for f in followed
+        moving.joined_traces(moving.travelling(f.standing, len(f.stretch.frames))) for f in followed
     ]
     kept = {id(t) for t in moving.main_ones([t for traces in moving_ones for t in traces])}
     sizes = [b.size for traces in moving_ones for t in traces if id(t) in kept for b in t]

@@ -46,6 +46,10 @@ SHORT = 12
 """Frames of a short trace."""
 WINDOW = 30
 """Frames in which an object shows that it goes somewhere."""
+BUSY = 0.25
+"""Share of frames with something restless that makes a place busy, like a tree in the wind."""
+STRAIGHT = 0.1
+"""Distance to a straight line, of its reach, that a path through a busy place may have."""
 SPECKS = 0.02
 """Share of all differences that specks may make up, which are no objects."""
 EIGHT = np.ones((3, 3), bool)
@@ -290,6 +294,38 @@ def goes(at: Float[np.ndarray, "time 2"], size: float) -> bool:
 def reach(at: Float[np.ndarray, "time 2"]) -> float:
     """Diagonal of the box around a path."""
     return float(np.hypot(*np.ptp(at, axis=0)))
+
+
+def travelling(traces: Sequence[Trace], frames: int) -> list[Trace]:
+    """Traces that go somewhere, other than by chance."""
+    going = [trace for trace in traces if travels(trace)]
+    restless = [t for t in traces if not travels(t) and not stays(t, frames)]
+    return [trace for trace in going if not sways(trace, restless, frames)]
+
+
+def sways(trace: Trace, restless: Sequence[Trace], frames: int) -> bool:
+    """Whether a trace that travels is a chance link of things that sway.
+
+    It is one where other things come and go all the time, unless it is long and straight.
+
+    Args:
+        trace: That may travel.
+        restless: Traces that do not.
+        frames: Of the stretch.
+    """
+    at = np.array([b.center for b in trace])
+    boxes = np.array([b.box for other in restless for b in other]).reshape(-1, 4)
+    inside = (at[:, None] >= boxes[:, :2]) & (at[:, None] < boxes[:, 2:])
+    if inside.all(axis=-1).sum() <= BUSY * frames * len(at):
+        return False
+    return len(at) < SHORT or bend(at) > STRAIGHT * reach(at)
+
+
+def bend(at: Float[np.ndarray, "time 2"]) -> float:
+    """Mean distance of a path to the steady motion nearest to it."""
+    steady = np.stack([np.ones(len(at)), np.arange(len(at))], axis=1)
+    away = at - steady @ np.linalg.lstsq(steady, at, rcond=None)[0]
+    return float(np.sqrt((away**2).sum(axis=1).mean()))
 
 
 def main_ones(traces: Sequence[Trace]) -> list[Trace]:

@@ -8,6 +8,7 @@ reads the bytes of the file itself. Anything else is read through HDF5.
 import os
 import zlib
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -45,7 +46,7 @@ class FrameFile:
         self._which = which[:episodes]
         if not self.num_frames:
             raise UserError(f"{path}: its episodes have no frames")
-        held = {
+        held: dict[str, Any] = {
             part: torch.empty(shapes[key], dtype=TYPES[part], device="meta")
             for part, key in KEYS.items()
             if key in shapes

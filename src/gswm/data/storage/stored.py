@@ -62,8 +62,13 @@ class StoredEpisodes:
 
             return map_tensors(room, record)
 
-        timed = (new(part, frames) for part in (self.video, self.actions, self.rewards))
-        return StoredEpisodes(*timed, new(self.background), new(self.labels, frames))
+        return StoredEpisodes(
+            video=new(self.video, frames),
+            actions=new(self.actions, frames),
+            rewards=new(self.rewards, frames),
+            background=new(self.background),
+            labels=new(self.labels, frames),
+        )
 
     def copy_(self, other: "StoredEpisodes") -> None:
         """Take over the values of episodes with the same parts."""

@@ -25,7 +25,7 @@ CROSSING = 0.35
 """Share of objects that cross the border of the picture at some time."""
 FARTHEST = 0.25
 """Objects start where the scale is no less."""
-SEEN_SIZES = (0.02, 0.45)
+SEEN_SIZES = (0.02, 0.55)
 """No object looks smaller or larger, however far away or near it is."""
 OUTSIDE = 5.0
 """Objects go no further from the middle than this."""
@@ -138,9 +138,10 @@ def draw_motion(
     angle = torch.where(spins, spun, torch.where(upright, sway, heading))
     mirrored = upright & dice.chance(0.5, number)[:, None] & (heading.cos() < 0)
     travelled = (speed * scale).cumsum(1) / (0.5 * size[:, None] * scale)
+    fits = (size.square().cumsum(dim=1) < settings.covered) | (torch.arange(number) == 0)
     rank = torch.where((camera.kappa > 0)[:, None, None], xy[..., 1], wave.expand_as(scale))
     return Motion(
-        exists=torch.arange(number) < count[:, None],
+        exists=(torch.arange(number) < count[:, None]) & fits,
         size=size,
         xy=xy,
         scale=scale,

@@ -12,12 +12,15 @@ class ClipSettings:
     num_frames: int = 24
     objects: tuple[int, int] = (0, 10)
     """The fewest and the most of a clip; those that are out of the frame count."""
-    sizes: Range = (0.03, 0.4)
+    sizes: Range = (0.03, 0.5)
     """The longer side of an object at the lower edge of the picture, before it turns."""
-    usual_sizes: Range = (0.04, 0.25)
+    usual_sizes: Range = (0.05, 0.45)
     """Where a clip's typical size lies; the sizes of its objects scatter around it."""
     speeds: Range = (0.003, 0.06)
     """Of objects that move, at the lower edge of the picture."""
+    covered: float = 0.6
+    """How much of the picture the squares around all objects may take together. Further objects
+    are left out, so that large ones are few."""
     resting: float = 0.1
     """Share of objects that never move, though the background picture does not show them."""
     alike: float = 0.45
@@ -28,7 +31,7 @@ class ClipSettings:
     """Share of objects through which the ground is seen."""
     monochrome: float = 0.12
     """Share of clips without color."""
-    shadows: float = 0.35
+    shadows: float = 0.5
     clutter: int = 8
     """The most static things in a background."""
     occluders: float = 0.15

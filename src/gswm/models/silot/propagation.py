@@ -100,7 +100,7 @@ class PropagationEvidence:
     """and how they moved."""
 
 
-class Layer(nn.Module):
+class PropagationLayer(nn.Module):
     """The networks that the posterior and the prior both have."""
 
     def __init__(
@@ -174,8 +174,8 @@ class Propagation(nn.Module):
     def __init__(self, sizes: SilotSizes, anchors: AnchorConfig, sigma: float) -> None:
         super().__init__()
         self.anchors, e = anchors, sizes.encoding
-        self.prior = Layer(sizes, anchors, sigma, sees=False)
-        self.post = Layer(sizes, anchors, sigma, sees=True)
+        self.prior = PropagationLayer(sizes, anchors, sigma, sees=False)
+        self.post = PropagationLayer(sizes, anchors, sigma, sees=True)
         self.mlp_glimpse = MLP(e, [sizes.head] * 2, 4 + 2 * GLIMPSE**2)
         self.encode_near, self.encode = ObjectEncoder(e), ObjectEncoder(e)
         self.h_0 = nn.Parameter(0.1 * torch.randn(sizes.hidden))

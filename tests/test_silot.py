@@ -260,9 +260,10 @@ def test_a_state_can_be_edited_drawn_and_asked_for_its_pixels() -> None:
     [
         ({"image_size": 12}, "image size must be at least 24"),
         ({"num_objects": 0}, "at least 1 slot"),
+        ({"image_size": 192}, "256 cells are 259 variables"),
         ({"sigma": 0.0}, "--model.sigma is 0"),
         ({"anchors": AnchorConfig(size=0.0)}, "--model.anchors.size is 0"),
-        ({"discovery": SilotDiscovery(rivals=1.5)}, "--model.discovery.rivals is 1.5"),
+        ({"discovery": SilotDiscovery(rival_rejection=1.5)}, "discovery.rival-rejection is 1.5"),
         ({"priors": FixedPriors(hw_std=0.0)}, "--model.priors.hw-std is 0"),
         ({"schedule": SilotSchedule(prior_only=-1)}, "schedule.prior-only is -1"),
         ({"schedule": SilotSchedule(prior_windows=9)}, "schedule.prior-windows is 9"),
@@ -292,7 +293,7 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert model.num_objects == SLOTS[name]
     assert (model.sigma, model.discovery.dropout, model.cells) == (0.15, 0.5, 36)
     rejection = 0.2 if name == "silot-occlusion" else 0.4
-    assert (model.discovery.rejection, model.discovery.rivals) == (rejection, 0.6)
+    assert (model.discovery.rejection, model.discovery.rival_rejection) == (rejection, 0.6)
     assert (model.anchors.size, model.anchors.step) == (0.75, 0.25)
     assert (model.priors.hw_mean, model.priors.hw_std) == (-2.2, 0.5)
     assert (model.priors.shift_std, model.priors.what_std, model.priors.depth_std) == (0.3, 0.4, 1)

@@ -17,6 +17,7 @@ from torch import Tensor
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop, paste
 from gswm.core.records import map_tensors
+from gswm.core.schedule import PriorStage
 from gswm.models.objects import Attributes, accept
 from gswm.models.silot.conditioning import CellConditioning, ObjectConditioning
 from gswm.models.silot.discovery import DiscoveryEvidence
@@ -32,7 +33,7 @@ from gswm.models.silot.objective import (
 from gswm.models.silot.objects import AnchorConfig, bounded
 from gswm.models.silot.propagation import PropagationEvidence, steered
 from gswm.models.silot.rendering import sprites_of
-from gswm.models.silot.schedule import CountOdds, SilotSchedule, SilotStage
+from gswm.models.silot.schedule import CountOdds, SilotSchedule
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -227,7 +228,7 @@ def test_the_posterior_follows_its_equations_object_by_object() -> None:
         std = [std_of(float(p)) for p in params[4:]]
         close(evidence.q.mean[b, k, :4], mean)
         close(evidence.q.std[b, k, :4], std)
-        z = torch.tensor(mean) + torch.tensor(std) * drawn.box[b, k]
+        z = torch.tensor(mean) + torch.tensor(std) * drawn.where[b, k]
         close(evidence.shift[b, k], z[:2])
         hw = anchors.hw(z[None, None, 2:])
         xy = one.xy + 2 * 0.75 * 0.25 * z[:2].tanh()
@@ -268,7 +269,7 @@ def test_the_prior_is_the_posteriors_twin_without_eyes() -> None:
         mean = torch.tensor(
             [*params[:2], *(w + float(p) for w, p in zip(was_hw, params[2:4], strict=True))]
         )
-        z = mean + torch.tensor([std_of(float(p)) for p in params[4:]]) * drawn.box[b, k]
+        z = mean + torch.tensor([std_of(float(p)) for p in params[4:]]) * drawn.where[b, k]
         xy = was.xy + 2 * 0.75 * 0.25 * z[:2].tanh()
         close(got.o.xy[b, k], xy)
         close(got.o.hw[b, k], 0.75 * z[2:].sigmoid())
@@ -294,7 +295,7 @@ def test_the_prior_expects_what_it_would_imagine() -> None:
         step = (now.o.xy - prev.o.xy) / (2 * model.cfg.anchors.size * model.cfg.anchors.step)
         shift = step.atanh()
         p, _ = net.expect(prev.o, prev.h_prior, now.o, shift)
-        z = p.draw(torch.cat([each.box, each.what, each.depth], dim=-1))
+        z = p.draw(torch.cat([each.where, each.what, each.depth], dim=-1))
         want = torch.cat([shift, model.cfg.anchors.z_hw(now.o.hw), now.o.what, now.o.depth], dim=-1)
         torch.testing.assert_close(z, want, atol=1e-4, rtol=1e-3)
 
@@ -350,7 +351,7 @@ def test_cells_find_objects_by_their_equations() -> None:
         x = fused[b, :, c // 6, c % 6]
         params, more = mlp(net.mlp_box, x).split([8, e])
         std = torch.tensor([std_of(float(p)) for p in params[4:]])
-        z = params[:4] + std * drawn.box[b, c]
+        z = params[:4] + std * drawn.where[b, c]
         cell = torch.tensor([c % 6, c // 6]) * 12
         pixels = cell + 12 * (-0.5 + 2 * z[:2].sigmoid())
         close(got.o.xy[b, c], pixels / 32 - 1)
@@ -474,7 +475,7 @@ def test_the_prior_learns_alone_at_last_from_windows_that_repeat() -> None:
     assert [s.through_frames for s in stages] == [True, True, False, False]
     assert [(s.length, s.repeats, s.batch) for s in stages[1:3]] == [(4, 0, 0), (4, 3, 32)]
     assert schedule.anew == 20
-    assert schedule.steady(3).stage(10**9) == SilotStage(3)
+    assert schedule.steady(3).stage(10**9) == PriorStage(3)
 
 
 # -- the objective

@@ -117,7 +117,7 @@ def test_a_posterior_without_noise_gives_its_means(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, video = setting(name, 2, 4)
-    for kind in ("gswm.noise", "scalor.noise", "silot.noise", "stove.stove"):
+    for kind in ("gswm.noise", "objects", "scalor.noise", "stove.stove"):
         for noise in ("normal_noise", "logistic_noise"):
             place = f"gswm.models.{kind}.{noise}"
             monkeypatch.setattr(place, lambda shape, _: torch.zeros(shape), raising=False)

@@ -6,10 +6,10 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, ObjectNoise
 from gswm.models.silot.networks import CELL, GLIMPSE, grid_of
 from gswm.models.silot.objects import SilotObjects, SilotSizes
-from gswm.models.silot.propagation import SilotDraws, SilotSight
+from gswm.models.silot.propagation import SilotSight
 from gswm.models.silot.silot import Silot, SilotConfig
 
 SIZES = SilotSizes(what=5, hidden=6, encoding=7, head=9)
@@ -72,9 +72,9 @@ def objects(batch: int = 2, slots: int = 3, seed: int = 0) -> SilotObjects:
     return SilotObjects(o, rand(SIZES.hidden), rand(SIZES.hidden), ids, born)
 
 
-def noise(batch: int = 2, num: int = 3, seed: int = 0) -> SilotDraws:
+def noise(batch: int = 2, num: int = 3, seed: int = 0) -> ObjectNoise:
     g = generator(seed + 10)
-    return SilotDraws(*(torch.randn(batch, num, n, generator=g) for n in (4, WHAT, 1, 1)))
+    return ObjectNoise(*(torch.randn(batch, num, n, generator=g) for n in (4, 1, WHAT, 1)))
 
 
 def sight(batch: int = 2, seed: int = 0, size: int = 64) -> SilotSight:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.networks import MLP
 from gswm.core.shapes import NOBODY
-from gswm.models.objects import Attributes, accept
+from gswm.models.objects import Attributes, ObjectNoise, accept
 from gswm.models.silot.conditioning import CellConditioning
 from gswm.models.silot.networks import CELL, CHANNELS, ObjectEncoder, centers_of_cells, grid_of
 from gswm.models.silot.objects import (
@@ -35,7 +35,7 @@ from gswm.models.silot.objects import (
     SilotSizes,
     bounded,
 )
-from gswm.models.silot.propagation import SilotDraws, SilotSight, steered
+from gswm.models.silot.propagation import SilotSight, steered
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SilotDiscovery:
     """Share of the frames, after the first, in which training does not discover."""
     rejection: float = 0.4
     """IoU with a propagated object above which a cell is rejected; 1 for never."""
-    rivals: float = 0.6
+    rival_rejection: float = 0.6
     """IoU with a more present cell above which a cell is rejected; 1 for never."""
 
 
@@ -89,7 +89,7 @@ class Discovery(nn.Module):
         self.mlp_pres = head(2 * e + 4 + what + 1, 1)
 
     def infer(
-        self, propagated: SilotObjects, sight: SilotSight, noise: SilotDraws, h_0: Hidden
+        self, propagated: SilotObjects, sight: SilotSight, noise: ObjectNoise, h_0: Hidden
     ) -> tuple[SilotObjects, DiscoveryEvidence]:
         """q(z | x, propagated objects), in every cell; nothing is there where nobody looks."""
         anchors, learns = self.anchors, sight.learns
@@ -98,7 +98,7 @@ class Discovery(nn.Module):
 
         params, more = self.mlp_box(e).float().tensor_split([8], dim=-1)
         q_box = steered(bounded(params), learns)
-        z_xy, z_hw = q_box.draw(noise.box).split(2, dim=-1)
+        z_xy, z_hw = q_box.draw(noise.where).split(2, dim=-1)
         xy = center + (2 * CELL / self.image_size) * (z_xy / 2).tanh()
         hw = anchors.hw(z_hw)
         box = torch.cat([xy, hw], dim=-1)
@@ -117,7 +117,8 @@ class Discovery(nn.Module):
         logit = self.mlp_pres(torch.cat([e, more, box, what, depth], dim=-1)).float()
         q_pres = steered(Bernoulli(logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)), learns)
         there = q_pres.draw(noise.pres) * sight.looks
-        new = accept(propagated.o, xy, hw, there, self.cfg.rejection, self.cfg.rivals)
+        rejections = (self.cfg.rejection, self.cfg.rival_rejection)
+        new = accept(propagated.o, xy, hw, there, *rejections)
         o = Attributes(there * new, depth, hw, xy, what)
         nobody = torch.full_like(there[..., 0], NOBODY, dtype=torch.long)
         objects = SilotObjects(o, h_0, h_0, nobody, propagated.born)

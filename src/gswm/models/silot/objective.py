@@ -38,6 +38,8 @@ from gswm.models.silot.propagation import PropagationEvidence
 
 EPS = 1e-6
 """The least probability of a color."""
+MOST = 256
+"""Variables that the count prior can have: its table takes 8 N³ bytes, here 136 MB."""
 
 
 @dataclass(frozen=True)

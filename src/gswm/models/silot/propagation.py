@@ -32,7 +32,7 @@ from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.networks import MLP, Map
 from gswm.core.records import Record, map_tensors
 from gswm.core.shapes import Frame, Points
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, ObjectNoise
 from gswm.models.silot.conditioning import ObjectConditioning
 from gswm.models.silot.networks import GLIMPSE, ObjectEncoder
 from gswm.models.silot.objects import (
@@ -57,16 +57,6 @@ BOX = 6
 Encoding = Float[Tensor, "batch object _"]
 GlimpseMask = Float[Tensor, "batch object pixel"]
 Learns = Float[Tensor, "batch 1 1"]
-
-
-@dataclass(frozen=True)
-class SilotDraws:
-    """What is random of the objects, or cells, of one frame."""
-
-    box: Float[Tensor, "*batch object 4"]
-    what: Float[Tensor, "*batch object what"]
-    depth: Float[Tensor, "*batch object 1"]
-    pres: Float[Tensor, "*batch object 1"]
 
 
 @dataclass(frozen=True)
@@ -200,11 +190,11 @@ class Propagation(nn.Module):
         ]
         return Gaussian.joined(parts), prior.pres(e, box, now.what, now.depth)
 
-    def imagine(self, prev: SilotObjects, noise: SilotDraws) -> SilotObjects:
+    def imagine(self, prev: SilotObjects, noise: ObjectNoise) -> SilotObjects:
         """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
         was, prior = prev.o, self.prior
         e = prior.hear(was, prev.h_prior)
-        shift, hw, xy = self.moved(was, prior.box(was, e).draw(noise.box))
+        shift, hw, xy = self.moved(was, prior.box(was, e).draw(noise.where))
         now = Attributes(was.pres, was.depth, hw, xy, was.what)
         box = prior.described(now, shift)
         what = prior.what(was, e, box).draw(noise.what)
@@ -212,7 +202,7 @@ class Propagation(nn.Module):
         return self.remember(prev, replace(now, what=what, depth=depth), shift)
 
     def infer(
-        self, prev: SilotObjects, sight: SilotSight, noise: SilotDraws
+        self, prev: SilotObjects, sight: SilotSight, noise: ObjectNoise
     ) -> tuple[SilotObjects, PropagationEvidence]:
         """q(z_t | x_t, z_<t)."""
         was, post, learns = prev.o, self.post, sight.learns
@@ -220,7 +210,7 @@ class Propagation(nn.Module):
         near, masks = self.near(was, e)
         s_near = self.encode_near(sight.frame, *near, masks[0])
         q_box = steered(post.box(was, e, s_near), learns)
-        shift, hw, xy = self.moved(was, q_box.draw(noise.box))
+        shift, hw, xy = self.moved(was, q_box.draw(noise.where))
         s = self.encode(sight.frame, xy, hw, masks[1])
 
         now = Attributes(was.pres, was.depth, hw, xy, was.what)

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.schedule import Curriculum, Stage
+from gswm.core.schedule import Curriculum, PriorStage
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,6 @@ class CountOdds:
                 "--model.schedule.count.start, .end and .steps must be above 0, not "
                 f"{self.start}, {self.end} and {self.steps}"
             )
-
-
-@dataclass(frozen=True)
-class SilotStage(Stage):
-    """The form of the loss."""
-
-    prior_only: bool = False
-    """Whether only the learned prior learns."""
-
-    @property
-    def through_frames(self) -> bool:
-        """See `Stage`."""
-        return not self.prior_only
 
 
 @dataclass(frozen=True)
@@ -84,13 +71,13 @@ class SilotSchedule(Curriculum):
                 flag = f"--model.schedule.{name.replace('_', '-')}"
                 raise UserError(f"{flag} is {ours}: it must be at least {value}")
 
-    def stage(self, step: int) -> SilotStage:
+    def stage(self, step: int) -> PriorStage:
         """The stage of `step`."""
         length = self.length_at(step)
         if self.prior_only is None or step < self.prior_only:
-            return SilotStage(length)
+            return PriorStage(length)
         repeats = self.prior_windows // self.prior_batch
-        return SilotStage(length, prior_only=True, repeats=repeats, batch=self.prior_batch)
+        return PriorStage(length, prior_only=True, repeats=repeats, batch=self.prior_batch)
 
     @property
     def anew(self) -> int | None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
-from gswm.core.schedule import Stage
+from gswm.core.schedule import PriorStage, Stage
 from gswm.core.shapes import NOBODY, Frame, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
@@ -30,12 +30,13 @@ from gswm.models.base import (
     check_video,
 )
 from gswm.models.layers import Foreground, NoContext
-from gswm.models.objects import Attributes, select
+from gswm.models.objects import Attributes, number, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.silot.discovery import Discovery, DiscoveryEvidence, SilotDiscovery
 from gswm.models.silot.networks import CELL, Backbone, glorot, grid_of
 from gswm.models.silot.noise import SilotNoise
 from gswm.models.silot.objective import (
+    MOST,
     CountPrior,
     FixedPriors,
     color_terms,
@@ -47,7 +48,7 @@ from gswm.models.silot.objects import AnchorConfig, SilotObjects, SilotSizes
 from gswm.models.silot.observed import SilotTracks, expected
 from gswm.models.silot.propagation import Propagation, PropagationEvidence, SilotSight
 from gswm.models.silot.rendering import SpriteRenderer
-from gswm.models.silot.schedule import SilotSchedule, SilotStage
+from gswm.models.silot.schedule import SilotSchedule
 from gswm.models.track import Track
 
 
@@ -89,6 +90,12 @@ class SilotConfig(ModelConfig):
             )
         if self.num_objects < 1:
             raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
+        if (variables := self.num_objects + self.cells) > MOST:
+            raise UserError(
+                f"{self.num_objects} slots and {self.cells} cells are {variables} variables of the "
+                f"count prior: at most {MOST} are possible, so lower --model.image-size or "
+                "--model.num-objects"
+            )
         positive = {"sigma": self.sigma, "anchors.size": self.anchors.size}
         positive["anchors.step"] = self.anchors.step
         for name, value in positive.items():
@@ -96,7 +103,8 @@ class SilotConfig(ModelConfig):
                 raise UserError(f"--model.{name} is {value}: it must be above 0")
         for name, share in vars(self.discovery).items():
             if not 0 <= share <= 1:
-                raise UserError(f"--model.discovery.{name} is {share}: it must be from 0 to 1")
+                flag = f"--model.discovery.{name.replace('_', '-')}"
+                raise UserError(f"{flag} is {share}: it must be from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -146,15 +154,15 @@ class Silot(WorldModel[SilotConfig]):
         self, shape: tuple[int, int], dropout: float, generator: torch.Generator
     ) -> SilotNoise:
         """Random numbers for so many videos and frames."""
-        cfg = self.cfg
-        return SilotNoise.draw(shape, cfg.sizes, cfg.num_objects, cfg.cells, dropout, generator)
+        what, slots, cells = self.cfg.sizes.what, self.cfg.num_objects, self.cfg.cells
+        return SilotNoise.draw(shape, what, slots, cells, dropout, generator)
 
     def means(self, shape: tuple[int, int], looks: Float[Tensor, " time"]) -> SilotNoise:
         """No random numbers, for so many videos and frames."""
-        cfg = self.cfg
-        return SilotNoise.none(shape, cfg.sizes, cfg.num_objects, cfg.cells, looks)
+        what, slots, cells = self.cfg.sizes.what, self.cfg.num_objects, self.cfg.cells
+        return SilotNoise.none(shape, what, slots, cells, looks)
 
-    def loss(self, batch: Batch, noise: SilotNoise, step: Tensor, stage: SilotStage) -> Loss:
+    def loss(self, batch: Batch, noise: SilotNoise, step: Tensor, stage: PriorStage) -> Loss:
         """See `objective`; of it KL_prop, where the learned prior learns alone."""
         if stage.prior_only:
             return self.loss_of(self.observe(batch, noise), noise)
@@ -163,16 +171,15 @@ class Silot(WorldModel[SilotConfig]):
         tracked = self.track(
             self.nobody(video), video, noise, schedule.learns(step).to(video.device)
         )
-        foreground = self.draw(stack([each.objects.o for each in tracked], dim=1))
-        mu = foreground.mu_fg.unflatten(0, video.shape[:2])  # over black
+        o = stack([each.objects.o for each in tracked], dim=1)
+        mu = self.draw(o).mu_fg.unflatten(0, video.shape[:2])  # over black
         known = stack([each.known for each in tracked], dim=1)
         found = stack([each.found for each in tracked], dim=1)
         terms = color_terms(video, mu)
         terms |= fixed_terms(known, found, self.cfg.priors)
         terms |= count_terms(known, found, self.count_prior, log_p)
         terms |= learned_terms(known, *expected(self.propagation, known))
-        there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
-        metrics = {"objects": there.float().sum(dim=(2, 3)).mean()}
+        metrics = {"objects": number(o.pres)}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
     @torch.no_grad()
@@ -186,8 +193,7 @@ class Silot(WorldModel[SilotConfig]):
         """KL_prop, as a function of the learned prior alone."""
         known = observed.recall(self.propagation)
         terms = learned_terms(known, *expected(self.propagation, known))
-        there = (known.now.pres > 0.5).float().sum(dim=(2, 3)).mean()
-        return Loss.of(terms, {"objects": there})
+        return Loss.of(terms, {"objects": number(known.now.pres)})
 
     def nobody(self, video: Video) -> SilotObjects:
         """Before the first frame."""

@@ -140,8 +140,8 @@ class ObjectNoise:
     ) -> "ObjectNoise":
         """For objects of any shape; with a device in place of a generator, zeros."""
         if isinstance(source, torch.Generator):
-            normal = (normal_noise((*shape, n), source) for n in (4, 1, num_what))
-            return ObjectNoise(*normal, logistic_noise((*shape, 1), source))
+            where, depth, what = (normal_noise((*shape, n), source) for n in (4, 1, num_what))
+            return ObjectNoise(where, depth, what, logistic_noise((*shape, 1), source))
         zero = torch.zeros((), device=source)
         return ObjectNoise(*(zero.expand(*shape, n) for n in (4, 1, num_what, 1)))
 

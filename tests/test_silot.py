@@ -114,6 +114,9 @@ def test_where_the_prior_learns_alone_it_learns_what_it_would(slots: int) -> Non
         torch.testing.assert_close(param.grad, gradient, rtol=1e-3, atol=1e-4, msg=name)
     for name, value in alone.terms.items():
         torch.testing.assert_close(value, whole.terms[name], msg=name)
+    tracked = model.track(model.nobody(frames), frames, model.noise(2, at, generator()))
+    there = torch.stack([each.objects.o.pres for each in tracked[:-1]]) > 0.5
+    torch.testing.assert_close(alone.metrics["objects"], there.sum() / (2 * len(there)))
 
 
 def test_discovery_is_dropped_in_a_share_of_the_frames_after_the_first() -> None:
@@ -266,6 +269,7 @@ def test_a_state_can_be_edited_drawn_and_asked_for_its_pixels() -> None:
         ({"discovery": SilotDiscovery(rival_rejection=1.5)}, "discovery.rival-rejection is 1.5"),
         ({"priors": FixedPriors(hw_std=0.0)}, "--model.priors.hw-std is 0"),
         ({"schedule": SilotSchedule(prior_only=-1)}, "schedule.prior-only is -1"),
+        ({"schedule": SilotSchedule(lengths=((0, 1),), prior_only=0)}, "2 frames or more"),
         ({"schedule": SilotSchedule(prior_windows=9)}, "schedule.prior-windows is 9"),
         ({"schedule": SilotSchedule(count=CountOdds(end=0.0))}, "schedule.count.start, .end"),
     ],

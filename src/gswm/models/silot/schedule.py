@@ -70,6 +70,11 @@ class SilotSchedule(Curriculum):
             if ours is not None and ours < value:
                 flag = f"--model.schedule.{name.replace('_', '-')}"
                 raise UserError(f"{flag} is {ours}: it must be at least {value}")
+        if self.prior_only is not None and self.length_at(self.prior_only) < 2:
+            raise UserError(
+                "--model.schedule.prior-only: the learned prior needs videos of 2 frames or more, "
+                "so raise the last of --model.schedule.lengths"
+            )
 
     def stage(self, step: int) -> PriorStage:
         """The stage of `step`."""

@@ -193,7 +193,7 @@ class Silot(WorldModel[SilotConfig]):
         """KL_prop, as a function of the learned prior alone."""
         known = observed.recall(self.propagation)
         terms = learned_terms(known, *expected(self.propagation, known))
-        return Loss.of(terms, {"objects": number(known.now.pres)})
+        return Loss.of(terms, {"objects": number(known.was.pres[:, 1:])})
 
     def nobody(self, video: Video) -> SilotObjects:
         """Before the first frame."""

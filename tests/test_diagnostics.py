@@ -214,7 +214,7 @@ def test_noise_about_a_good_state_is_no_failure(noise: list[float]) -> None:
     assert said(run) == []
 
 
-@pytest.mark.parametrize("recipe", ["maze", "scalor-interaction"])
+@pytest.mark.parametrize("recipe", ["maze", "scalor-interaction", "silot-interaction"])
 def test_every_setting_that_a_sentence_names_exists(recipe: str) -> None:
     def paths(values: dict, before: str = "--") -> set[str]:
         found = set()
@@ -227,7 +227,7 @@ def test_every_setting_that_a_sentence_names_exists(recipe: str) -> None:
     settings = paths(to_dict(chosen))
     sentences = [check.sentence(chosen.model) for check in CHECKS]
     with pytest.raises(NonFiniteError) as caught:
-        Diagnostics(3).check_finite({"loss": float("nan")}, 7, 0)
+        Diagnostics(3, model=chosen.model).check_finite({"loss": float("nan")}, 7, 0)
     named = re.findall(r"--[\w.-]+(?:\*|\w)", " ".join([*sentences, str(caught.value)]))
     assert len(named) >= 8
     assert set(named) <= settings, set(named) - settings

@@ -29,7 +29,7 @@ def waits(work: Callable[[], Any]) -> set[str]:
     "name",
     [
         *("two-layer", "single-ball-d", "maze", "maze-no-aoe"),
-        *("scalor-two-layer", "stove-interaction"),
+        *("scalor-two-layer", "silot-two-layer", "stove-interaction"),
     ],
 )
 def test_a_step_waits_for_nothing(name: str, way: str) -> None:

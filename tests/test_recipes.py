@@ -95,6 +95,8 @@ STEPS = {
     "clips": 30_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
+    "silot-interaction": 19_000, "silot-occlusion": 19_000, "silot-two-layer": 19_000,
+    "silot-two-layer-dense": 19_000,
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
@@ -104,6 +106,7 @@ CURRICULA = {
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
+    "silot": ((0, 2), (2_500, 4), (5_000, 10), (8_000, 20)),
     "clips": ((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
     "obj3d-128": ((0, 2), (1_000, 6), (2_500, 12), (5_000, 20)),
     "stove": ((0, 8), (20_000, 20)),
@@ -122,7 +125,7 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
-    assert r.train.clip_by == ("part" if name == "clips" else "all")
+    assert r.train.clip_by == ("part" if name.startswith(("clips", "silot")) else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
     assert r.train.batch == (128 if name.startswith("stove") else 16)
@@ -131,7 +134,8 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)
     assert schedule.background_only == (500 if name.startswith("maze") else 0)
-    assert schedule.anew == (STEPS[name] - ROLLOUTS[name] if name in ROLLOUTS else None)
+    alone = 8_000 if name.startswith("silot") else ROLLOUTS.get(name)
+    assert schedule.anew == (None if alone is None else STEPS[name] - alone)
 
 
 def test_what_is_annealed() -> None:
@@ -154,6 +158,7 @@ def test_every_other_recipe_is_a_baselines() -> None:
     assert {name.split("-")[0] for name in RECIPES if name not in TABLE} == {
         "clips",
         "scalor",
+        "silot",
         "stove",
     }
 

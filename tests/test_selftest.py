@@ -48,7 +48,9 @@ def test_a_model_that_takes_actions_gets_some() -> None:
     assert compare(small(chosen), "deferred", torch.device("cpu")).agrees
 
 
-@pytest.mark.parametrize("name", ["two-layer", "maze-no-mu", "scalor-interaction"])
+@pytest.mark.parametrize(
+    "name", ["two-layer", "maze-no-mu", "scalor-interaction", "silot-interaction"]
+)
 def test_what_is_compared_does_not_jump_where_a_last_digit_differs(name: str) -> None:
     """Else a path that only rounds otherwise would be said to differ."""
     chosen = small(recipe(name))

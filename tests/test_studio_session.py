@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tiny
 import tiny_scalor
+import tiny_silot
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from studio import Page, catalog
 from torch import Tensor
 
 from gswm.data.episode import Episodes
-from gswm.models.base import Discover
+from gswm.models.base import Discover, WorldModel
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.studio import branches, desk
@@ -163,7 +164,7 @@ def test_objects_are_removed_duplicated_and_given_anothers_look() -> None:
 
 
 def test_a_model_that_draws_no_scenes_keeps_its_picture_and_imagines_from_the_edit() -> None:
-    page = Page(scalor()).open()
+    page = Page(shelf_of(tiny_scalor.lively())).open()
     ((opened, _),) = page.of("opened")
     assert opened["edits"] is False  # the page offers none, and a saved view may have some
     page.edit({"kind": "move", "id": page.ids()[0], "xy": [0.5, 0.5]})
@@ -173,10 +174,30 @@ def test_a_model_that_draws_no_scenes_keeps_its_picture_and_imagines_from_the_ed
     assert not np.allclose(page.futures(1), page.futures(0))
 
 
-def scalor() -> Catalog:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "move", "xy": [0.5, 0.5]},
+        {"kind": "resize", "hw": [0.3, 0.4]},
+        {"kind": "remove"},
+        {"kind": "throw", "xy": [0, 0], "velocity": [0.1, 0]},
+    ],
+)
+def test_silot_is_edited_and_drawn_anew(change: dict[str, Any]) -> None:
+    page = Page(shelf_of(tiny_silot.lively())).open()
+    ((opened, _),) = page.of("opened")
+    assert opened["edits"] is True
+    page.edit(change | {"id": page.ids()[0]})
+    assert not page.of("error")
+    before, after = (page.session.desk.branches[i].moments[3] for i in (0, 1))
+    assert not np.array_equal(after.pixels, before.pixels)
+    assert not np.allclose(page.futures(1), page.futures(0))
+
+
+def shelf_of(model: WorldModel[Any]) -> Catalog:
     shelf = Catalog()
     video = (255 * tiny.video(batch=1, time=8)).to(torch.uint8)
-    shelf.add_model("small", tiny_scalor.lively().eval(), "noise", 4)
+    shelf.add_model("small", model.eval(), "noise", 4)
     shelf.add_source("noise", lambda index: Episodes(video))
     return shelf
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tiny
 import tiny_scalor
+import tiny_silot
 import tiny_stove
 import torch
 from tiny import generator, loss
@@ -28,11 +29,16 @@ MODELS: dict[str, Callable[..., Any]] = {
     **{f"G-SWM of {name}": partial(tiny.lively, name) for name in GSWMS},
     "SCALOR": tiny_scalor.lively,
     "SCALOR with background": partial(tiny_scalor.lively, background=True),
+    "SILOT": tiny_silot.lively,
     **{f"STOVE, {name}": partial(tiny_stove.build, cfg) for name, cfg in VARIANTS.items()},
 }
 EVERY = pytest.mark.parametrize("name", MODELS)
-EACH = pytest.mark.parametrize("name", ["G-SWM of maze", "SCALOR with background", "STOVE, usual"])
-FINDERS = pytest.mark.parametrize("name", ["G-SWM of interaction", "G-SWM of maze", "SCALOR"])
+EACH = pytest.mark.parametrize(
+    "name", ["G-SWM of maze", "SCALOR with background", "SILOT", "STOVE, usual"]
+)
+FINDERS = pytest.mark.parametrize(
+    "name", ["G-SWM of interaction", "G-SWM of maze", "SCALOR", "SILOT"]
+)
 """Those that find out how many objects there are."""
 NAMES = ("xy", "hw", "depth", "pres", "id", "reconstruction", "background")
 
@@ -111,7 +117,7 @@ def test_a_posterior_without_noise_gives_its_means(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, video = setting(name, 2, 4)
-    for kind in ("gswm.noise", "scalor.noise", "stove.stove"):
+    for kind in ("gswm.noise", "objects", "scalor.noise", "stove.stove"):
         for noise in ("normal_noise", "logistic_noise"):
             place = f"gswm.models.{kind}.{noise}"
             monkeypatch.setattr(place, lambda shape, _: torch.zeros(shape), raising=False)

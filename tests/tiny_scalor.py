@@ -6,9 +6,9 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.models.objects import Attributes, LSTMState
+from gswm.models.objects import Attributes, LSTMState, ObjectNoise
 from gswm.models.scalor.objects import ScalorObjects, ScalorSizes
-from gswm.models.scalor.propagation import ObjectNoise, Sight
+from gswm.models.scalor.propagation import Sight
 from gswm.models.scalor.scalor import Scalor, ScalorConfig
 
 SIZES = ScalorSizes(what=5, hidden=6, prior=7, encoding=8, context=3)

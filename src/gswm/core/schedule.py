@@ -70,6 +70,18 @@ class Stage:
         return True
 
 
+@dataclass(frozen=True)
+class PriorStage(Stage):
+    """A stage in which the prior may learn alone, from tracks that are inferred already."""
+
+    prior_only: bool = False
+
+    @property
+    def through_frames(self) -> bool:
+        """See `Stage`."""
+        return not self.prior_only
+
+
 AnyCurriculum = TypeVar("AnyCurriculum", bound="Curriculum")
 
 

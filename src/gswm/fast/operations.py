@@ -25,9 +25,12 @@ from gswm.models.gswm.situation import Situation
 from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes, LSTMState, Objects
 from gswm.models.scalor.rendering import EPS, Appearance
+from gswm.models.silot.networks import ObjectEncoder
 
 LARGEST = 16
 """Pixels of the largest image whose convolutions are faster as matrices."""
+WIDEST = 128
+"""Numbers in the widest hidden layer of an MLP that is one kernel."""
 
 
 def constants(model: nn.Module) -> nn.Module:
@@ -46,7 +49,7 @@ def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     for module in copy.modules():
         for fast in (
             *(FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation),
-            FastAppearance,
+            *(FastAppearance, FastObjectEncoder),
         ):
             if fast.replaces(module):
                 module.__class__ = fast
@@ -79,8 +82,11 @@ class FusedMLP(MLP):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
-        return type(module) is MLP and len(module) in (3, 5)
+        """Whether it can do the module's work: hidden layers of one width that fits on the chip."""
+        if type(module) is not MLP or len(module) not in (3, 5):
+            return False
+        hidden = {layer.out_features for layer in list(module)[:-1] if isinstance(layer, nn.Linear)}
+        return len(hidden) == 1 and max(hidden) <= WIDEST
 
     def forward(self, input: Tensor) -> Tensor:
         """The same."""
@@ -221,6 +227,17 @@ class FastAppearance(Appearance):
     def place(self, glimpses: Tensor, o: Attributes) -> tuple[Frame, Mask]:
         """The same."""
         return draw(glimpses, o.xy, o.hw, o.depth, self.image_size, summed=True, eps=EPS)
+
+
+class FastObjectEncoder(ObjectEncoder):
+    """Glimpses in one kernel."""
+
+    crop = staticmethod(crop)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can do the module's work."""
+        return type(module) is ObjectEncoder
 
 
 class HalfConv(nn.Conv2d):

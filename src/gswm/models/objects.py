@@ -9,12 +9,15 @@ A frame has K slots. A slot is never removed: an object that is not there has pr
 whoever uses a slot weights it by its pres. An object keeps its slot as long as it lives.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from gswm.core.distributions import logistic_noise, normal_noise
+from gswm.core.geometry import overlap
 from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
@@ -126,16 +129,81 @@ class Objects:
         return Objects(Attributes.split(o), z_state, prior, post, ids, self.born)
 
 
-def select(propagated: Objects, discovered: Objects) -> Objects:
+@dataclass(frozen=True)
+class ObjectNoise:
+    """The random numbers of the objects, or cells, of some frames."""
+
+    where: Float[Tensor, "*batch object 4"]
+    depth: Float[Tensor, "*batch object 1"]
+    what: Float[Tensor, "*batch object what"]
+    pres: Float[Tensor, "*batch object 1"]
+
+    @staticmethod
+    def draw(
+        shape: tuple[int, ...], num_what: int, source: torch.Generator | torch.device
+    ) -> "ObjectNoise":
+        """For objects of any shape; with a device in place of a generator, zeros."""
+        if isinstance(source, torch.Generator):
+            where, depth, what = (normal_noise((*shape, n), source) for n in (4, 1, num_what))
+            return ObjectNoise(where, depth, what, logistic_noise((*shape, 1), source))
+        zero = torch.zeros((), device=source)
+        return ObjectNoise(*(zero.expand(*shape, n) for n in (4, 1, num_what, 1)))
+
+
+@runtime_checkable
+class SlotRecord(Protocol):
+    """A record of K objects, such as `Objects`: a scene edits it, and `select` fills its slots."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def o(self) -> Attributes:
+        """The attributes of each object."""
+        ...
+
+    @property
+    def id(self) -> Ids:
+        """The id of the object in each slot."""
+        ...
+
+    @property
+    def born(self) -> Int[Tensor, " batch"]:
+        """The id of the next new object."""
+        ...
+
+    def flat(self) -> Float[Tensor, "batch object all"]:
+        """Everything but the ids, side by side."""
+        ...
+
+    def with_flat(self: "Slotted", flat: Float[Tensor, "batch object all"], ids: Ids) -> "Slotted":
+        """The inverse of `flat`."""
+        ...
+
+
+Slotted = TypeVar("Slotted", bound=SlotRecord)
+
+
+def outranked(pres: Scalars) -> Bool[Tensor, "batch object object"]:
+    """Whether each is less present than each other; of equals the first is the most."""
+    p, index = pres[..., 0], torch.arange(pres.shape[1], device=pres.device)
+    before = (p[:, None] == p[..., None]) & (index < index[:, None])
+    return (p[:, None] > p[..., None]) | before
+
+
+def number(pres: Float[Tensor, "batch time object 1"]) -> Float[Tensor, ""]:
+    """Objects in a frame, a mean over frames and videos."""
+    return (pres > 0.5).float().sum(dim=(2, 3)).mean()
+
+
+def select(propagated: Slotted, discovered: Slotted) -> Slotted:
     """The K objects with the highest presence of both (§2), at most K of which are new.
 
     A propagated object that stays keeps its slot; the new ones take the slots of those that go.
     """
     num_slots = propagated.id.shape[1]
-    pres = torch.cat([propagated.o.pres, discovered.o.pres], dim=1)[..., 0]
+    pres = torch.cat([propagated.o.pres, discovered.o.pres], dim=1)
     candidate = torch.arange(pres.shape[1], device=pres.device)
-    before = (pres[:, None] == pres[..., None]) & (candidate < candidate[:, None])
-    rank = ((pres[:, None] > pres[..., None]) | before).sum(dim=-1)
+    rank = outranked(pres).sum(dim=-1)
     stays, comes = (rank < num_slots).tensor_split([num_slots], dim=1)
 
     # The n-th newcomer takes the n-th slot that is free.
@@ -151,3 +219,31 @@ def select(propagated: Objects, discovered: Objects) -> Objects:
     both = torch.cat([propagated.flat(), discovered.flat()], dim=1)
     flat = both.gather(1, source[..., None].expand(-1, -1, both.shape[-1]))
     return replace(propagated.with_flat(flat, ids), born=propagated.born + real.sum(dim=1))
+
+
+@torch.no_grad()
+def accept(
+    known: Attributes,
+    xy: Points,
+    hw: Points,
+    pres: Scalars,
+    rejection: float,
+    rivals: float | None,
+) -> Float[Tensor, "batch object 1"]:
+    """1 where a discovered box is new, 0 where it is rejected.
+
+    Args:
+        known: the propagated objects.
+        xy: the centers of the discovered boxes.
+        hw: their sizes.
+        pres: their presence.
+        rejection: IoU with a propagated object above which a discovered one is rejected.
+        rivals: IoU with a discovered box that is more present above which it is rejected too;
+            None for never.
+    """
+    same = overlap(xy, hw, known.xy, known.hw) > rejection
+    rejected = (same & (known.pres.mT > 0.5)).any(dim=-1)
+    if rivals is not None:
+        same = overlap(xy, hw, xy, hw) > rivals
+        rejected = rejected | (same & outranked(pres) & (pres.mT > 0.5)).any(dim=-1)
+    return (~rejected).to(pres.dtype)[..., None]

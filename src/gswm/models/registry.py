@@ -23,6 +23,7 @@ GROUP = "gswm.models"
 BUILT_IN = {
     "gswm": "gswm.models.gswm.recipes:MODEL",
     "scalor": "gswm.models.scalor.recipes:MODEL",
+    "silot": "gswm.models.silot.recipes:MODEL",
     "stove": "gswm.models.stove.recipes:MODEL",
 }
 WITHOUT_KIND = ("gswm", "scalor", "stove")

@@ -5,54 +5,21 @@ number `of` alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import Field, dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Generic
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import stack
-from gswm.core.shapes import NOBODY, Ids, Video
-from gswm.models.objects import Attributes
+from gswm.core.shapes import NOBODY, Video
+from gswm.models.objects import Attributes, Slotted
 from gswm.models.state import State
 from gswm.models.track import Track
 
 Slots = Bool[Tensor, "batch object"]
-
-
-@runtime_checkable
-class SlotRecord(Protocol):
-    """A record of K objects that a scene can edit, such as `Objects`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    @property
-    def o(self) -> Attributes:
-        """The attributes of each object."""
-        ...
-
-    @property
-    def id(self) -> Ids:
-        """The id of the object in each slot."""
-        ...
-
-    @property
-    def born(self) -> Int[Tensor, " batch"]:
-        """The id of the next new object."""
-        ...
-
-    def flat(self) -> Float[Tensor, "batch object all"]:
-        """Everything but the ids, side by side."""
-        ...
-
-    def with_flat(self: "Slotted", flat: Float[Tensor, "batch object all"], ids: Ids) -> "Slotted":
-        """The inverse of `flat`."""
-        ...
-
-
-Slotted = TypeVar("Slotted", bound=SlotRecord)
 
 
 @dataclass(frozen=True, repr=False)

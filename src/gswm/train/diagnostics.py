@@ -216,10 +216,12 @@ FIND = (
     "lower --model.schedule.likelihood-std.*",
     "set --model.schedule.hw-prior-mean.* nearer to the objects' size",
     "set --model.boxes.size nearer to the objects' size",
+    "set --model.priors.hw-mean nearer to the objects' size",
 )
 FIND_ONCE = (
     "keep --model.discovery.rivals and --model.aux-pres on",
     "lower --model.discovery.rejection and --model.discovery.rival-rejection",
+    "lower --model.schedule.count.end",
 )
 CHECKS = [
     Check(

@@ -21,10 +21,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import SMALLEST_STD, Bernoulli, Gaussian
-from gswm.core.geometry import cell_centers, gaussian_kernel, overlap
+from gswm.core.geometry import cell_centers, gaussian_kernel
 from gswm.core.networks import MLP, Trunk, in_parts
 from gswm.core.shapes import NOBODY, Points, Scalars, Video
-from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes
+from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes, accept
 
 Cells = Float[Tensor, "batch cell e"]
 Keep = Bool[Tensor, " batch"]
@@ -152,19 +152,12 @@ class Discovery(nn.Module):
         said = o.pres * self.mlp_cond(torch.cat([o.cat(), propagated.z_state], dim=-1))
         return einsum(near, said.float(), "b cell k, b k e -> b cell e")
 
-    @torch.no_grad()
     def accept(
         self, o: Attributes, xy: Points, hw: Points, pres: Scalars
     ) -> Float[Tensor, "batch object 1"]:
         """1 where a discovered box is new, 0 where it is rejected."""
-        known = overlap(xy, hw, o.xy, o.hw) > self.cfg.rejection
-        rejected = (known & (o.pres.mT > 0.5)).any(dim=-1)
-        if self.cfg.rivals:
-            rank = torch.arange(pres.shape[1], device=pres.device)
-            stronger = (pres.mT > pres) | ((pres.mT == pres) & (rank < rank[:, None]))
-            same = overlap(xy, hw, xy, hw) > self.cfg.rival_rejection
-            rejected = rejected | (same & stronger & (pres.mT > 0.5)).any(dim=-1)
-        return (~rejected).to(pres.dtype)[..., None]
+        rivals = self.cfg.rival_rejection if self.cfg.rivals else None
+        return accept(o, xy, hw, pres, self.cfg.rejection, rivals)
 
     def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:
         """p(z̄_att) of every cell, but for presence."""

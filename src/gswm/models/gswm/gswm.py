@@ -53,7 +53,7 @@ from gswm.models.gswm.propagation import (
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import OvershootStage, Schedule
 from gswm.models.layers import Contexts, NoContext, StaticContext
-from gswm.models.objects import Attributes, Objects, Sizes, select
+from gswm.models.objects import Attributes, Objects, Sizes, number, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
@@ -299,7 +299,7 @@ class GSWM(WorldModel[GSWMConfig]):
             seen = self.propagation.situation.survey(contexts.mu_bg)
             ahead = cfg.schedule.overshoot, noise.rollouts
             terms["overshoot"] = joint_term(self.propagation, objects, seen, *ahead)
-        metrics = {"objects": (o.pres > 0.5).float().sum(dim=(2, 3)).mean()}
+        metrics = {"objects": number(o.pres)}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
     @torch.no_grad()
@@ -316,8 +316,7 @@ class GSWM(WorldModel[GSWMConfig]):
         """How far the prior's rollouts are from the tracks."""
         cfg = self.cfg.schedule.overshoot
         terms = overshoot_terms(self.propagation, observed, cfg, noise)
-        there = (observed.o.pres > 0.5).float().sum(dim=(2, 3)).mean()
-        return Loss.of(terms, {"objects": there})
+        return Loss.of(terms, {"objects": number(observed.o.pres)})
 
     def track(
         self, video: Video, contexts: Contexts, noise: GSWMNoise

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import cell_centers
 from gswm.core.shapes import Mask, Scalars
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, ObjectNoise, outranked
 from gswm.models.scalor.networks import CHANNELS, block, mask_encoder
-from gswm.models.scalor.objects import BoxConfig, outranked
-from gswm.models.scalor.propagation import LARGEST_LOGIT, ObjectNoise, Sight
+from gswm.models.scalor.objects import BoxConfig
+from gswm.models.scalor.propagation import LARGEST_LOGIT, Sight
 from gswm.models.scalor.rendering import Appearance
 
 PROPOSED, EXPLAINED = 0.3, 0.1

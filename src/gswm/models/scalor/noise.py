@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gswm.core.distributions import logistic_noise, normal_noise
+from gswm.core.distributions import normal_noise
 from gswm.models.base import Noise
+from gswm.models.objects import ObjectNoise
 from gswm.models.scalor.objects import ScalorSizes
-from gswm.models.scalor.propagation import ObjectNoise
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,11 @@ class ScalorNoise(Noise):
         source: torch.Generator | torch.device,
     ) -> "ScalorNoise":
         """Of videos and frames of a number; on a device, with no generator, all of it is 0."""
-
-        def of(num: int) -> ObjectNoise:
-            where, depth, what = (normal(num, n) for n in (4, 1, sizes.what))
-            return ObjectNoise(where, depth, what, logistic(num, 1))
-
-        def normal(*more: int) -> Tensor:
-            if isinstance(source, torch.Generator):
-                return normal_noise((*shape, *more), source)
-            return torch.zeros((), device=source).expand(*shape, *more)
-
-        def logistic(*more: int) -> Tensor:
-            if isinstance(source, torch.Generator):
-                return logistic_noise((*shape, *more), source)
-            return normal(*more)
-
-        known, found = of(slots), of(cells)
-        return ScalorNoise(normal(sizes.context), known, found)
+        known, found = (
+            ObjectNoise.draw((*shape, num), sizes.what, source) for num in (slots, cells)
+        )
+        if isinstance(source, torch.Generator):
+            context = normal_noise((*shape, sizes.context), source)
+        else:
+            context = torch.zeros((), device=source).expand(*shape, sizes.context)
+        return ScalorNoise(context, known, found)

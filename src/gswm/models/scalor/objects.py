@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
-from gswm.models.objects import Attributes, LSTMState
+from gswm.models.objects import Attributes, LSTMState, outranked
 
 EDGE = 1.05
 """Objects leave the image so far, and no further."""
@@ -137,13 +137,6 @@ class ScalorObjects:
         h, c, h_post = self.h_prior.h, self.h_prior.c, self.h_post
         widths = [6 + self.o.what.shape[-1], 4, 1, *(x.shape[-1] for x in (h, c, h_post))]
         return ScalorObjects.split(flat, widths, ids, self.born)
-
-
-def outranked(pres: Scalars) -> Bool[Tensor, "batch object object"]:
-    """Whether each is less present than each other; of equals the first is the most."""
-    p, cell = pres[..., 0], torch.arange(pres.shape[1], device=pres.device)
-    before = (p[:, None] == p[..., None]) & (cell < cell[:, None])
-    return (p[:, None] > p[..., None]) | before
 
 
 @torch.no_grad()

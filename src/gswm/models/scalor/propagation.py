@@ -29,7 +29,7 @@ from gswm.core.geometry import crop
 from gswm.core.networks import MLP, Map, per_object
 from gswm.core.records import frames
 from gswm.core.shapes import NOBODY, Frame, Points
-from gswm.models.objects import Attributes, LSTMState
+from gswm.models.objects import Attributes, LSTMState, ObjectNoise
 from gswm.models.scalor.networks import CHANNELS, block
 from gswm.models.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes
 from gswm.models.scalor.rendering import Appearance
@@ -42,16 +42,6 @@ ENDS = 0.6
 NARROW = 64
 
 Encoding = Float[Tensor, "batch object e"]
-
-
-@dataclass(frozen=True)
-class ObjectNoise:
-    """What is random of the objects, or cells, of one frame."""
-
-    where: Float[Tensor, "*batch object 4"]
-    depth: Float[Tensor, "*batch object 1"]
-    what: Float[Tensor, "*batch object what"]
-    pres: Float[Tensor, "*batch object 1"]
 
 
 @dataclass(frozen=True)

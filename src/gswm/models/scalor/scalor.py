@@ -26,7 +26,7 @@ from gswm.models.base import (
 )
 from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.layers import Contexts, Foreground, NoContext
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, ObjectNoise, number
 from gswm.models.scalor.background import Background
 from gswm.models.scalor.discovery import Discovery, DiscoveryEvidence, Proposals, ScalorDiscovery
 from gswm.models.scalor.networks import ImageFeatures
@@ -41,7 +41,7 @@ from gswm.models.scalor.objects import (
     joined,
 )
 from gswm.models.scalor.observed import Observed
-from gswm.models.scalor.propagation import ObjectNoise, Propagation, PropagationEvidence, Sight
+from gswm.models.scalor.propagation import Propagation, PropagationEvidence, Sight
 from gswm.models.scalor.rendering import Appearance
 from gswm.models.scalor.schedule import ScalorSchedule, ScalorStage
 from gswm.models.scene import Scene, as_track
@@ -145,7 +145,7 @@ class Scalor(WorldModel[ScalorConfig]):
             known = stack([each.known for each in tracked], dim=1)
             terms = propagation_terms(known, *self.propagation.prior(known.h_prior))
             terms |= discovery_terms(stack([each.found for each in tracked], dim=1), rho)
-            metrics = {"objects": number(tracked)}
+            metrics = {"objects": number_in(tracked)}
         contexts = self.behind(foreground, video, noise)
         mu = over(foreground, contexts)
         terms |= likelihood_terms(video, mu, std) | context_terms(contexts)
@@ -159,7 +159,7 @@ class Scalor(WorldModel[ScalorConfig]):
         tau = video.new_full((), self.cfg.schedule.tau_end)
         tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
         known = stack([each.known for each in tracked], dim=1)
-        return Observed.of([each.objects for each in tracked], known, number(tracked))
+        return Observed.of([each.objects for each in tracked], known, number_in(tracked))
 
     def loss_of(self, observed: Observed, noise: ScalorNoise) -> Loss:
         """What the prior decides of -ELBO."""
@@ -322,10 +322,9 @@ class Scalor(WorldModel[ScalorConfig]):
         return tracks(imagined, foreground, contexts)
 
 
-def number(tracked: list[ScalorFrame]) -> Float[Tensor, ""]:
-    """How many objects there are in a frame."""
-    there = torch.stack([each.objects.o.pres for each in tracked], dim=1) > 0.5
-    return there.float().sum(dim=(2, 3)).mean()
+def number_in(tracked: list[ScalorFrame]) -> Float[Tensor, ""]:
+    """Objects that go on from a frame to the next."""
+    return number(torch.stack([each.objects.o.pres for each in tracked], dim=1))
 
 
 def tracks(

@@ -13,22 +13,15 @@ from dataclasses import dataclass, field, replace
 from jaxtyping import Float
 from torch import Tensor
 
-from gswm.core.schedule import Anneal, Curriculum, Stage
+from gswm.core.schedule import Anneal, Curriculum, PriorStage
 
 
 @dataclass(frozen=True)
-class ScalorStage(Stage):
+class ScalorStage(PriorStage):
     """What does not change from one step to the next, but a few times in a training."""
 
     detached: bool = False
     """Whether gradients stay within a frame."""
-    prior_only: bool = False
-    """Whether only the prior of propagation learns."""
-
-    @property
-    def through_frames(self) -> bool:
-        """Not while the prior alone learns, from tracks that are inferred already."""
-        return not self.prior_only
 
 
 @dataclass(frozen=True)

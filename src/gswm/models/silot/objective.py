@@ -1,0 +1,159 @@
+"""The objective, a sum over the frames of a video.
+
+    -log p(x | z) + KL_disc + KL_fixed + KL_prop + KL_count
+
+    KL_disc = Σ_c pres_c KL(z_c ‖ fixed prior)
+    KL_fixed = Σ_k pres_k KL(change of z_k ‖ fixed prior)
+    KL_prop = Σ_k pres_k KL(z_k ‖ learned prior) + was_k KL(d_pres_k ‖ learned prior)
+    KL_count = Σ_k was_k KL(d_pres_k ‖ count prior) + Σ_c KL(pres_c ‖ count prior)
+
+So a propagated object pays twice, and this is no lower bound of the evidence. A pixel's color is
+the probability of a Bernoulli distribution. was_k is the presence one frame before, through which
+no gradient passes: an empty slot costs nothing.
+
+The count prior is SPAIR's. Of N = K + cells binary variables, first those of propagated objects,
+
+    P(count = c) ∝ p^c, c = 0, ..., N    and all subsets of one size are equally likely
+
+so a given outcome of the first i variables with k ones has a probability proportional to
+
+    S[i, k] = Σ_c p^c binom(N - i, c - k) / binom(N, c)
+
+and variable i is 1 with the odds S[i + 1, k + 1] / S[i + 1, k]. What counts as a one is a presence
+of more than a half.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.errors import UserError
+from gswm.core.shapes import Video
+from gswm.models.elbo import PerVideo, per_video
+from gswm.models.silot.discovery import DiscoveryEvidence
+from gswm.models.silot.propagation import PropagationEvidence
+
+EPS = 1e-6
+"""The least probability of a color."""
+MOST = 256
+"""Variables that the count prior can have: its table takes 8 N³ bytes, here 136 MB."""
+
+
+@dataclass(frozen=True)
+class FixedPriors:
+    """Gaussians that do not learn; where no mean is named, it is 0."""
+
+    hw_mean: float = -2.2
+    """Of z_hw, the logit of height and width in anchors, in discovery and propagation."""
+    hw_std: float = 0.5
+    shift_std: float = 0.3
+    what_std: float = 0.4
+    """Of the change of what in one frame; 1 in discovery, as for z_xy."""
+    depth_std: float = 1.0
+    """Of depth in discovery, and of its change."""
+
+    def check(self) -> None:
+        """Refuse a standard deviation of 0."""
+        for name in ("hw", "shift", "what", "depth"):
+            if not (std := getattr(self, f"{name}_std")) > 0:
+                raise UserError(f"--model.priors.{name}-std is {std}: it must be above 0")
+
+    def discovered(self, num_what: int, like: Tensor) -> Gaussian:
+        """Of z_xy, z_hw, what and depth."""
+        return self.of(1.0, 1.0, num_what, like)
+
+    def changed(self, num_what: int, like: Tensor) -> Gaussian:
+        """Of shift, z_hw, and the changes of what and depth."""
+        return self.of(self.shift_std, self.what_std, num_what, like)
+
+    def of(self, xy_std: float, what_std: float, num_what: int, like: Tensor) -> Gaussian:
+        """Four parts, side by side."""
+        numbers = (2, 2, num_what, 1)
+        means = (0.0, self.hw_mean, 0.0, 0.0)
+        stds = (xy_std, self.hw_std, what_std, self.depth_std)
+        parts = [
+            Gaussian(like.new_full((n,), mean), like.new_full((n,), std))
+            for n, mean, std in zip(numbers, means, stds, strict=True)
+        ]
+        return Gaussian.joined(parts)
+
+
+class CountPrior(nn.Module):
+    """SPAIR's prior of which of N variables are 1."""
+
+    def __init__(self, num: int) -> None:
+        super().__init__()
+        self.num = num
+        self.log_share: Tensor
+        i, k, c = torch.meshgrid(*[torch.arange(num + 1)] * 3, indexing="ij")
+        possible = (k <= c) & (c - k <= num - i)
+        share = log_binomial(num - i, (c - k).clamp(min=0)) - log_binomial(torch.tensor(num), c)
+        share = torch.where(possible, share, -torch.inf)
+        self.register_buffer("log_share", share, persistent=False)
+
+    @torch.no_grad()
+    def forward(self, ones: Bool[Tensor, "*batch variable"], log_p: Float[Tensor, ""]) -> Bernoulli:
+        """Of each variable, given those before it."""
+        count = torch.arange(self.num + 1, device=ones.device)
+        s = (self.log_share + count * log_p.double()).logsumexp(dim=-1)
+        logit = s[1:, 1:] - s[1:, :-1]
+        before = ones.long().cumsum(dim=-1) - ones.long()
+        return Bernoulli(logit[count[:-1], before].float())
+
+
+def log_binomial(n: Tensor, k: Tensor) -> Tensor:
+    """The logarithm of n over k, in double precision."""
+    n, k = n.double(), k.double()
+    return (n + 1).lgamma() - (k + 1).lgamma() - (n - k + 1).lgamma()
+
+
+def color_terms(x: Video, mu: Video) -> dict[str, PerVideo]:
+    """-log p(x | z) of all pixels of a video, for colors from 0 to 1."""
+    mu = EPS + (1 - 2 * EPS) * mu.clamp(0, 1)
+    return {"nll": -per_video(x * mu.log() + (1 - x) * (1 - mu).log())}
+
+
+def count_terms(
+    known: PropagationEvidence,
+    found: DiscoveryEvidence,
+    prior: CountPrior,
+    log_p: Float[Tensor, ""],
+) -> dict[str, PerVideo]:
+    """KL_count."""
+    there = torch.cat([known.now.pres, found.there], dim=-2)[..., 0] > 0.5
+    slots = known.now.pres.shape[-2]
+    of_slots, of_cells = prior(there, log_p).logit[..., None].tensor_split([slots], dim=-2)
+    paid = known.was.pres.detach() * known.pres.kl(Bernoulli(of_slots))
+    new = found.looked * found.pres.kl(Bernoulli(of_cells))
+    return {"kl_count": per_video(paid) + per_video(new)}
+
+
+def fixed_terms(
+    known: PropagationEvidence,
+    found: DiscoveryEvidence,
+    priors: FixedPriors,
+) -> dict[str, PerVideo]:
+    """KL_disc and KL_fixed."""
+    what = known.was.what
+    num, like = what.shape[-1], what.new_zeros(())
+    nothing = torch.zeros_like(known.q.mean[..., :4])
+    before = torch.cat([nothing, what, known.was.depth], dim=-1)
+    change = Gaussian(known.q.mean - before, known.q.std)
+    return {
+        "kl_disc": per_video(found.there * found.q.kl(priors.discovered(num, like))),
+        "kl_fixed": per_video(known.now.pres * change.kl(priors.changed(num, like))),
+    }
+
+
+def learned_terms(
+    known: PropagationEvidence, p: Gaussian, p_pres: Bernoulli
+) -> dict[str, PerVideo]:
+    """KL_prop."""
+    paid = known.was.pres.detach() * known.pres.kl(p_pres)
+    return {
+        "kl_prop": per_video(known.now.pres * known.q.kl(p)),
+        "kl_prop_pres": per_video(paid),
+    }

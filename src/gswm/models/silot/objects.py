@@ -1,0 +1,115 @@
+"""What an object is in SILOT, and how its box is made.
+
+The unit of length is the anchor: the side of the largest box.
+
+    h, w = anchor · σ(z_hw)
+    discovered in cell c    xy = c + cell · tanh(z_xy / 2)
+    propagated              xy ← xy + anchor · step · tanh(shift)
+
+Presence is relaxed, and only falls: pres ← pres · d_pres.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from gswm.core.distributions import SMALLEST_STD, Gaussian
+from gswm.core.shapes import NOBODY, Ids, Points
+from gswm.models.objects import Attributes
+
+LARGEST_LOGIT = 10.0
+"""Bound on the log-odds of presence, and on standard deviations before their sigmoid."""
+LARGEST_STD = 2.0
+SMALLEST_SHARE = 1e-4
+"""Of the anchor: the least that the logit of a size is taken of."""
+
+Hidden = Float[Tensor, "batch object hidden"]
+
+
+@dataclass(frozen=True)
+class SilotSizes:
+    """How many numbers each vector has."""
+
+    what: int = 64
+    hidden: int = 128
+    """Of the GRUs."""
+    encoding: int = 64
+    """Every e: features of the image, glimpses, and messages between objects."""
+    head: int = 100
+    """Hidden layers of propagation's networks."""
+
+
+@dataclass(frozen=True)
+class AnchorConfig:
+    """The anchor, and how far an object moves."""
+
+    size: float = 0.75
+    """The anchor, as a fraction of the image: the largest height and width of an object."""
+    step: float = 0.25
+    """How far an object moves in one frame at most, in anchors."""
+
+    def hw(self, z: Points) -> Points:
+        """Height and width."""
+        return self.size * z.sigmoid()
+
+    def z_hw(self, hw: Points) -> Points:
+        """The inverse of `hw`."""
+        return (hw / self.size).clamp(SMALLEST_SHARE, 1 - SMALLEST_SHARE).logit()
+
+    def moved(self, xy: Points, shift: Points) -> Points:
+        """The center, one frame later."""
+        return xy + 2 * self.size * self.step * shift.tanh()  # an image is 2 wide
+
+    def offset(self, difference: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]:
+        """A difference of two centers, in anchors."""
+        return difference / (2 * self.size)
+
+
+@dataclass(frozen=True)
+class SilotObjects:
+    """All that K objects take from one frame to the next."""
+
+    o: Attributes
+    """`depth` is the logit of the paper's z."""
+    h_prior: Hidden
+    h_post: Hidden
+    id: Ids
+    """Which object this is, in all frames; NOBODY where there never was one."""
+    born: Int[Tensor, " batch"]
+    """How many objects there have been: the next one's id."""
+
+    @staticmethod
+    def none(sizes: SilotSizes, slots: int, like: Float[Tensor, " batch *rest"]) -> "SilotObjects":
+        """K slots with nothing in them."""
+        flat = torch.zeros(len(like), slots, 6 + sizes.what + 2 * sizes.hidden, device=like.device)
+        ids = torch.full(flat.shape[:2], NOBODY, device=like.device)
+        return SilotObjects.split(flat, sizes.hidden, ids, torch.zeros_like(ids[:, 0]))
+
+    @staticmethod
+    def split(
+        flat: Float[Tensor, "batch object all"], hidden: int, ids: Ids, born: Int[Tensor, " batch"]
+    ) -> "SilotObjects":
+        """From what `flat` gives, with GRUs of `hidden` numbers."""
+        o, h_prior, h_post = flat.split([flat.shape[-1] - 2 * hidden, hidden, hidden], dim=-1)
+        return SilotObjects(Attributes.split(o), h_prior, h_post, ids, born)
+
+    def flat(self) -> Float[Tensor, "batch object all"]:
+        """Everything but the ids, side by side."""
+        return torch.cat([self.o.cat(), self.h_prior, self.h_post], dim=-1)
+
+    def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "SilotObjects":
+        """Objects of the same sizes, from what `flat` gives."""
+        return SilotObjects.split(flat, self.h_prior.shape[-1], ids, self.born)
+
+
+def bounded(params: Float[Tensor, "*batch params"]) -> Gaussian:
+    """A Gaussian of what a network puts out, with a standard deviation of at most 2."""
+    mean, std = params.float().chunk(2, dim=-1)
+    return Gaussian(mean, bounded_std(std))
+
+
+def bounded_std(params: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n"]:
+    """A standard deviation of at most 2."""
+    return LARGEST_STD * params.clamp(-LARGEST_LOGIT, LARGEST_LOGIT).sigmoid() + SMALLEST_STD

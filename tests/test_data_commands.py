@@ -21,7 +21,13 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("name", WORLDS)
+SOLIDS = ("obj3d-128", "obj3d-hard", "obj3d-shadows")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in SOLIDS else n for n in WORLDS],
+)
 def test_a_made_file_holds_the_first_episodes_of_the_split(name: str, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "a.hdf5"
     number = 1 if name.startswith("obj3d") else 3

@@ -133,7 +133,7 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("recipe", "of_frames", "of_all"),
     [
-        ("interaction", 1, 2),
+        pytest.param("interaction", 1, 2, marks=pytest.mark.slow),
         pytest.param("scalor-interaction", 6, 1, marks=pytest.mark.slow),
         pytest.param("silot-interaction", 1, 3, marks=pytest.mark.slow),
         pytest.param("stove-interaction", 1, 2, marks=pytest.mark.slow),

@@ -345,7 +345,7 @@ def test_frames_to_be_imagined_are_not_in_the_background(
     assert tables[0].count("\n") > 6
 
 
-@pytest.mark.parametrize("command", ["imagine", "track"])
+@pytest.mark.parametrize("command", [pytest.param("imagine", marks=pytest.mark.slow), "track"])
 def test_the_background_of_a_files_episode_is_given_to_the_model(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

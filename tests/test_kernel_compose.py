@@ -139,6 +139,7 @@ def test_the_constant_of_both_is_one() -> None:
     assert EPS == rendering.EPS
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_compiler_takes_the_operation_whole() -> None:
     inputs = [tensor.requires_grad_() for tensor in scene(4, slots=2)]

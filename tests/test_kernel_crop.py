@@ -104,6 +104,7 @@ def test_images_may_be_of_half_precision_and_views() -> None:
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_compiler_takes_the_operation_whole() -> None:
     image, xy, hw = scene(4, batch=1)

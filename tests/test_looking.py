@@ -26,7 +26,7 @@ from gswm.data.looking.verdicts import verdicts_on
 from gswm.data.storage.hdf5 import Writer
 
 Measured = Callable[[str], Measurement]
-QUICK = ("discs", "cars", "black")
+QUICK = ("discs", "black")
 """Kinds of videos that are measured in every run of the tests."""
 
 
@@ -129,6 +129,7 @@ def test_two_scenes_in_one_video_are_a_cut(tmp_path: Path) -> None:
     assert facts.most == 3
 
 
+@pytest.mark.slow
 def test_a_region_is_measured_alone_in_pixels_of_the_video(tmp_path: Path) -> None:
     path = synthetic.save(tmp_path / "cars.mp4", synthetic.make("cars").video)
     facts = measure(path, (0, 30, 192, 42)).facts
@@ -279,6 +280,7 @@ def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert held["verdicts"] == []
 
 
+@pytest.mark.slow
 def test_look_says_why_a_video_is_of_no_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -209,6 +209,8 @@ def test_settings_name_their_model_and_those_of_version_0_1_0_are_still_read(nam
     kind = values["model"]["kind"]
     assert kind == recipe.model.kind
     assert from_dict(gswm.Recipe, values) == recipe
+    if kind not in ("gswm", "scalor", "stove"):
+        return  # later than 0.1.0
     del values["model"]["kind"]
     assert from_dict(gswm.Recipe, values) == recipe
     assert config_class(values["model"]) is type(recipe.model)

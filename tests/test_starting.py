@@ -134,6 +134,7 @@ def test_a_number_of_slots_of_ones_own_takes_the_same_weights() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_look_at_a_video_names_the_start(
     small_clips: Path, discs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,6 +216,7 @@ def test_several_videos_leave_no_background_and_not_that_of_the_start(small_star
     assert attempts.with_background(model, None).saved_background is None
 
 
+@pytest.mark.slow
 def test_prepared_data_keeps_its_start_unless_asked_otherwise(
     discs: Path, small_start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_clear_boxes_are_where_the_objects_are(kind: str) -> None:
     assert np.median(height) == pytest.approx(np.median(made.sizes[:, 1]), rel=0.15)
 
 
+@pytest.mark.slow
 def test_stretches_of_one_video_have_as_many_boxes() -> None:
     _, frames, behind = square("discs")
     one, other = motion_labels([frames[:50], frames[50:90]], behind)

@@ -14,7 +14,7 @@ from gswm.commands.imagine import check_bytes
 from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.core.files import check_output
+from gswm.core.files import check_output, make_folder
 from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
@@ -176,7 +176,7 @@ class TrackCommand:
     def draw(self, track: Track, video: torch.Tensor) -> None:
         """The model's frames with boxes."""
         assert self.picture is not None
-        formats.make_folder(self.picture.parent)
+        make_folder(self.picture.parent)
         drawn = {"scale": self.scale, "trail": self.trail, "fps": self.fps}
         track.save(self.picture, video, **drawn, title=Path(self.source).name)
         print(self.picture)

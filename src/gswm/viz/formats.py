@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from PIL import Image
 
-from gswm.core.files import check_suffix, replacing
-from gswm.core.files import make_folder as make_folder
+from gswm.core.files import check_suffix, make_folder, replacing
 from gswm.viz.pictures import DrawnVideo, Frames, Picture
 
 Palette = UInt8[np.ndarray, "_color 3"]
@@ -38,6 +37,7 @@ def save_video(path: Path, frames: Frames | DrawnVideo, fps: int = 10) -> None:
 
 def write(path: Path, to: Callable[[Path], None]) -> None:
     """Make the file whole under another name, then give it its own."""
+    make_folder(path.parent)
     with replacing(path) as part:
         to(part)
 

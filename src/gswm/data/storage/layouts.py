@@ -194,7 +194,7 @@ def _comparable(truth: Truth) -> dict[str, Tensor]:
 def check_values(arrays: Arrays, path: object) -> None:
     """Refuse numbers that no picture can have: a place beyond all bounds, or none at all."""
     for key, array in arrays.items():
-        if array.dtype.kind == "f" and array.size and not np.abs(array).max() <= FARTHEST:
+        if array.dtype.kind == "f" and array.size and not float(np.abs(array).max()) <= FARTHEST:
             raise UserError(
                 f"{path}: `{key}` has values that are not finite, or beyond {FARTHEST:g}; make the "
                 "file again"

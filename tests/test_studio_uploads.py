@@ -142,6 +142,28 @@ def test_a_video_that_stops_on_its_way_is_refused(
     assert not list(folder.iterdir())
 
 
+def test_no_upload_of_many_outlasts_its_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(uploads, "BODY_SECONDS", 0.05)
+
+    async def trickle() -> AsyncIterator[bytes]:
+        while True:
+            yield b"GIF89a"
+            await asyncio.sleep(0.01)
+
+    async def refused(path: Path) -> bool:
+        with pytest.raises(UserError, match="has stalled"):
+            await uploads.store(trickle(), path)
+        return True
+
+    async def many() -> list[bool]:
+        async with asyncio.timeout(60):
+            return await asyncio.gather(*(refused(tmp_path / str(i)) for i in range(400)))
+
+    assert all(asyncio.run(many()))
+
+
 def test_only_a_video_that_is_all_there_takes_a_decoder(tmp_path: Path, folder: Path) -> None:
     whole = video("gif", tmp_path)
 

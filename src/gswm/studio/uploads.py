@@ -69,7 +69,7 @@ async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
     with path.open("wb") as file:
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                while chunk := await asyncio.wait_for(part_of(parts), IDLE_SECONDS):
+                while chunk := await part_of(parts):
                     total += len(chunk)
                     if total > MOST_BYTES:
                         raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
@@ -79,10 +79,14 @@ async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
 
 
 async def part_of(parts: AsyncIterator[bytes]) -> bytes:
-    """The next part that is not empty; an empty one at the end."""
-    async for part in parts:
-        if part:
-            return part
+    """The next part that is not empty, if it comes in time; an empty one at the end.
+
+    Python 3.11's `wait_for` would now and then swallow the end of the time for the whole video.
+    """
+    async with asyncio.timeout(IDLE_SECONDS):
+        async for part in parts:
+            if part:
+                return part
     return b""
 
 
@@ -97,7 +101,8 @@ async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     try:
-        _, said = await asyncio.wait_for(process.communicate(), SECONDS)
+        async with asyncio.timeout(SECONDS):
+            _, said = await process.communicate()
     except TimeoutError as error:
         raise UserError("this video takes too long to decode: cut it") from error
     finally:

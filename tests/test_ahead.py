@@ -229,6 +229,7 @@ def test_a_stage_before_shorter_videos_is_compiled_for_too(compiled: list) -> No
     assert compiled
 
 
+@pytest.mark.slow
 def test_when_it_is_too_late_the_other_process_ends() -> None:
     chosen = recipe("scalor-single-ball")
     schedule = replace(chosen.model.schedule, lengths=((0, 2),), prior_only=1)

@@ -224,6 +224,7 @@ def test_every_whole_video_is_taken(name: str, tmp_path: Path) -> None:
     assert len(seen(path)) == 12
 
 
+@pytest.mark.slow
 def test_a_strict_decoder_sees_what_the_usual_one_sees(tmp_path: Path) -> None:
     path = recorded(tmp_path, "a.webm")
     with av.open(str(path)) as container:

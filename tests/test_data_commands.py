@@ -153,6 +153,7 @@ def test_a_disk_that_fills_up_is_one_line_and_leaves_no_file(
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_show_draws_a_world_and_its_file_alike(tmp_path: Path) -> None:
     made = tmp_path / "a.hdf5"
     main(["data", "make", "maze", "--split", "test", "--episodes", "3", "--out", str(made)])

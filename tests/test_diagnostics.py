@@ -143,6 +143,7 @@ def test_pixels_that_are_much_worse_are_said_where_the_loss_hides_it(objects: fl
     assert said(run) == ["exploding" if objects == 6 else "lost"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [100, 300, 500, 900])
 def test_a_loss_that_jumps_by_design_is_left_in_peace(every: int) -> None:
     """As the maze recipe goes: T from 1 to 10, and then σ from 0.1 to 1."""

@@ -234,6 +234,7 @@ def under_way(out: Path, log: Path) -> list[BaseProcess]:
     return both
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     both = under_way(tmp_path / "run", log)
@@ -252,6 +253,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_step(tmp_path: Path) -> N
     assert log.read_text().count("stopped at step") == 1
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_ends_all_processes(tmp_path: Path) -> None:
     log = tmp_path / "log"
     both = pair(settings(tmp_path / "run", 8, lr=1e30), log)

@@ -306,6 +306,7 @@ def test_the_same_weights_give_the_same_file_twice(weights: Path, tmp_path: Path
     assert sorted(tmp_path.iterdir()) == [one, other]
 
 
+@pytest.mark.slow
 def test_given_frames_are_sampled_if_asked_for(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

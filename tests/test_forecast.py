@@ -290,6 +290,7 @@ def test_windows_of_a_film_are_its_last_frames(fps: float | None, tmp_path: Path
 # -- where it is used
 
 
+@pytest.mark.slow
 def test_a_fit_is_scored_on_windows_of_its_held_out_end(tmp_path: Path) -> None:
     discs = synthetic_videos.save(tmp_path / "discs.mp4", synthetic_videos.make("discs").video)
     made = prepare([Film(discs, Cut(SIZE))], 1, tmp_path / "video.hdf5", {})

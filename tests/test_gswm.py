@@ -261,6 +261,7 @@ for name in plain:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

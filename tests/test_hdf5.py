@@ -443,6 +443,7 @@ for limit in map(int, limits):
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_grow_is_one_line_and_no_file(tmp_path: Path) -> None:
     path, limits = tmp_path / "a.hdf5", ("100", "100000", "300000", "494000")
     command = [sys.executable, "-c", LIMITED, str(path), *limits]

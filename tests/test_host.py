@@ -28,8 +28,14 @@ def waits(work: Callable[[], Any]) -> set[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("two-layer", "single-ball-d", "maze", "maze-no-aoe"),
-        *("scalor-two-layer", "silot-two-layer", "stove-interaction"),
+        *("two-layer", "maze"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                *("single-ball-d", "maze-no-aoe"),
+                *("scalor-two-layer", "silot-two-layer", "stove-interaction"),
+            )
+        ),
     ],
 )
 def test_a_step_waits_for_nothing(name: str, way: str) -> None:

@@ -327,6 +327,7 @@ def test_a_static_background_is_of_all_frames_of_a_video_that_is_tracked(
     torch.testing.assert_close(behind, torch.full((1, 3, 64, 64), 90 / 255), atol=0.03, rtol=0)
 
 
+@pytest.mark.slow
 def test_frames_to_be_imagined_are_not_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

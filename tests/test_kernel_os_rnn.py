@@ -117,6 +117,7 @@ def test_the_operator_is_what_it_says() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_compiled_caller_gets_the_same() -> None:
     given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
 

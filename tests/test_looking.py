@@ -90,6 +90,7 @@ def test_contrast_and_noise_are_those_of_the_video(measured: Measured) -> None:
     assert measured("low_contrast").facts.noise == pytest.approx(0.008, abs=0.004)
 
 
+@pytest.mark.slow
 def test_light_is_that_of_the_video(measured: Measured) -> None:
     low, high = measured("cars").facts.light
     assert low / high == pytest.approx(0.55, abs=0.05)
@@ -264,6 +265,7 @@ def test_each_weakness_has_its_verdict(name: str, changes: dict[str, object]) ->
     assert [verdict.name for verdict in verdicts_on(facts_with(**changes))] == [name]
 
 
+@pytest.mark.slow
 def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = synthetic.save(tmp_path / "v.mp4", synthetic.make("visitors").video)
     sheet, facts = tmp_path / "look.png", tmp_path / "look.json"

@@ -248,6 +248,7 @@ def test_simulating_without_mujoco_says_what_to_do(monkeypatch: pytest.MonkeyPat
         next(world("obj3d").episodes(31, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

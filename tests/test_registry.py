@@ -155,6 +155,7 @@ def test_an_installed_model_is_found_by_its_entry_point(tmp_path: Path) -> None:
     assert scored.returncode == 0, scored.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "why"),
     [("no_such_module:MODEL", "no_such_module"), ("blob_model:Blob", "ModelEntry")],
@@ -396,6 +397,7 @@ def gust(blob: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     return "gust"
 
 
+@pytest.mark.slow
 def test_a_model_gets_the_actions_of_its_data_everywhere(gust: str, tmp_path: Path) -> None:
     out, here = tmp_path / "run", ["--device", "cpu"]
     few = ["--train.steps", "2", *SETTINGS]

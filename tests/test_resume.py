@@ -67,7 +67,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("at", [1, 3, 4, 7])
+@pytest.mark.parametrize("at", [1, 4, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 7))])
 def test_a_run_stopped_and_resumed_is_the_run_that_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path, at: int
 ) -> None:
@@ -224,6 +224,7 @@ def test_a_signal_while_data_are_made_ends_the_process_well(
     assert capsys.readouterr().err == said
 
 
+@pytest.mark.slow
 def test_a_validation_that_a_signal_broke_off_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
 ) -> None:
@@ -263,6 +264,7 @@ def test_handlers_of_signals_are_put_back(tmp_path: Path) -> None:
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+@pytest.mark.slow
 def test_after_max_minutes_it_saves_and_ends_and_the_next_start_has_as_many(
     tmp_path: Path, undisturbed: Path
 ) -> None:
@@ -321,6 +323,7 @@ def test_metrics_after_the_checkpoint_are_taken_back(tmp_path: Path) -> None:
     assert metrics.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_metrics_of_a_run_killed_before_its_first_checkpoint_are_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
 ) -> None:
@@ -521,6 +524,7 @@ def test_a_checkpoint_that_states_no_recipe_is_gone_on_from(
     assert_same_run(tmp_path, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_moved_goes_on_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Path
 ) -> None:

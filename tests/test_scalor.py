@@ -325,6 +325,7 @@ def learner(steps: int) -> Trainee:
     return rehearsal(model, chosen, torch.device("cpu"), FastTrainee)
 
 
+@pytest.mark.slow
 def test_what_comes_again_is_observed_once_and_learned_from_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -350,7 +351,7 @@ def test_what_comes_again_is_observed_once_and_learned_from_each_time(
         assert torch.equal(windows.video, one.loader.batch(step, 4).video)
 
 
-@pytest.mark.parametrize("stop", [2, 4, 7])
+@pytest.mark.parametrize("stop", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 7))])
 def test_a_training_goes_on_where_the_prior_learns_alone(stop: int) -> None:
     whole, first, second = learner(9), learner(9), learner(9)
     for _ in range(9):

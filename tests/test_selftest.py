@@ -49,7 +49,14 @@ def test_a_model_that_takes_actions_gets_some() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["two-layer", "maze-no-mu", "scalor-interaction", "silot-interaction"]
+    "name",
+    [
+        "two-layer",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("maze-no-mu", "scalor-interaction", "silot-interaction")
+        ),
+    ],
 )
 def test_what_is_compared_does_not_jump_where_a_last_digit_differs(name: str) -> None:
     """Else a path that only rounds otherwise would be said to differ."""

@@ -434,6 +434,7 @@ def test_the_count_is_geometric_and_all_subsets_are_alike(p: float) -> None:
             assert counts[n] / counts[n - 1] == pytest.approx(p)
 
 
+@pytest.mark.slow
 @given(seeds, st.sampled_from([56, 141]), st.floats(1e-3, 1))
 def test_the_count_prior_of_many_is_the_recursion(seed: int, num: int, p: float) -> None:
     """The belief about the count, updated variable by variable, as SPAIR's own algorithm does."""

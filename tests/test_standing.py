@@ -164,6 +164,7 @@ def test_an_edge_that_trembles_by_a_pixel_stays() -> None:
     assert torch.equal(without_standing(median, video), median)
 
 
+@pytest.mark.slow
 def test_large_pictures_are_compared_on_smaller_ones() -> None:
     scene = ground(0.02)
     video = film(scene, [HERE] * 40 + [None] * 20)

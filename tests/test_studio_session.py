@@ -347,6 +347,7 @@ def test_masks_say_whose_a_pixel_is() -> None:
     assert set(np.unique(owners)) <= {*page.ids(), 255}
 
 
+@pytest.mark.slow
 def test_files_can_be_opened(tmp_path: Any) -> None:
     page = Page().open(settings={"steps": 2}).edit(MOVE)
     for kind in ("gif", "mp4", "png", "csv"):

@@ -44,6 +44,7 @@ def run(jobs: list[Job], number: int = 2) -> tuple[list[dict], list[str]]:
     return sweep.Sweep(jobs, number, said.append).run(), said
 
 
+@pytest.mark.slow
 def test_no_more_run_at_once_than_asked_for(tmp_path: Path) -> None:
     script = """
 (here / "busy").touch()
@@ -347,6 +348,7 @@ time.sleep(60)
     assert again.function == slurm.LoggedCommand(list(job.command), job.log)
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_what_is_queued(tmp_path: Path) -> None:
     class Queued:
         """A job that the cluster ends when it is cancelled."""

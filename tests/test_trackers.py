@@ -69,6 +69,7 @@ def test_each_validation_has_two_small_pictures(finished: Path) -> None:
                 assert image.size[0] > 9 * 64
 
 
+@pytest.mark.slow
 def test_a_resumed_run_takes_back_the_events_after_its_checkpoint(
     finished: Path, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_resumed_run_takes_back_the_events_after_its_checkpoint(
     assert len(list(run.glob("events.out*"))) == 2
 
 
+@pytest.mark.slow
 def test_without_tensorboard_there_are_no_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ class FakeWandb(ModuleType):
         self.finished += 1
 
 
+@pytest.mark.slow
 def test_metrics_go_to_a_project_of_weights_and_biases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

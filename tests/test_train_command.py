@@ -165,6 +165,7 @@ def test_a_run_that_goes_on_no_longer_needs_the_weights_it_began_with(
     assert run.began["step"] == 6
 
 
+@pytest.mark.slow
 def test_fresh_episodes_are_trained_on_and_a_resumed_run_sees_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -542,6 +543,7 @@ def test_a_file_of_a_world_is_validated_as_the_world_is(
     assert found[0] == pytest.approx(found[1])
 
 
+@pytest.mark.slow
 def test_a_file_without_truth_trains_and_is_validated_by_pixels(
     tmp_path: Path, capsys: Capture
 ) -> None:
@@ -718,7 +720,7 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
     assert capsys.readouterr().err.startswith(f"{obj3d}: taken from {file}; ")
     for on in ([], ["--world", str(obj3d)]):
         scores = tmp_path / "scores.json"
-        assert main(["eval", str(tmp_path / "run"), *on, "--json", str(scores)]) == 0
+        assert main(["eval", str(tmp_path / "run"), *on, "--json", str(scores), "--force"]) == 0
         said = capsys.readouterr().err
         unknown = f"{file} does not say where its objects are"
         assert f"{unknown}: its pixels are measured, by slotformer-6-44\n" in said
@@ -736,6 +738,7 @@ def test_data_names_the_file_before_anything_is_imported(tmp_path: Path) -> None
         assert (parsed.recipe.data.world, parsed.recipe.data.episodes) == (file, 5)
 
 
+@pytest.mark.slow
 def test_data_may_be_one_video(tmp_path: Path, capsys: Capture) -> None:
     film, run = video(tmp_path / "film.mkv", frames=100), tmp_path / "run"
     assert main(["train", *on_folder(film, run)]) == 0

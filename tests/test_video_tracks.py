@@ -106,6 +106,7 @@ def test_ids_go_on_from_chunk_to_chunk_and_the_background_is_of_the_whole_video(
     np.testing.assert_allclose(parts.x, whole.x, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_model_knows_how_its_videos_were_cut(
     small_clips: Path, film: Path, tmp_path: Path
 ) -> None:

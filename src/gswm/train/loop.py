@@ -6,7 +6,7 @@ from which a later start goes on as if it had never ended.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from gswm.core.errors import UserError
 from gswm.core.limits import MINUTES, check_range
 from gswm.core.settings import differences, from_dict, to_dict
 from gswm.data.batches.resident import Loader
+from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import build
@@ -148,8 +149,9 @@ class Run:
         if saved is None:  # of version 0.1
             return
         where = f"{self.folder.path}: the recipe in the checkpoint of step {step}"
-        theirs = to_dict(from_dict(Recipe, saved, where))
-        if lines := differences(to_dict(self.recipe), theirs):
+        theirs = from_dict(Recipe, saved, where)
+        ours, theirs = (to_dict(without_places(each)) for each in (self.recipe, theirs))
+        if lines := differences(ours, theirs):
             raise UserError(
                 f"the checkpoint of step {step} in {self.folder.path} is of another recipe, "
                 f"{lines[0]}: put back the run's own, or start a new run with another --out"
@@ -311,6 +313,14 @@ class Run:
         self.diagnostics.check_finite(weight, self.trainee.step, self.saved)
         path = self.folder.path / f"{name}.safetensors"
         weights.save(path, self.trainee.model, self.recipe, about=about)
+
+
+def without_places(recipe: Recipe) -> Recipe:
+    """A recipe without the places of files, which differ from machine to machine."""
+    data = recipe.data
+    if is_name_of_file(data.world):
+        data = replace(data, world="file")
+    return replace(recipe, data=data, train=replace(recipe.train, start=None))
 
 
 def begin(model: WorldModel[Any], recipe: Recipe, folder: RunFolder) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from gswm.data.importing.videos import (
     video_frames,
 )
 from gswm.data.placement import Fit
+from gswm.viz.formats import REPEATABLE
 
 SIZE = (48, 32)
 
@@ -55,7 +56,8 @@ def encode(
 ) -> Path:
     """A video of `frames` at 10 a second, or at `times`, in tenths of a second."""
     with av.open(str(path), "w", options=options) as container:
-        stream = container.add_stream(codec, rate=10)
+        same = REPEATABLE if codec == "libx264" else {}
+        stream = container.add_stream(codec, rate=10, options=dict(same))
         stream.height, stream.width = frames[0].shape[:2]
         stream.pix_fmt = pixels
         setup(stream)

@@ -17,6 +17,8 @@ STILL, MOVING = (".png",), (".gif", ".mp4")
 COLORS = 256
 EXACT = 96
 """Of them, those that are kept as they are, the most frequent."""
+REPEATABLE = {"mbtree": "0"}
+"""Options of x264 by which the same frames give the same file each time."""
 
 
 def save_picture(path: Path, picture: Picture, colors: int | None = None) -> None:
@@ -102,7 +104,7 @@ def save_mp4(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
     height, width, _ = frames[0].shape
     odd = ((0, height % 2), (0, width % 2), (0, 0))
     with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
-        stream = container.add_stream("libx264", rate=fps, options={"crf": "16"})
+        stream = container.add_stream("libx264", rate=fps, options={"crf": "16", **REPEATABLE})
         stream.height, stream.width = height + height % 2, width + width % 2
         stream.pix_fmt = "yuv420p"
         for frame in frames:

@@ -15,12 +15,14 @@ from gswm.core.files import check_suffix
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import TimedFrame, time_of
 from gswm.viz.between import SourceBoxes
-from gswm.viz.formats import write
+from gswm.viz.formats import REPEATABLE, write
 from gswm.viz.located import Located
 from gswm.viz.pictures import Corners, Picture, draw_frame
 
 CLOCK = Fraction(1, 90_000)
 """Of the times in a file."""
+H264 = {"crf": "20", "preset": "veryfast", **REPEATABLE}
+"""Options of the encoder."""
 LINES = 180
 """A picture this high has the thinnest lines."""
 LOCATED = (".csv", ".txt", ".mp4")
@@ -73,7 +75,7 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int) -> No
         for frame, corners, past in beside(boxes, film.source_frames(), trail):
             image = np.ascontiguousarray(frame.pixels(1))
             if stream is None:
-                stream = file.add_stream("libx264", options={"crf": "20", "preset": "veryfast"})
+                stream = file.add_stream("libx264", options=H264)
                 stream.codec_context.time_base = CLOCK
                 stream.codec_context.sample_aspect_ratio = aspect(frame)
                 stream.height, stream.width = (side + side % 2 for side in image.shape[:2])

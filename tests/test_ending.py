@@ -196,3 +196,31 @@ def test_a_lost_signal_is_raised_again_in_the_next_round() -> None:
     finally:
         ending.finish(process=False)
     check_signals()
+
+
+def test_a_signal_in_a_finalizer_prints_nothing_and_is_raised_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Hurt:
+        def __init__(self, error: BaseException) -> None:
+            self.error = error
+
+        def __del__(self) -> None:
+            raise self.error
+
+    before, told = sys.unraisablehook, []
+    sys.unraisablehook = lambda lost: told.append(lost.exc_type)
+    ending = Ending()
+    ending.begin()
+    try:
+        ending.which = signal.SIGINT
+        Hurt(EndedBySignal(signal.SIGINT))
+        assert told == []
+        Hurt(ValueError())
+        assert told == [ValueError]
+        with pytest.raises(EndedBySignal):
+            check_signals()
+    finally:
+        ending.finish(process=False)
+        sys.unraisablehook = before
+    assert capsys.readouterr().err == ""

@@ -6,6 +6,7 @@ calls Python from C may swallow an exception: loops therefore call `check_signal
 
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -36,6 +37,7 @@ class Ending:
         self.last = -AGAIN
         self.before: dict[int, Any] = {}
         self.terminals = terminals()
+        self.unraisable = sys.unraisablehook
 
     @property
     def code(self) -> int:
@@ -56,6 +58,12 @@ class Ending:
                 self.before[one] = signal.signal(one, self.hear)
             except ValueError:  # not the main thread, which has no signals to hear
                 return
+        self.unraisable, sys.unraisablehook = sys.unraisablehook, self.swallow
+
+    def swallow(self, lost: "sys.UnraisableHookArgs") -> None:
+        """Print nothing of a signal that came in a finalizer: `check_signals` raises it again."""
+        if not isinstance(lost.exc_value, EndedBySignal):
+            self.unraisable(lost)
 
     def hear(self, which: int, *_: Any) -> None:
         """Raise, unless it has just been done."""
@@ -73,6 +81,7 @@ class Ending:
         remove_parts()
         Ending.now = None
         if not process:
+            sys.unraisablehook = self.unraisable
             for one, handler in self.before.items():
                 signal.signal(one, handler)
 

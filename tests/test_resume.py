@@ -169,7 +169,7 @@ def test_a_lost_terminal_saves_the_run(tmp_path: Path) -> None:
 def in_session(terminal: str, args: list[str]) -> None:
     """`gswm ARGS` with a terminal of its own."""
     os.setsid()
-    handle = os.open(terminal, os.O_RDWR)  # the first that is opened becomes the session's
+    handle = os.open(terminal, os.O_RDWR)  # becomes the controlling terminal
     for stream in (0, 1, 2):
         os.dup2(handle, stream)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "r" if n == 0 else "w") for n in (0, 1, 2))

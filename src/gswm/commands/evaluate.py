@@ -239,7 +239,7 @@ MEASURED = (
 
 
 def stamp(device: torch.device) -> dict[str, Any]:
-    """What made the scores."""
+    """Version, commit and device, to store with scores."""
     return {"gswm": gswm.__version__, "commit": commit(), "device": device.type}
 
 
@@ -352,7 +352,7 @@ def table(result: Result, world: str, split: str) -> str:
 
 
 def notes_on(result: Result) -> dict[str, str]:
-    """What the main scores are, in a few words each."""
+    """A short explanation of each main score."""
     rules = result.protocol
     first, steps = min(TABLE_STEPS, rules.steps), rules.steps
     by = "sampled future" if rules.sample else "mean rollout"

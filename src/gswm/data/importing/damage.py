@@ -59,7 +59,7 @@ class FFmpegLog:
 
     @contextmanager
     def errors(self) -> Iterator[list[str]]:
-        """What FFmpeg reports as an error in this thread, until the block ends."""
+        """Collect the errors that FFmpeg reports in this thread until the block ends."""
         import av.logging as log
 
         with self.lock:
@@ -93,7 +93,7 @@ class Reading:
         self.container, self.stream, self.tolerant = container, stream, tolerant
         self.decoder = decoder_of(stream)
         self.seconds = 0.0
-        """How far it was read."""
+        """The time of the last frame that was read."""
         self.shown = self.packets = self.hidden = 0
         """Frames, packets, and packets without a frame of their own: beyond the part of the video
         that is to be shown, or empty."""

@@ -334,6 +334,8 @@ def table(result: Result, world: str, split: str) -> str:
     head = f"{world}, {split}: {result.episodes} episodes by {rules.name}"
     if rules.posterior == "sample":
         head += ", given frames by samples of the posterior"
+    if result.boxes_from == "masks":
+        head += ", boxes from the model's masks"
     if result.standard_errors:
         head += "; ± is the standard error over episodes"
     sized = {f"{score}_{size}" for score in SCORES for size in SIZES}
@@ -364,6 +366,11 @@ def notes_on(result: Result) -> dict[str, str]:
         "center_error_mean": f"{by}, mean over {steps} frames",
         "center_error_sample": f"one sampled future (mean of {rules.samples}), as the paper's",
         "center_error_sample_mean": f"one sampled future, mean over {steps} frames",
+        "moved": f"way of imagined objects over {first} frames, 1 as far as the true ones",
+        "moved_along": "the same along the true way",
+        "reconstruction_psnr": f"of the {rules.given} given frames",
+        "reconstruction_gain": "dB above the mean of these frames",
+        "sharpness": "of the given frames, 1 as sharp as the true ones",
     }
 
 

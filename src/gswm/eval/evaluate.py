@@ -25,7 +25,9 @@ from gswm.eval.metrics.counts import counts
 from gswm.eval.metrics.distance import center_errors, sampled_errors
 from gswm.eval.metrics.futures import futures
 from gswm.eval.metrics.lpips import Lpips
+from gswm.eval.metrics.motion import motion
 from gswm.eval.metrics.pixels import decibels, pixels, squared_error
+from gswm.eval.metrics.reconstruction import reconstruction
 from gswm.eval.metrics.sizes import by_size
 from gswm.eval.metrics.tracking import tracked
 from gswm.eval.protocols import PROTOCOLS
@@ -87,6 +89,8 @@ class Result:
     """Some scores of every episode, in order, so that two results can be compared in pairs."""
     standard_errors: dict[str, float] = field(default_factory=dict)
     """Of the means of these scores over episodes."""
+    boxes_from: str = "latents"
+    """See `WorldModel.boxes_from`; "truth" for a rule."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; None for what is no number."""
@@ -131,6 +135,7 @@ def evaluate(
         *(rules, number, seed, scores, curves, shown),
         per_episode={name: rounded(values) for name, values in each.items()},
         standard_errors=standard_errors(each),
+        boxes_from="truth" if isinstance(model, Baseline) else model.boxes_from,
     )
 
 
@@ -229,7 +234,9 @@ def measure(
         true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
         spread = true.each(number)
         if "center" in rules.metrics:
-            measured["center"] = center_errors(predicted.frames(given), spread.frames(given))
+            imagined, happened = predicted.frames(given), spread.frames(given)
+            measured["center"] = center_errors(imagined, happened)
+            measured["motion"] = motion(imagined, happened)
         if seen.sampled is not None:
             ahead = true.frames(given)
             measured["sampled"] = sampled_errors(seen.sampled, ahead, rules.samples)
@@ -253,6 +260,12 @@ def measure(
             measured["sizes"] = by_size(seen.tracked, known(episodes), side)
     if "pixels" in rules.metrics and (drawn := seen.track.reconstruction) is not None:
         measured["pixels"] = pixels(drawn[:, 0], as_float(episodes.video[:, given:]), lpips)
+        past = seen.track.past
+        if past is not None and past.reconstruction is not None:
+            seen_frames = as_float(episodes.video[:, :given]).repeat_interleave(
+                len(past) // len(episodes), dim=0
+            )
+            measured["reconstruction"] = reconstruction(past.reconstruction, seen_frames)
     return measured
 
 

@@ -152,6 +152,9 @@ Config = TypeVar("Config", bound=ModelConfig)
 class WorldModel(nn.Module, ABC, Generic[Config]):
     """A model of video as objects."""
 
+    boxes_from: ClassVar[Literal["latents", "masks"]] = "latents"
+    """The source of a track's boxes: the model infers them, or they are found in its masks.
+    Evaluation reports it."""
     editable: ClassVar[bool] = False
     """Whether the studio offers edits: the model then implements `view`, `owners`, `proposals` and
     `infer_after`, and its states are `State`s."""

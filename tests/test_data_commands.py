@@ -21,7 +21,7 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-SOLIDS = ("obj3d-128", "obj3d-hard", "obj3d-shadows")
+SOLIDS = ("obj3d-128", "obj3d-hard", "obj3d-shadows", "obj3d-two")
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,8 @@ HARD = Settings(
     down=(0.33, 0.66),
 )
 """More objects than the usual scenes have, and none of their colors."""
+TWO = Settings(objects=(1, 1))
+"""One object that stands on the plane, and the sphere that is shot at it."""
 SHADOWS = Settings(
     objects=(3, 5),
     colors=("pink", "red", "blue", "green", "yellow"),

@@ -21,7 +21,7 @@ from gswm.data.worlds.obj3d.layout import nearness
 from gswm.data.worlds.obj3d.renderer import SIDE, Pictures, render
 from gswm.data.worlds.obj3d.scene_file import SceneFile
 from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
-from gswm.data.worlds.obj3d.settings import HARD, SHADOWS, Settings
+from gswm.data.worlds.obj3d.settings import HARD, SHADOWS, TWO, Settings
 from gswm.data.worlds.obj3d.simulation import can_simulate
 
 Renderer = Literal["torch", "blender"]
@@ -235,4 +235,5 @@ def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera
 
 OBJ3D, OBJ3D_HARD = Obj3D(), Obj3D(name="obj3d-hard", settings=HARD)
 OBJ3D_128 = Obj3D(name="obj3d-128", image_size=128)
+OBJ3D_TWO = Obj3D(name="obj3d-two", settings=TWO)
 OBJ3D_SHADOWS = Obj3D(name="obj3d-shadows", settings=SHADOWS)

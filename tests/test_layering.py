@@ -13,7 +13,7 @@ ORDER = [
     "core",
     *("data", "data.worlds", "data.storage", "data.importing", "data.looking", "data.batches"),
     "viz",
-    *("models", "models.gswm", "models.scalor", "models.silot", "models.stove"),
+    *("models", "models.gswm", "models.op3", "models.scalor", "models.silot", "models.stove"),
     *("weights", "eval.metrics", "eval", "report", "train"),
     *("fast.kernels", "fast", "tracking", "fitting", "studio", "bench", "commands"),
     "",  # the modules beside the packages
@@ -176,7 +176,7 @@ def test_contributing_lists_the_packages_in_this_order() -> None:
 
 
 LISTED = [
-    *("models", "models/gswm", "models/scalor", "models/silot", "models/stove"),
+    *("models", "models/gswm", "models/op3", "models/scalor", "models/silot", "models/stove"),
     *("fast", "studio"),
 ]
 """Packages with a table of their modules, a line each."""

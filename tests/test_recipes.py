@@ -93,6 +93,7 @@ STEPS = {
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
     "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 38_000, "obj3d-128": 24_000,
     "clips": 30_000,
+    "op3-obj3d": 8_000, "op3-obj3d-two": 12_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
     "silot-interaction": 19_000, "silot-occlusion": 19_000, "silot-two-layer": 19_000,
@@ -104,6 +105,8 @@ RATES = {"clips": 4e-4, "stove": 2e-3}
 CURRICULA = {
     "single-ball": ((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9)),
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
+    "op3-obj3d": ((0, 1), (3_000, 4)),
+    "op3-obj3d-two": ((0, 1), (4_500, 4)),
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
     "silot": ((0, 2), (2_500, 4), (5_000, 10), (8_000, 20)),
@@ -130,7 +133,8 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
     assert r.train.batch == (128 if name.startswith("stove") else 16)
     data = {"obj3d": (2_920, 50), "obj3d-128": (2_920, 50), "clips": (2_048, None)}
-    assert (r.data.episodes, r.data.first_frames) == data.get(name, (10_000, None))
+    known = data.get(name.removeprefix("op3-").removesuffix("-two"), (10_000, None))
+    assert (r.data.episodes, r.data.first_frames) == known
     schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     assert schedule.lengths == longest_match(CURRICULA, name, balls)
     assert schedule.background_only == (500 if name.startswith("maze") else 0)
@@ -157,6 +161,7 @@ def test_training_ends_in_the_last_stage_and_after_all_annealing(name: str) -> N
 def test_every_other_recipe_is_a_baselines() -> None:
     assert {name.split("-")[0] for name in RECIPES if name not in TABLE} == {
         "clips",
+        "op3",
         "scalor",
         "silot",
         "stove",

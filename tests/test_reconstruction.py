@@ -8,7 +8,7 @@ from test_evaluate import SHORT, Puppet, marked
 
 from gswm.core.records import concatenate
 from gswm.eval.baselines import Baseline
-from gswm.eval.evaluate import evaluate
+from gswm.eval.evaluate import evaluate, validate
 from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.motion import motion
 from gswm.eval.metrics.reconstruction import reconstruction
@@ -79,3 +79,13 @@ def test_a_result_says_where_boxes_come_from() -> None:
     assert evaluate(model, [episodes], SHORT).to_json()["boxes_from"] == "masks"
     rule = evaluate(Baseline("stay"), [episodes], Protocol("x", 10, 10, ("center",)))
     assert rule.boxes_from == "truth"
+
+
+def test_weights_of_a_model_without_boxes_of_its_own_are_chosen_by_pixels() -> None:
+    episodes = marked(3, 20)
+    model = Puppet(episodes, "straight")
+    by_boxes = validate(model, episodes, given=10)
+    model.boxes_from = "masks"  # type: ignore[misc]
+    by_pixels = validate(model, episodes, given=10)
+    assert by_boxes["error"] == by_boxes["strict_error"] == by_pixels["strict_error"] > 0
+    assert by_pixels["error"] == 0  # it draws the true frames

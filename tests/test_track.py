@@ -10,6 +10,7 @@ import av
 import numpy as np
 import pytest
 import tiny
+import tiny_op3
 import tiny_scalor
 import tiny_silot
 import tiny_stove
@@ -397,8 +398,8 @@ def test_a_track_is_shown_wherever_it_is(device: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [tiny.lively, tiny_scalor.lively, tiny_silot.lively, tiny_stove.build],
-    ids=["G-SWM", "SCALOR", "SILOT", "STOVE"],
+    [tiny.lively, tiny_op3.lively, tiny_scalor.lively, tiny_silot.lively, tiny_stove.build],
+    ids=["G-SWM", "OP3", "SCALOR", "SILOT", "STOVE"],
 )
 def test_a_video_of_a_batch_goes_on_as_in_the_batch(build: Callable[[], Any]) -> None:
     model = build()

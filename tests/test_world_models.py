@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import tiny
+import tiny_op3
 import tiny_scalor
 import tiny_silot
 import tiny_stove
@@ -27,6 +28,7 @@ from gswm.models.track import Track
 GSWMS = ("interaction", "maze", "maze-no-aoe", "maze-no-mu", "single-ball-d")
 MODELS: dict[str, Callable[..., Any]] = {
     **{f"G-SWM of {name}": partial(tiny.lively, name) for name in GSWMS},
+    "OP3": tiny_op3.lively,
     "SCALOR": tiny_scalor.lively,
     "SCALOR with background": partial(tiny_scalor.lively, background=True),
     "SILOT": tiny_silot.lively,
@@ -34,7 +36,7 @@ MODELS: dict[str, Callable[..., Any]] = {
 }
 EVERY = pytest.mark.parametrize("name", MODELS)
 EACH = pytest.mark.parametrize(
-    "name", ["G-SWM of maze", "SCALOR with background", "SILOT", "STOVE, usual"]
+    "name", ["G-SWM of maze", "OP3", "SCALOR with background", "SILOT", "STOVE, usual"]
 )
 FINDERS = pytest.mark.parametrize(
     "name", ["G-SWM of interaction", "G-SWM of maze", "SCALOR", "SILOT"]
@@ -117,7 +119,7 @@ def test_a_posterior_without_noise_gives_its_means(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, video = setting(name, 2, 4)
-    for kind in ("gswm.noise", "objects", "scalor.noise", "stove.stove"):
+    for kind in ("gswm.noise", "objects", "op3.noise", "scalor.noise", "stove.stove"):
         for noise in ("normal_noise", "logistic_noise"):
             place = f"gswm.models.{kind}.{noise}"
             monkeypatch.setattr(place, lambda shape, _: torch.zeros(shape), raising=False)

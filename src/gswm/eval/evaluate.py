@@ -343,7 +343,8 @@ def validate(
 
     Weights are chosen by `error`: the strict error, which no missed object makes better; or where
     there are several `futures`, how far sampled ones are from true ones, and true from sampled.
-    Of videos without truth it is about pixels: see `validate_pixels`. `episodes` are on the
+    Of videos without truth, and of models that are not trained to have boxes, it is about pixels:
+    see `validate_pixels`. `episodes` are on the
     model's device, and stay there; only places come to the CPU. Where no object is found in any
     episode, there is no center error.
     """
@@ -359,13 +360,15 @@ def validate(
     scores = {"error": scores["strict_error"], **scores}
     if futures > 1:
         scores |= chances(model, episodes, replace(rules, sample=True, futures=futures), true)
+    if model.boxes_from == "masks":
+        scores |= validate_pixels(model, episodes, given, steps)
     return {name: value for name, value in scores.items() if math.isfinite(value)}
 
 
 def validate_pixels(
     model: WorldModel[Any], episodes: Episodes, given: int, steps: int
 ) -> dict[str, float]:
-    """The same of videos without truth: `error` is the mean squared error of imagined pixels."""
+    """The same by pixels: `error` is the mean squared error of imagined frames."""
     rules = Rules("validation", given, steps, ONLY_PIXELS)
     parts = []
     for batch in regroup([cut(episodes, rules)], MOST):

@@ -22,6 +22,7 @@ from gswm.models.recipe import Recipe
 GROUP = "gswm.models"
 BUILT_IN = {
     "gswm": "gswm.models.gswm.recipes:MODEL",
+    "op3": "gswm.models.op3.recipes:MODEL",
     "scalor": "gswm.models.scalor.recipes:MODEL",
     "silot": "gswm.models.silot.recipes:MODEL",
     "stove": "gswm.models.stove.recipes:MODEL",

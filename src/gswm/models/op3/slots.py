@@ -1,0 +1,59 @@
+"""Slots: the latents of K entities, which all share the same networks.
+
+    z = (d, s)        d deterministic, s ~ q(s) = N(λ_1, softplus(λ_2) + 1e-5)
+
+Softplus gives the variance. λ is refined on each frame. The prior of s is a standard normal in the
+first frame; in later frames it is the prediction of the dynamics, from which refinement starts.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from gswm.core.distributions import Gaussian
+from gswm.models.objects import LSTMState
+
+Params = Float[Tensor, "batch object params"]
+Latents = Float[Tensor, "batch object state"]
+LEAST_VARIANCE = 1e-5
+UNIT = math.log(math.e - 1)
+"""λ_2 of a variance of about 1."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """All that K slots take from one step of inference to the next."""
+
+    d: Latents
+    lam: Params
+    """λ, the parameters of q(s)."""
+    prior: Params
+    """The same of p(s)."""
+    eps: Latents
+    """The noise of the sample s; 0 for the mean."""
+    memory: LSTMState
+    """Of the refinement network."""
+
+    @property
+    def s(self) -> Latents:
+        """A sample of q(s)."""
+        return as_gaussian(self.lam).draw(self.eps)
+
+    @property
+    def z(self) -> Float[Tensor, "batch object z"]:
+        """The decoder's input."""
+        return torch.cat([self.d, self.s], dim=-1)
+
+    def kl(self) -> Float[Tensor, " batch"]:
+        """KL(q(s) ‖ p(s)), summed over slots."""
+        return as_gaussian(self.lam).kl(as_gaussian(self.prior)).sum(dim=(1, 2))
+
+
+def as_gaussian(lam: Params) -> Gaussian:
+    """The distribution with these parameters."""
+    mean, raw = lam.float().chunk(2, dim=-1)
+    return Gaussian(mean, (F.softplus(raw) + LEAST_VARIANCE).sqrt())

@@ -19,7 +19,7 @@ from gswm.data.worlds.base import World
 from gswm.data.worlds.obj3d import scene_file, simulation
 from gswm.data.worlds.obj3d.scene_file import SceneFile
 from gswm.data.worlds.obj3d.scenes import Scenes, join, make_scenes
-from gswm.data.worlds.obj3d.settings import CUBE, SHADOWS, Settings
+from gswm.data.worlds.obj3d.settings import CUBE, SHADOWS, SPHERE, Settings
 from gswm.data.worlds.obj3d.world import Obj3D
 from gswm.data.worlds.registry import base_name, world
 from gswm.eval.baselines import Baseline
@@ -412,3 +412,12 @@ def test_a_world_goes_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     first = [next(endless) for _ in range(2)]
     assert (join(first).poses == next(there.scenes(9, 2, 2)).poses).all()
     assert (first[1].poses == next(there.scenes(9, 1, 1, first=1)).poses).all()
+
+
+def test_the_world_of_two_has_a_sphere_that_hits_one_object() -> None:
+    two = world("obj3d-two")
+    scenes = join(list(make_scenes(two.settings, seed=4, n=2, workers=1)))
+    assert two.num_objects == scenes.shapes.shape[1] == 2
+    assert (scenes.shapes[:, 0] == SPHERE).all()
+    assert (scenes.shapes[:, 1] > 0).all()
+    assert set(scenes.contacts.episode.tolist()) == {0, 1}

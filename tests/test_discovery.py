@@ -13,8 +13,8 @@ from torch import Tensor
 
 from gswm.core.records import map_tensors
 from gswm.core.shapes import NOBODY
-from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryNoise
-from gswm.models.objects import LSTMState
+from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryNoise, revive
+from gswm.models.objects import Attributes, LSTMState, Objects
 
 SEEDS = st.integers(0, 2**32 - 1)
 GRID = 4
@@ -260,3 +260,65 @@ def test_the_prior_is_tight_on_sizes_alone() -> None:
     p = discovery().prior_att(torch.tensor(-1.5))
     assert p.mean.tolist() == [0, -1.5, -1.5, 0, 0, *[0] * SIZES.what]
     torch.testing.assert_close(p.std, torch.tensor([1, 0.1, 0.1, 1, 1, *[1] * SIZES.what]))
+
+
+def boxes(o: Attributes, b: int) -> list[list[float]]:
+    return torch.cat([o.xy[b], o.hw[b]], dim=-1).tolist()
+
+
+@given(SEEDS)
+def test_faded_tracks_continue_where_they_are_found_again(seed: int) -> None:
+    """Boxes near few places; presences of exactly one half too, which has faded."""
+    g = generator(seed)
+    known, found = objects(2, 4, seed), objects(2, 6, seed + 1)
+    at = torch.rand(2, 2, 2, generator=g)
+
+    def placed(like: Objects, num: int) -> Objects:
+        near = at.gather(1, torch.randint(0, 2, (2, num, 1), generator=g).expand(-1, -1, 2))
+        o = replace(
+            like.o,
+            xy=near + 0.1 * torch.randn(2, num, 2, generator=g),
+            hw=torch.full((2, num, 2), 0.3),
+            pres=torch.randint(0, 5, (2, num, 1), generator=g) / 4,
+        )
+        return replace(like, o=o, id=torch.randint(NOBODY, 3, (2, num), generator=g))
+
+    known, found = placed(known, 4), placed(found, 6)
+    now, rest = revive(known, found, 0.2)
+    for b in range(2):
+        ours, theirs = boxes(known.o, b), boxes(found.o, b)
+        pres = known.o.pres[b, :, 0].tolist(), found.o.pres[b, :, 0].tolist()
+        may = [
+            [
+                iou(theirs[i], ours[k])
+                if pres[1][i] > 0.5 and pres[0][k] <= 0.5 and known.id[b, k] != NOBODY
+                else 0.0
+                for k in range(4)
+            ]
+            for i in range(6)
+        ]
+        taken = set()
+        for k in range(4):
+            column = [row[k] for row in may]
+            i = max(range(6), key=column.__getitem__)
+            if column[i] > 0.2 and column[i] >= max(may[i]):
+                taken.add(i)
+                assert boxes(now.o, b)[k] == theirs[i]
+                assert now.o.pres[b, k, 0] == pres[1][i]
+            else:
+                assert boxes(now.o, b)[k] == ours[k]
+                assert now.o.pres[b, k, 0] == pres[0][k]
+        for i in range(6):
+            assert rest.o.pres[b, i, 0] == (0 if i in taken else pres[1][i])
+
+
+def test_a_revived_track_keeps_its_identity_and_history() -> None:
+    known = objects()
+    known = replace(known, o=replace(known.o, pres=torch.full((2, 3, 1), 0.4)))
+    found = replace(known, o=replace(known.o, pres=torch.ones(2, 3, 1)))
+    now, rest = revive(known, found, 0.5)
+    assert (now.o.pres == 1).all()
+    assert (rest.o.pres == 0).all()
+    same = ("id", "z_state", "h_prior", "h_post")
+    assert all(getattr(now, name) is getattr(known, name) for name in same)
+    assert now.o.what is known.o.what

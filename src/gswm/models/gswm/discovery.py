@@ -9,10 +9,14 @@ A cell sees the frame around it, and those propagated objects that are near:
 
 A discovered object on top of one that is already there is rejected: its presence becomes 0, and
 all else stays. A cell is rejected also for another cell that is more present.
+
+Presence is a product over time, so a long track fades although every factor is close to 1. With
+`DiscoveryConfig.revival`, a discovered object on top of one that has faded continues it: the slot
+keeps its identity and its history, and takes over the presence and the box.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -21,7 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import SMALLEST_STD, Bernoulli, Gaussian
-from gswm.core.geometry import cell_centers, gaussian_kernel
+from gswm.core.geometry import cell_centers, gaussian_kernel, overlap
 from gswm.core.networks import MLP, Trunk, in_parts
 from gswm.core.shapes import NOBODY, Points, Scalars, Video
 from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes, accept
@@ -48,6 +52,9 @@ class DiscoveryConfig:
     """Whether cells reject each other too."""
     rival_rejection: float = 0.6
     """IoU above which they do."""
+    revival: float | None = None
+    """IoU with an object that has faded above which a discovered one continues its track. Default:
+    never, as in the paper."""
     hw_std: float = 0.1
     """Standard deviation of the prior of z̄_hw; its mean is annealed, see the schedule."""
     start_at_prior: bool = False
@@ -162,3 +169,36 @@ class Discovery(nn.Module):
     def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:
         """p(z̄_att) of every cell, but for presence."""
         return Gaussian(self.is_hw * hw_mean, 1 - self.is_hw * (1 - self.cfg.hw_std))
+
+
+def revive(propagated: Objects, found: Objects, least: float) -> tuple[Objects, Objects]:
+    """Let discovered objects continue tracks that have faded.
+
+    A cell and a slot belong together if their boxes overlap by more than `least`, and each overlaps
+    no other by more. The slot takes over the cell's presence and box; the cell is then absent.
+
+    Args:
+        propagated: The known objects; those with an id and a presence of at most 0.5 have faded.
+        found: One object per cell.
+        least: IoU.
+    """
+    ours, theirs = propagated.o, found.o
+    faded = (propagated.id != NOBODY) & (ours.pres[..., 0] <= 0.5)
+    iou = overlap(theirs.xy, theirs.hw, ours.xy, ours.hw) * ((theirs.pres > 0.5) & faded[:, None])
+    mutual = (iou == iou.amax(dim=1, keepdim=True)) & (iou == iou.amax(dim=2, keepdim=True))
+    pairs = mutual & (iou > least)
+    cell = pairs.to(torch.uint8).argmax(dim=1)
+    revived = pairs.any(dim=1)[..., None]
+
+    def taken(now: Tensor, then: Tensor) -> Tensor:
+        new = then.gather(1, cell[..., None].expand(-1, -1, then.shape[-1]))
+        return torch.where(revived, new, now)
+
+    o = replace(
+        ours,
+        pres=taken(ours.pres, theirs.pres),
+        hw=taken(ours.hw, theirs.hw),
+        xy=taken(ours.xy, theirs.xy),
+    )
+    rest = replace(theirs, pres=theirs.pres * ~pairs.any(dim=2)[..., None])
+    return replace(propagated, o=o), replace(found, o=rest)

@@ -39,7 +39,7 @@ from gswm.models.base import (
 from gswm.models.elbo import context_terms, likelihood_terms, per_video
 from gswm.models.gswm import labels, objective
 from gswm.models.gswm.context import Context
-from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence
+from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence, revive
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
 from gswm.models.gswm.overshoot import OvershootNoise, Tracks, joint_term, overshoot_terms
 from gswm.models.gswm.propagation import (
@@ -369,6 +369,8 @@ class GSWM(WorldModel[GSWMConfig]):
             self.propagation.rnn_post.start(batch, cells),
         )
         found, evidence = self.discovery.infer(propagated, e_img, noise.keep, noise.discovery, h_0)
+        if (least := self.cfg.discovery.revival) is not None:
+            propagated, found = revive(propagated, found, least)
         return select(propagated, found), evidence
 
     def empty(self, batch: int) -> Objects:

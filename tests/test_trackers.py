@@ -185,8 +185,26 @@ def test_pictures_that_cannot_be_written_end_no_training(
     (tmp_path / "pictures").write_text("in the way")
     scores, _ = validator(small(), torch.device("cpu"))
     assert scores is not None
-    assert scores(build(small()).eval(), tmp_path / "pictures" / "1")["true_objects"] == 1
+    assert scores(build(small()).eval(), lambda: tmp_path / "pictures" / "1")["true_objects"] == 1
     assert "no pictures of this validation" in capsys.readouterr().err
+
+
+def test_pictures_of_a_run_that_is_moved_meanwhile_are_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before := tmp_path / "before").mkdir()
+    imagined, after = pictures.imagined, tmp_path / "after"
+
+    def moved(*args: Any) -> Any:
+        before.rename(after)
+        return imagined(*args)
+
+    monkeypatch.setattr(pictures, "imagined", moved)
+    scores, _ = validator(small(), torch.device("cpu"))
+    assert scores is not None
+    scores(build(small()).eval(), lambda: (before if before.exists() else after) / "pictures")
+    assert not before.exists()
+    assert len(list((after / "pictures").iterdir())) == 2
 
 
 class Steady(WorldModel):

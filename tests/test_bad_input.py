@@ -218,6 +218,7 @@ def test_a_pipe_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ["data", "look", str(tmp_path / "images")],
     ):
         assert "regular file" in (line := refused(args, capsys)) or "no image" in line
+        assert line.count("a.mp4") <= 1
     for source in (film, tmp_path / "images"):
         assert run(source, "--out", tmp_path / "new.hdf5") == 2
     assert "no image" in capsys.readouterr().err

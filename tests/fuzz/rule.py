@@ -1,7 +1,7 @@
 """The rule that every command keeps, whatever its input is.
 
 Its exit code is of a known set. An error is one line on stderr, without a traceback. A file that it
-leaves is whole. It ends in bounded time, and takes bounded memory.
+leaves is whole. It ends, and takes bounded processor time and memory.
 """
 
 import contextlib

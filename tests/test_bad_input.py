@@ -89,6 +89,7 @@ def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["fit", "film", "--size", "100000"], "--size is 100000; it must be from 1 to 4,096"),
         (["data", "compare", "--scenes", "x", "--size", "100000"], "--size is 100000"),
         (["fit", "film", "--seed", str(HUGE)], "--seed is"),
+        (["track", "film", "--frames", str(HUGE)], "--frames is 18446744073709551616; it must be"),
         (["bench", "data", "--episodes", "0"], "--episodes is 0; it must be at least 1"),
     ],
 )
@@ -217,6 +218,7 @@ def test_a_pipe_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ["data", "look", str(tmp_path / "images")],
     ):
         assert "regular file" in (line := refused(args, capsys)) or "no image" in line
+        assert line.count("a.mp4") <= 1
     for source in (film, tmp_path / "images"):
         assert run(source, "--out", tmp_path / "new.hdf5") == 2
     assert "no image" in capsys.readouterr().err
@@ -438,6 +440,14 @@ def test_what_a_file_says_about_itself_is_checked(
     assert main(["data", "info", str(path)]) == 0
 
 
+@pytest.mark.parametrize("key", ["source_frames", "source_times"])
+@pytest.mark.parametrize("value", [1e300, -1e300, np.inf])
+def test_where_frames_are_from_must_make_sense(key: str, value: float, tmp_path: Path) -> None:
+    path = changed(tmp_path, "video", filled(key, value))
+    with pytest.raises(UserError, match=r"make no sense; import the video again"):
+        open_file(path).footage(0)
+
+
 def test_text_that_is_no_text_can_be_read(tmp_path: Path) -> None:
     path = changed(tmp_path, "video", put("sources", np.array([b"\xff\xfe"])))
     assert open_file(path).sources == ["\ufffd\ufffd"]
@@ -544,6 +554,25 @@ def test_an_error_is_one_line_whatever_is_named_in_it(
     out = ["--out", str(tmp_path / "a.csv")]
     line = refused(["track", "no\nfilm\x1b\udcff.mp4", "--model", model, *out], capsys)
     assert r"no\nfilm\x1b\xff.mp4" in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "import"), ("data", "look"), ("data", "info"), ("track",), ("fit",), ("eval",),
+        ("report",), ("export",), ("train",), ("sweep",), ("imagine",), ("studio", "--video"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_name_that_is_too_long_is_one_line(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused([*words, "9" * 300, *(["--out", "a.hdf5"] if "import" in words else [])], capsys)
+    assert not list(tmp_path.iterdir())
 
 
 # -- pictures

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -293,7 +294,7 @@ def turns(worker: Worker, count: int) -> list[Session]:
         assert session is not None
         served.append(session)
         session.step()
-        worker.served(session)
+        worker.served()
     return served
 
 
@@ -334,10 +335,51 @@ def test_a_page_that_leaves_while_it_is_served_is_closed_after_its_piece() -> No
     session = worker.next()
     assert session is page.session
     session.step()
-    worker.leave(session)
+    leaving = threading.Thread(target=worker.leave, args=(session,))
+    leaving.start()
+    while session in worker.sessions:
+        time.sleep(0.01)
     assert session.busy  # its piece may still be under way
-    worker.served(session)
+    worker.served()
+    leaving.join()
     assert not session.busy
+
+
+def test_nobody_waits_for_a_page_that_is_being_closed() -> None:
+    worker, (closing, other) = Worker(), [Page().open() for _ in range(2)]
+    begun, finish = threading.Event(), threading.Event()
+
+    def close() -> None:
+        begun.set()
+        finish.wait()
+
+    closing.session.close = close
+    for page in (closing, other):
+        worker.join(page.session)
+    leaving = threading.Thread(target=worker.leave, args=(closing.session,))
+    leaving.start()
+    begun.wait()
+    other.say(type="show", branch=0)
+    served: list[Session] = []
+    serving = threading.Thread(target=lambda: served.extend(turns(worker, 1)))
+    serving.start()
+    serving.join(10)
+    before_the_end = list(served)
+    finish.set()
+    leaving.join()
+    assert before_the_end == [other.session]
+
+
+def test_a_page_that_waits_for_masks_is_served_before_pages_that_imagine() -> None:
+    worker, pages = Worker(), [Page().open() for _ in range(4)]
+    for page in pages:
+        worker.join(page.session)
+    for page in pages[1:]:
+        page.say(type="show", branch=0)
+    turns(worker, 4)
+    pages[0].say(type="masks", branch=0, future=0)
+    served = turns(worker, 8)
+    assert served.count(pages[0].session) >= 6
 
 
 def test_a_page_that_leaves_is_closed_at_once() -> None:

@@ -22,7 +22,7 @@ from gswm.models.registry import build, recipe
 from gswm.train import snapshots as pictures
 from gswm.train.launch import train, validator
 from gswm.train.loop import LoopConfig
-from gswm.train.trackers import Wandb
+from gswm.train.trackers import TensorBoard, Wandb
 
 
 def small(steps: int = 4) -> Recipe:
@@ -81,11 +81,26 @@ def test_a_resumed_run_takes_back_the_events_after_its_checkpoint(
     assert len(list(run.glob("events.out*"))) == 2
 
 
+def test_events_follow_a_folder_that_is_moved(tmp_path: Path) -> None:
+    (before := tmp_path / "before").mkdir()
+    board = TensorBoard(before, None)
+    board.write(1, {"loss": 0.5, "validation_error": 0.25})
+    before.rename(after := tmp_path / "after")
+    board.write(2, {"loss": 0.25})
+    assert scalars(after) == {"train/loss": [1, 2], "validation/error": [1]}
+    board.close()
+    again = TensorBoard(after, 2)
+    again.write(2, {"loss": 0.125})
+    again.close()
+    assert scalars(after)["train/loss"] == [1, 2]
+    assert not before.exists()
+
+
 @pytest.mark.slow
 def test_without_tensorboard_there_are_no_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.record_writer", None)
     train(small(2), tmp_path / "run", "cpu", LoopConfig(report_every=1))
     assert not list((tmp_path / "run").glob("events*"))
     assert (tmp_path / "run" / "metrics.jsonl").is_file()
@@ -170,8 +185,26 @@ def test_pictures_that_cannot_be_written_end_no_training(
     (tmp_path / "pictures").write_text("in the way")
     scores, _ = validator(small(), torch.device("cpu"))
     assert scores is not None
-    assert scores(build(small()).eval(), tmp_path / "pictures" / "1")["true_objects"] == 1
+    assert scores(build(small()).eval(), lambda: tmp_path / "pictures" / "1")["true_objects"] == 1
     assert "no pictures of this validation" in capsys.readouterr().err
+
+
+def test_pictures_of_a_run_that_is_moved_meanwhile_are_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before := tmp_path / "before").mkdir()
+    imagined, after = pictures.imagined, tmp_path / "after"
+
+    def moved(*args: Any) -> Any:
+        before.rename(after)
+        return imagined(*args)
+
+    monkeypatch.setattr(pictures, "imagined", moved)
+    scores, _ = validator(small(), torch.device("cpu"))
+    assert scores is not None
+    scores(build(small()).eval(), lambda: (before if before.exists() else after) / "pictures")
+    assert not before.exists()
+    assert len(list((after / "pictures").iterdir())) == 2
 
 
 class Steady(WorldModel):

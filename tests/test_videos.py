@@ -1,6 +1,6 @@
 """Videos of one's own: what is decoded, resized and cut is what the video shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ from PIL import Image
 from gswm.data.importing.film import Film
 from gswm.data.importing.sources import Skipped, Source, find, images, natural, split_of_name
 from gswm.data.importing.videos import (
+    AHEAD,
     Cut,
     TimedFrame,
     UnusableError,
@@ -26,6 +27,7 @@ from gswm.data.importing.videos import (
     in_order,
     place,
     resample,
+    takes,
     to_rgb,
     video_frames,
 )
@@ -109,6 +111,31 @@ def test_times_count_from_the_first_frame_wherever_the_file_begins(tmp_path: Pat
         assert container.start_time > 0
     frames = [(frame.index, round(frame.start, 3)) for frame in video_frames(path)]
     assert frames == [(0, 0.0), (1, 0.1), (2, 0.6), (3, 0.7)]
+
+
+def test_a_few_frames_are_decoded_ahead_and_no_more() -> None:
+    decoded = 0
+
+    def endless() -> Iterator[TimedFrame]:
+        nonlocal decoded
+        while True:
+            decoded += 1
+            shade = np.full((8, 8, 3), decoded, np.uint8)
+            start, end = float(decoded), float(decoded + 1)
+            yield TimedFrame(8, 8, start, end, lambda _, shade=shade: shade)
+
+    some = takes(endless(), Cut(4, frames=3))
+    assert [next(some).video[:, 0, 0, 0].tolist() for _ in range(2)] == [[1, 2, 3], [4, 5, 6]]
+    assert decoded <= 6 + AHEAD
+    some.close()
+
+
+def test_a_frame_that_cannot_be_scaled_is_an_error() -> None:
+    def broken(_: int) -> np.ndarray:
+        raise UnusableError("its colors cannot be converted")
+
+    with pytest.raises(UnusableError, match="colors"):
+        list(takes([TimedFrame(8, 8, 0.0, 1.0, broken)], Cut(4, frames=1)))
 
 
 @pytest.mark.parametrize("degrees", [0, 90, 180, -90])

@@ -118,6 +118,10 @@ def main(args: list[str] | None = None) -> int:
         return told(printable(str(error)), error.code)
     except KeyboardInterrupt:
         return told(ending.reason, ending.code)
+    except OSError as error:  # such as a name that is too long, where none was expected
+        if error.filename is None or "--debug" in words:
+            raise
+        return told(printable(f"cannot use {error.filename}: {error.strerror}"), UserError.code)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise

@@ -1,7 +1,7 @@
 """The rule that every command keeps, whatever its input is.
 
 Its exit code is of a known set. An error is one line on stderr, without a traceback. A file that it
-leaves is whole. It ends in bounded time, and takes bounded memory.
+leaves is whole. It ends, and takes bounded processor time and memory.
 """
 
 import contextlib
@@ -25,6 +25,9 @@ from gswm.weights.files import check_file
 CODES = frozenset(range(6))
 """Exit codes of commands that no signal ends; docs/reliability.md says what they mean."""
 SECONDS = 60
+"""Of processor time that a case may take."""
+WAITING = 600
+"""Seconds that may pass until it ends: a case that waits for ever takes no processor time."""
 MEMORY = 4 << 30
 """Bytes by which a case may raise the largest memory of its process."""
 ADDRESSES = 24 << 30
@@ -50,7 +53,7 @@ class Outcome:
 def run_here(words: list[str]) -> Outcome:
     """Run a command in this process, in the working directory."""
     out, err, before = io.StringIO(), io.StringIO(), largest_memory()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), at_most(SECONDS):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), in_time(words):
         try:
             code: object = main(words)
         except SystemExit as stop:  # of --help
@@ -66,7 +69,7 @@ def run_process(words: list[str]) -> Outcome:
         env=os.environ | {"PYTHONPATH": str(Path(gswm.__file__).parents[1])},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=4 * SECONDS,
+        timeout=WAITING,
         preexec_fn=limit_addresses,
     )
     out, err = (text.decode(errors="backslashreplace") for text in (done.stdout, done.stderr))
@@ -100,19 +103,25 @@ def check_whole(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Raise if the block takes longer."""
+def in_time(words: list[str]) -> Iterator[None]:
+    """Raise if the block takes too long; on a machine with much to do, that is no fault."""
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise TooLongError(f"more than {seconds} s")
+        limit = f"{SECONDS} s of a processor" if number == signal.SIGPROF else f"{WAITING} s"
+        raise TooLongError(f"{words} took more than {limit}")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    limits = {signal.SIGPROF: (signal.ITIMER_PROF, SECONDS)}
+    limits[signal.SIGALRM] = (signal.ITIMER_REAL, WAITING)
+    before = {number: signal.signal(number, ring) for number in limits}
+    for timer, seconds in limits.values():
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for timer, _ in limits.values():
+            signal.setitimer(timer, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def largest_memory() -> int:
@@ -121,6 +130,7 @@ def largest_memory() -> int:
 
 
 def limit_addresses() -> None:
-    """Let a new process fail, rather than take the memory of all others."""
+    """Let a new process fail, rather than take the memory or the time of all others."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CPU, (2 * SECONDS, 2 * SECONDS))
     os.setsid()

@@ -1,10 +1,9 @@
 """Commands keep the rule of `rule.py` for random bad input.
 
-`make test` tries a few cases; `make fuzz` tries 20,000 in its own process and 500 in others.
+`make test` tries a few cases; `make fuzz` tries 20,000.
 """
 
-import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +11,24 @@ import h5py
 import material
 import pytest
 import strategies
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from rule import check, run_here, run_process
+from rule import check, run_here
+from strategies import tries
+from training import SmallTrunk
 
 import gswm.cli
 from gswm.core.errors import UserError
+from gswm.models.gswm import discovery
 from gswm.studio import protocol
-
-CASES = int(os.environ.get("GSWM_FUZZ", "60"))
-"""Cases of all tests in this process together; there are 40 times fewer in other processes."""
-AT_LENGTH = "GSWM_FUZZ" in os.environ
-
-
-def tries(share: float) -> Callable[[Any], Any]:
-    """Try this share of all cases: the same each time, or others each time if there are many."""
-    return settings(
-        max_examples=max(1, round(CASES * share)),
-        derandomize=not AT_LENGTH,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.explicit, Phase.generate, Phase.shrink),
-    )
 
 
 @pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The material of all cases."""
-    return material.make(tmp_path_factory.mktemp("material"))
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The material of all cases; its model has a small trunk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(discovery, "Trunk", SmallTrunk)
+        yield material.make(tmp_path_factory.mktemp("material"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -121,10 +109,3 @@ def test_videos(there: Path, data: st.DataObject) -> None:
     with material.copied(there, name) as folder:
         (folder / name).write_bytes(content)
         check(run_here(words), folder)
-
-
-@tries(1 / 40)
-@given(words=strategies.command_lines(tuple(strategies.WORDS)))
-def test_processes(there: Path, words: list[str]) -> None:
-    with material.copied(there) as folder:
-        check(run_process(words), folder)

@@ -1,6 +1,7 @@
 """Numbers that users give, and how small and large they may be."""
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import TypeGuard
 
@@ -32,11 +33,16 @@ def is_number(value: object) -> TypeGuard[Number]:
 def check_range(
     settings: Mapping[str, Number | None], least: Number, most: Number = math.inf
 ) -> None:
-    """Refuse a number out of a range, and NaN; one that is not given is not."""
+    """Refuse a number out of a range, and NaN; one that is not given is not.
+
+    Where there is no `most`, a number must still fit the machine's integers.
+    """
     for name, value in settings.items():
         if value is not None and not least <= value <= most:
             limits = f"from {least} to {most:,}" if most < math.inf else f"at least {least}"
             raise UserError(f"{name} is {value}; it must be {limits}")
+        if value is not None and most == math.inf and value > sys.maxsize:
+            raise UserError(f"{name} is {value}; it must be at most {sys.maxsize:,}")
 
 
 def check_seed(seed: int) -> None:

@@ -23,6 +23,8 @@ Region = tuple[int, int, int, int]
 Pairs = Float[np.ndarray, "*any 2"]
 WHOLE = "all"
 """The word for the region that is the whole picture."""
+FARTHEST = 1e12
+"""Frame numbers, and times in seconds, are below this."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,14 @@ class Footage:
 
     def __len__(self) -> int:
         return len(self.frames)
+
+    @staticmethod
+    def read(placement: Placement, frames: np.ndarray, times: np.ndarray) -> "Footage":
+        """The numbers of a file, which may be anybody's; refused if they make no sense."""
+        sound = (frames >= 0) & (frames < FARTHEST) & ~(abs(times) >= FARTHEST)
+        if not (placement.is_sound and sound.all()):
+            raise UserError("its placements, frame numbers or times make no sense")
+        return Footage(placement, frames.astype(np.int64), times.astype(np.float64))
 
 
 def check_region(region: Region) -> None:

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from gswm.core.errors import UserError
-from gswm.studio import exports
 from gswm.studio.limits import limit
 
 MEMORY = 1 << 30
@@ -25,7 +24,9 @@ def main(args: list[str]) -> int:
     """Read FOLDER and draw the file."""
     folder = Path(args[0])
     if hasattr(os, "nice"):
-        os.nice(10)  # pages that are in use come first
+        os.nice(10)  # pages that are in use come first, also while torch is imported
+    from gswm.studio import exports
+
     limit(MEMORY, SECONDS, MOST_BYTES)
     try:
         kind, view = exports.read(folder)

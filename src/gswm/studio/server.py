@@ -127,8 +127,8 @@ class StudioApp:
             pass  # the tab was closed
         finally:
             self.tabs -= 1
-            self.worker.leave(session)
             writes.cancel()
+            await asyncio.to_thread(self.worker.leave, session)
             with suppress(asyncio.CancelledError, Exception):
                 await writes
 

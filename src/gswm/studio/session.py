@@ -77,7 +77,7 @@ class Session:
     @property
     def urgent(self) -> bool:
         """Whether the page waits for an answer."""
-        return bool(self.line) or self.desk.unfinished
+        return bool(self.line or self.others) or self.desk.unfinished
 
     @property
     def job(self) -> ExportJob | None:

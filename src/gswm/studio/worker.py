@@ -6,6 +6,9 @@ import torch
 
 from gswm.studio.session import Session
 
+URGENT = 3
+"""Turns of pages that wait for an answer, for each turn that goes to all pages in order."""
+
 
 class Worker:
     """The thread, and who it serves."""
@@ -14,7 +17,7 @@ class Worker:
         self.sessions: list[Session] = []
         """Whoever was served last is the last of them."""
         self.serving: Session | None = None
-        self.round = False
+        self.turn = 0
         self.wake = threading.Condition()
         self.ends = False
         self.thread = threading.Thread(target=self.run, name="gswm-studio", daemon=True)
@@ -36,11 +39,16 @@ class Worker:
             self.sessions.append(session)
 
     def leave(self, session: Session) -> None:
-        """Stop serving a session and close it, if need be after the piece in progress."""
+        """Stop serving a session, wait for its piece in progress, and close it.
+
+        Closing waits for processes that draw, so nobody else waits meanwhile: neither the lock is
+        held, nor is it done by the thread that serves.
+        """
         with self.wake:
             self.sessions.remove(session)
-            if session is not self.serving:
-                session.close()
+            while self.serving is session:
+                self.wake.wait()
+        session.close()
 
     def notify(self) -> None:
         """There may be something to do."""
@@ -50,15 +58,15 @@ class Worker:
     def next(self) -> Session | None:
         """Whose turn it is; waits until it is somebody's. None at the end.
 
-        Every other turn goes to a page that waits for an answer, before pages that only have more
-        to imagine. The turns between go to all pages in order, so that no page starves another.
+        Most turns go to pages that wait for an answer, before pages that only have more to
+        imagine. The turns between go to all pages in order, so that no page starves another.
         """
         with self.wake:
             while not self.ends:
                 waiting = [each for each in self.sessions if each.busy and each.ready()]
                 if waiting:
-                    self.round = not self.round
-                    urgent = [] if self.round else [each for each in waiting if each.urgent]
+                    self.turn = (self.turn + 1) % (URGENT + 1)
+                    urgent = [each for each in waiting if each.urgent] if self.turn else []
                     session = (urgent or waiting)[0]
                     self.sessions.remove(session)
                     self.sessions.append(session)
@@ -74,12 +82,13 @@ class Worker:
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
         while (session := self.next()) is not None:
-            session.step()
-            self.served(session)
+            try:
+                session.step()
+            finally:
+                self.served()
 
-    def served(self, session: Session) -> None:
+    def served(self) -> None:
         """A piece is done."""
         with self.wake:
             self.serving = None
-            if session not in self.sessions:
-                session.close()
+            self.wake.notify_all()

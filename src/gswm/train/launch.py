@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -239,17 +239,23 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     steps = min(HORIZON, frames - data.given)
     futures = SAMPLED if usual(world_of(data.world)).sample else 1
 
-    def scores(model: WorldModel[Any], folder: Path | None) -> dict[str, float]:
-        if folder is not None:
-            draw(folder, model, episodes, data.given, steps)
+    def scores(model: WorldModel[Any], place: Callable[[], Path] | None) -> dict[str, float]:
+        if place is not None:
+            draw(place, model, episodes, data.given, steps)
         return validate(model, episodes, data.given, steps, futures)
 
     return scores, note
 
 
-def draw(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> None:
+def draw(
+    place: Callable[[], Path],
+    model: WorldModel[Any],
+    episodes: Episodes,
+    given: int,
+    steps: int,
+) -> None:
     """Write the pictures of a validation; a full disk is no reason to end a training."""
     try:
-        snapshots.write(folder, model, episodes, given, steps)
+        snapshots.write(place, model, episodes, given, steps)
     except (OSError, UserError) as error:
         print(f"no pictures of this validation: {error}", file=sys.stderr)

@@ -31,8 +31,8 @@ from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
 from gswm.weights.finding import find
 
-Validate = Callable[[WorldModel[Any], Path | None], dict[str, float]]
-"""The scores of a model; pictures go to the path, if there is one."""
+Validate = Callable[[WorldModel[Any], Callable[[], Path] | None], dict[str, float]]
+"""The scores of a model; pictures go to where the second argument says when they are drawn."""
 
 
 BEST_BY = "error"
@@ -254,11 +254,12 @@ class Run:
         self.means()  # refuses a loss that is not finite; all processes take part
         if self.validate is None:
             return
-        pictures = self.folder.path / "pictures" / f"{step:08d}"
         self.trainee.model.eval()
         try:
             with self.signals.waiting(at_once=True):
-                scores = self.validate(self.trainee.model, pictures)
+                scores = self.validate(
+                    self.trainee.model, lambda: self.folder.path / "pictures" / f"{step:08d}"
+                )
         except Stopped:  # the next start makes up for it
             return
         finally:

@@ -1,5 +1,6 @@
 """What a model sees and imagines, as two small pictures at each validation."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,19 @@ FUTURES = 3
 SCALE = 1
 
 
-def write(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> None:
+def write(
+    place: Callable[[], Path],
+    model: WorldModel[Any],
+    episodes: Episodes,
+    given: int,
+    steps: int,
+) -> None:
     """`tracked.png` and `imagined.png`, of the first episodes."""
     few = episodes[:EPISODES]
-    formats.save_picture(folder / "tracked.png", tracked(model, few, given + steps))
-    formats.save_picture(folder / "imagined.png", imagined(model, few, given, steps))
+    seen, futures = tracked(model, few, given + steps), imagined(model, few, given, steps)
+    folder = place()  # only now: the run may have been moved meanwhile
+    formats.save_picture(folder / "tracked.png", seen)
+    formats.save_picture(folder / "imagined.png", futures)
 
 
 def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:

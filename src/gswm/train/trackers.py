@@ -3,11 +3,14 @@
 metrics.jsonl is what counts. Whatever goes wrong here is said in one line, and training goes on.
 """
 
+import os
+import platform
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
@@ -29,22 +32,41 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Events in the run's folder; those of an earlier start from step `purge_step` on are void."""
+    """Events in the run's folder; those of an earlier start from step `purge_step` on are void.
+
+    The file stays open and is written without a thread, so it follows a folder that is moved.
+    TensorBoard's own writer opens the file by its name at every flush, in a thread.
+    """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self.writer = SummaryWriter(str(folder), purge_step=purge_step, flush_secs=20)
+        events, summaries = cast(Any, event_pb2), cast(Any, summary_pb2)  # their types are unknown
+        self.event, self.summary = events.Event, summaries.Summary
+        name = f"events.out.tfevents.{time.time():.6f}.{platform.node()}.{os.getpid()}"
+        self.file = RecordWriter((folder / name).open("xb", buffering=0))
+        self.add(file_version="brain.Event:2", step=purge_step or 0)
+        if purge_step is not None:
+            start = events.SessionLog(status=events.SessionLog.START)
+            self.add(session_log=start, step=purge_step)
+
+    def add(self, **content: Any) -> None:
+        """One event."""
+        self.file.write(self.event(wall_time=time.time(), **content).SerializeToString())
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """One scalar per metric."""
+        scalars = []
         for name, value in values.items():
             group = "validation/" if name.startswith("validation_") else "train/"
-            self.writer.add_scalar(group + name.removeprefix("validation_"), value, step)
+            tag = group + name.removeprefix("validation_")
+            scalars.append(self.summary.Value(tag=tag, simple_value=value))
+        self.add(summary=self.summary(value=scalars), step=step)
 
     def close(self) -> None:
-        """Flush."""
-        self.writer.close()
+        """Nothing follows."""
+        self.file.close()
 
 
 class Wandb:

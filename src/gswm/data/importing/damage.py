@@ -180,6 +180,15 @@ def most_missing(frames: int | float) -> int | float:
     return max(MISSING_FRAMES, MISSING_SHARE * frames)
 
 
+def ends_early(path: Path) -> bool:
+    """Whether this is a GIF without its end: nothing else in one says how long it is."""
+    if path.suffix.lower() != ".gif":
+        return False
+    with path.open("rb") as file:
+        file.seek(-min(64, path.stat().st_size), 2)
+        return not file.read().rstrip(b"\0").endswith(b";")
+
+
 def decoder_of(stream: Any) -> Any:
     """The decoder of a stream: one thread, so that its log is of this video and no other."""
     import av

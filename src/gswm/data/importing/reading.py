@@ -6,6 +6,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import check_range
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, Region, check_region
@@ -44,8 +45,7 @@ def open_video(
         if len(region) != 4:
             raise UserError(f"region is {region}; it must be (left, top, width, height)")
         check_region(region)
-    if frames is not None and frames < 1:
-        raise UserError(f"frames is {frames}; it must be at least 1, or None for all")
+    check_range({"frames": frames}, 1)
     cut = Cut(size, fps, fit=fit, region=region, allow_damaged=allow_damaged)
     return Film(path, cut, frames)
 

@@ -9,6 +9,7 @@ all, unless that is allowed: a part of it would pass for the whole.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
@@ -22,7 +23,7 @@ from PIL import Image, ImageOps
 from gswm.core.errors import UserError
 from gswm.core.limits import LARGEST_SIDE, MOST_TAKEN, is_number
 from gswm.core.words import in_bytes
-from gswm.data.importing.damage import LOG, DamagedError, Reading, decoding
+from gswm.data.importing.damage import LOG, DamagedError, Reading, decoding, ends_early
 from gswm.data.importing.damage import UnusableError as UnusableError
 from gswm.data.importing.sources import Source, images
 from gswm.data.placement import WHOLE, Fit, Footage, Placement, Region, parse_region
@@ -42,6 +43,8 @@ CUT = ("fps", "crop", "fit", "region")
 """What files and weights state about how videos were cut."""
 BEFORE: dict[str, Fit] = {"center": "crop", "none": "stretch"}
 """The fits of files and weights that state a `crop`, as all did before there were letterboxes."""
+AHEAD = 4
+"""Decoded frames that wait to be scaled; one of 4K takes 12 MB."""
 REORDERED = 4
 """Frames among which times may be out of order."""
 TEXT = ("tty",)
@@ -184,14 +187,27 @@ def takes(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
     """The frames, `cut.frames` at a time, and last those that are left over, if any."""
     some: list[Seen] = []
     placement = None
-    for frame in frames:
-        placement = placement or cut.placement(frame)
-        some.append(seen(frame, placement))
+    for each, placement in seen_ahead(frames, cut):
+        some.append(each)
         if len(some) == cut.frames:
             yield take(some, placement)
             some.clear()
     if some and placement is not None:
         yield take(some, placement)
+
+
+def seen_ahead(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[tuple[Seen, Placement]]:
+    """Each frame as a model sees it: a thread scales frames while the next ones are decoded."""
+    placement, scaled = None, deque[tuple[Future[Seen], Placement]]()
+    with ThreadPoolExecutor(1) as pool:
+        for frame in frames:
+            placement = placement or cut.placement(frame)
+            scaled.append((pool.submit(seen, frame, placement), placement))
+            if len(scaled) > AHEAD:
+                first, where = scaled.popleft()
+                yield first.result(), where
+        for last, where in scaled:
+            yield last.result(), where
 
 
 def seen(frame: TimedFrame, placement: Placement) -> Seen:
@@ -369,10 +385,12 @@ def stream_frames(
 
     Times count from the first frame.
     """
+    from av.video.reformatter import VideoReformatter
+
     step = float(1 / (stream.average_rate or stream.guessed_rate or 25))
     aspect = float(stream.sample_aspect_ratio or 1)
     reading = Reading(container, stream, tolerant=allow_damaged or keyframes)
-    begin, end = None, 0.0
+    begin, end, scaler = None, 0.0, VideoReformatter()
     for frame in reading.frames(keyframes):
         start = end + (begin or 0.0) if frame.time is None else float(frame.time)
         begin = start if begin is None else begin
@@ -383,7 +401,7 @@ def stream_frames(
         turns = round(frame.rotation / 90) % 4
         if turns % 2:
             width, height, seen = height, width, 1 / aspect
-        pixels, index = partial(rgb, frame), reading.shown - 1
+        pixels, index = partial(rgb, frame, scaler=scaler), reading.shown - 1
         yield TimedFrame(width, height, start, end, pixels, seen, index, 90 * turns)
     if not reading.tolerant:
         reading.check_whole(step, ended=not ends_early(path))
@@ -411,23 +429,16 @@ def in_order(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
         yield next_one()
 
 
-def ends_early(path: Path) -> bool:
-    """Whether this is a GIF without its end: nothing else in one says how long it is."""
-    if path.suffix.lower() != ".gif":
-        return False
-    with path.open("rb") as file:
-        file.seek(-min(64, path.stat().st_size), 2)
-        return not file.read().rstrip(b"\0").endswith(b";")
-
-
-def rgb(frame, factor: int) -> FrameArray:
-    """A decoded frame, upright, averaged down by `factor`."""
+def rgb(frame, factor: int, *, scaler=None) -> FrameArray:
+    """A decoded frame, upright, averaged down by `factor`; a video's `scaler` saves its setup."""
     try:
         if any(component.is_alpha for component in frame.format.components):
             image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))
         else:
             size = max(1, frame.width // factor), max(1, frame.height // factor)
-            image = frame.reformat(*size, format="rgb24", interpolation="AREA").to_ndarray()
+            how = {"format": "rgb24", "interpolation": "AREA"}
+            reformat = frame.reformat if scaler is None else partial(scaler.reformat, frame)
+            image = reformat(*size, **how).to_ndarray()
     except (OSError, ValueError) as error:  # what FFmpeg raises is one of the two
         raise UnusableError(
             "its colors cannot be converted; convert it to another format"

@@ -75,7 +75,7 @@ def reels_of(path: Path, most: int) -> list[Reel]:
         except (UnusableError, OSError) as error:
             reasons.append(f"{source.name}: {error}")
     if not reels:
-        raise UserError(f"cannot read {path}: {reasons[0]}")
+        raise UserError(f"cannot read {path}: {reasons[0].removeprefix(f'{path.name}: ')}")
     return reels
 
 

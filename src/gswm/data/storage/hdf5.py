@@ -290,12 +290,12 @@ class File:
             placed = str(self._data["placements"].asstr(errors="replace")[episode])
             frames, times = (self._data[key][episode] for key in ("source_frames", "source_times"))
         try:
-            placement = from_dict(Placement, json.loads(placed), f"{self.path}: placement")
+            placement = from_dict(Placement, json.loads(placed), "placement")
+            return Footage.read(placement, frames, times)
         except ValueError as error:
             raise UserError(f"{self.path}: its placements cannot be read") from error
-        if not placement.is_sound:
-            raise UserError(f"{self.path}: its placements make no sense; import the video again")
-        return Footage(placement, frames.astype(np.int64), times.astype(np.float64))
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}; import the video again") from error
 
     @property
     def extras(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ BUILT_IN = {
     "gswm": "gswm.models.gswm.recipes:MODEL",
     "scalor": "gswm.models.scalor.recipes:MODEL",
     "silot": "gswm.models.silot.recipes:MODEL",
+    "sqair": "gswm.models.sqair.recipes:MODEL",
     "stove": "gswm.models.stove.recipes:MODEL",
 }
 WITHOUT_KIND = ("gswm", "scalor", "stove")

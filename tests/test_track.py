@@ -12,6 +12,7 @@ import pytest
 import tiny
 import tiny_scalor
 import tiny_silot
+import tiny_sqair
 import tiny_stove
 import torch
 from hypothesis import given
@@ -397,8 +398,8 @@ def test_a_track_is_shown_wherever_it_is(device: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [tiny.lively, tiny_scalor.lively, tiny_silot.lively, tiny_stove.build],
-    ids=["G-SWM", "SCALOR", "SILOT", "STOVE"],
+    [tiny.lively, tiny_scalor.lively, tiny_silot.lively, tiny_sqair.lively, tiny_stove.build],
+    ids=["G-SWM", "SCALOR", "SILOT", "SQAIR", "STOVE"],
 )
 def test_a_video_of_a_batch_goes_on_as_in_the_batch(build: Callable[[], Any]) -> None:
     model = build()

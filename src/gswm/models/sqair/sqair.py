@@ -103,6 +103,10 @@ class SqairConfig(ModelConfig):
             )
         if not self.likelihood_std > 0:
             raise UserError(f"--model.likelihood-std is {self.likelihood_std}: it must be above 0")
+        if self.schedule.wheels < 0:
+            raise UserError(
+                f"--model.schedule.wheels is {self.schedule.wheels}: it must not be below 0"
+            )
         if not 0 < self.first_hw < 1:
             raise UserError(f"--model.first-hw is {self.first_hw}: it must be between 0 and 1")
 

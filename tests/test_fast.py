@@ -136,7 +136,6 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
         pytest.param("interaction", 1, 2, marks=pytest.mark.slow),
         pytest.param("scalor-interaction", 6, 1, marks=pytest.mark.slow),
         pytest.param("silot-interaction", 1, 3, marks=pytest.mark.slow),
-        pytest.param("sqair-interaction", 1, 2, marks=pytest.mark.slow),
         pytest.param("stove-interaction", 1, 2, marks=pytest.mark.slow),
     ],
 )

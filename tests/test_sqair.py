@@ -216,7 +216,7 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert isinstance(model, SqairConfig)
     slots = {"sqair-digits": (3, 0.4), "sqair-interaction": (4, 0.25)}
     assert (model.num_objects, model.first_hw) == slots[name]
-    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.6, 1_000)
+    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.8, 2_000)
     assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
     assert model.schedule.wheels < model.schedule.lengths[1][0]
     assert from_dict(Recipe, to_dict(chosen)) == chosen

@@ -196,6 +196,19 @@ def test_where_nobody_looks_nothing_is_found_and_nothing_paid() -> None:
     assert all(float(x[1]) != 0 for x in (ratios.pres, ratios.log_q))
 
 
+@torch.no_grad()
+def test_with_training_wheels_there_is_room_for_one() -> None:
+    model = lively()
+    model.discovery.mlp_pres[-1].bias[0] = 50
+    known = objects()
+    known = replace(known, o=replace(known.o, pres=torch.zeros_like(known.o.pres)))
+    look = replace(sight(), learns=torch.tensor([[0.0], [1.0]]))
+    told = (noise(), model.glimpse, model.propagation.start())
+    got, ratios = model.discovery.infer(known, look, *told)
+    assert got.o.pres.sum(dim=(1, 2)).tolist() == [1, 3]
+    close(ratios.log_q, torch.zeros(2))  # it was certain
+
+
 # -- propagation
 
 
@@ -316,7 +329,7 @@ def test_the_loss_is_the_bound_of_what_was_drawn() -> None:
             value = 0.0
             for t, each in enumerate(tracked):
                 mu = model.renderer(each.objects.o).mu_fg[0]
-                value += log_normal(video[row, t], mu, torch.full_like(mu, 0.6))
+                value += log_normal(video[row, t], mu, torch.full_like(mu, 0.8))
                 for ratios in (each.known, each.found):
                     value -= float(ratios.where + ratios.what + ratios.pres)
             log_w.append(value)

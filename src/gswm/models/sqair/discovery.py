@@ -8,8 +8,9 @@ found before:
     pres_i = pres_{i-1} · Bernoulli(MLP_pres([r_i, what_i, where_i]))
 
 so the number of objects n has the probability Π_{i≤n} ρ_i (1 - ρ_{n+1}). There is room for as many
-as there are free slots: where all are taken, a step finds nothing, with certainty. The prior counts
-in the same way, and knows the propagated objects and their number `kept` alone:
+as there are free slots: where all are taken, a step finds nothing, with certainty. While training
+wheels are on, there is room for one. The prior counts in the same way, and knows the propagated
+objects and their number `kept` alone:
 
     pres_i = pres_{i-1} · Bernoulli(MLP_n([i, kept, t > 0]))
     where_i ~ N(MLP([where_{i-1}, Σ_k pres_k MLP(z_k), kept]))        what_i ~ N(0, 1)
@@ -38,7 +39,7 @@ from gswm.models.sqair.objects import (
 )
 from gswm.models.sqair.sight import Ratios, SqairSight, paid, stacked
 
-FIRST_LOGIT = -1.0
+FIRST_LOGIT = 0.0
 """Of presence, at first."""
 WHERE_OFFSET = -2.0
 """On the standard deviation of where, before its softplus."""
@@ -105,6 +106,7 @@ class Discovery(nn.Module):
         o, batch = propagated.o, len(sight.frame)
         kept = o.pres.sum(dim=1)
         room = (self.slots - kept) * sight.looks
+        room = torch.where(sight.learns > 0, room, room.clamp_max(1))
         told = torch.cat([sight.code, self.summary(o.pres, o.what, where_of(o))], dim=-1)
         r = self.r_0.expand(batch, -1)
         where, what = torch.zeros_like(where_of(o)[:, 0]), torch.zeros_like(o.what[:, 0])

@@ -22,7 +22,8 @@ class SqairSight:
     later: Float[Tensor, "batch 1"]
     """0 in the first frame of a video, else 1."""
     learns: Float[Tensor, "batch 1"]
-    """0 while the training wheels are on: no gradient reaches what decides presence. Else 1."""
+    """0 while the training wheels are on: a frame has one new object at the most, and no gradient
+    reaches what decides presence. Else 1."""
 
 
 @dataclass(frozen=True)

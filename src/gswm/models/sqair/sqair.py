@@ -53,8 +53,9 @@ class SqairSchedule(Curriculum):
 
     lengths: tuple[tuple[int, int], ...] = ((0, 1), (5_000, 3), (9_000, 6), (13_000, 10))
     """The curriculum: (from which step, T)."""
-    wheels: int = 1_000
-    """For so many steps presences are drawn, and do not learn."""
+    wheels: int = 2_000
+    """For so many steps a frame has one new object at the most, and presences do not learn: one
+    object learns to draw all of a digit before several can share it."""
 
     def learns(self, step: Tensor) -> Float[Tensor, ""]:
         """0 while the training wheels are on, then 1; `step` is not brought to the host."""
@@ -75,7 +76,7 @@ class SqairConfig(ModelConfig):
     """K: slots for objects; a frame takes 2 K steps, one after the other."""
     samples: int = 5
     """P: samples of the posterior of each video, in training."""
-    likelihood_std: float = 0.6
+    likelihood_std: float = 0.8
     """Of the colors of a pixel."""
     first_hw: float = 0.4
     """The size of boxes, as a fraction of the image, before anything is learned."""

@@ -12,6 +12,7 @@ from tiny_sqair import SIZES, build, config, lively
 import gswm
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
+from gswm.core.schedule import Anneal
 from gswm.core.settings import from_dict, to_dict
 from gswm.fast.selftest import compare, small
 from gswm.models.recipe import Recipe
@@ -219,6 +220,7 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.8, 2_000)
     assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
     assert model.schedule.wheels < model.schedule.lengths[1][0]
+    assert model.schedule.cost == Anneal(80.0, 0.0, 4_000, 12_000)
     assert from_dict(Recipe, to_dict(chosen)) == chosen
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli
 from gswm.core.geometry import crop, paste
 from gswm.core.records import map_tensors
+from gswm.core.schedule import Anneal
 from gswm.data.batches.batch import Batch
 from gswm.models.objects import Attributes, GRUObjects
 from gswm.models.sqair.objects import (
@@ -27,6 +28,7 @@ from gswm.models.sqair.objects import (
     log_probability,
     where_of,
 )
+from gswm.models.sqair.sqair import SqairSchedule
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -146,7 +148,7 @@ def test_discovery_goes_object_by_object(seed: int, later: float) -> None:
                 found = logit + float(eps.pres[row, i]) > 0
                 paid["log_q"] += math.log(rho if found else 1 - rho)
                 known_to_prior = torch.tensor([float(i), float(kept), later])
-                more = float((call(d.prior.mlp_n, known_to_prior) - 4 * later).sigmoid())
+                more = float((call(d.prior.mlp_n, known_to_prior) - 4 * later - 0.3).sigmoid())
                 paid["pres"] += math.log(rho if found else 1 - rho)
                 paid["pres"] -= math.log(more if found else 1 - more)
                 pres = torch.tensor([float(found)])
@@ -335,6 +337,13 @@ def test_the_loss_is_the_bound_of_what_was_drawn() -> None:
             log_w.append(value)
         total += float(torch.tensor(log_w).double().logsumexp(0)) - math.log(3)
     assert float(got.total) == pytest.approx(-total / 2 / 3, rel=1e-5)
+
+
+def test_an_object_costs_nothing_with_wheels_and_at_the_end() -> None:
+    schedule = SqairSchedule(wheels=10, cost=Anneal(80.0, 0.0, 20, 40))
+    now = [schedule.now(torch.tensor(step)) for step in (0, 9, 10, 20, 30, 40, 99)]
+    assert [float(learns) for learns, _ in now] == [0, 0, 1, 1, 1, 1, 1]
+    assert [float(cost) for _, cost in now] == [0, 0, 80, 80, 40, 0, 0]
 
 
 def test_gradients_of_presences_wait_for_the_wheels_to_come_off() -> None:

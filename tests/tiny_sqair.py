@@ -77,4 +77,4 @@ def sight(batch: int = 2, seed: int = 0, size: int = 64, later: float = 1.0) -> 
     frame = torch.rand(batch, 3, size, size, generator=g)
     code = torch.randn(batch, SIZES.hidden, generator=g)
     one = torch.ones(batch, 1)
-    return SqairSight(frame, code, one, later * one, one)
+    return SqairSight(frame, code, one, later * one, one, 0.3 * one)

@@ -12,8 +12,10 @@ as there are free slots: where all are taken, a step finds nothing, with certain
 wheels are on, there is room for one. The prior counts in the same way, and knows the propagated
 objects and their number `kept` alone:
 
-    pres_i = pres_{i-1} · Bernoulli(MLP_n([i, kept, t > 0]))
+    pres_i = pres_{i-1} · Bernoulli(MLP_n([i, kept, t > 0]) - cost)
     where_i ~ N(MLP([where_{i-1}, Σ_k pres_k MLP(z_k), kept]))        what_i ~ N(0, 1)
+
+The cost of an object is what it must gain at least; it falls to 0 as training goes on.
 """
 
 from typing import cast
@@ -67,14 +69,13 @@ class DiscoveryPrior(nn.Module):
         known = known[:, None].expand(-1, drawn.shape[1], -1)
         return spread(self.mlp_where(torch.cat([before, known], dim=-1)))
 
-    def more(
-        self, kept: Float[Tensor, "batch 1"], later: Float[Tensor, "batch 1"], slots: int
-    ) -> Bernoulli:
+    def more(self, kept: Float[Tensor, "batch 1"], sight: SqairSight, slots: int) -> Bernoulli:
         """Of one more object, at each step."""
+        later = sight.later
         before = torch.arange(slots, device=kept.device, dtype=kept.dtype)[None, :, None]
         known = torch.stack([kept, later], dim=-1).expand(-1, slots, -1)
         told = torch.cat([before.expand(len(kept), -1, -1), known], dim=-1)
-        return Bernoulli(self.mlp_n(told).float() + SELDOM * later[:, None])
+        return Bernoulli(self.mlp_n(told).float() + (SELDOM * later - sight.cost)[:, None])
 
 
 class Discovery(nn.Module):
@@ -133,7 +134,7 @@ class Discovery(nn.Module):
         h_prior, h_post = (h.expand(batch, self.slots, -1) for h in h_0)
         found_o = assembled(there, places, looks)
         objects = GRUObjects(found_o, h_prior, h_post, nobody, propagated.born)
-        p_pres = self.prior.more(kept, sight.later, self.slots)
+        p_pres = self.prior.more(kept, sight, self.slots)
         log_q, log_p = (
             (asked * log_probability(each, drawn)).sum(dim=(1, 2))
             for each in (Bernoulli(logit), p_pres)

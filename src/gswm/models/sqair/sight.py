@@ -24,6 +24,8 @@ class SqairSight:
     learns: Float[Tensor, "batch 1"]
     """0 while the training wheels are on: a frame has one new object at the most, and no gradient
     reaches what decides presence. Else 1."""
+    cost: Float[Tensor, "batch 1"]
+    """What the prior's logit of one more object is less by."""
 
 
 @dataclass(frozen=True)

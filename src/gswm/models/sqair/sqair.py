@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, repeat, stack
-from gswm.core.schedule import Curriculum, Stage
+from gswm.core.schedule import Anneal, Curriculum, Stage
 from gswm.core.shapes import NOBODY, Frame, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import (
@@ -49,7 +49,7 @@ OWNED = 0.1
 
 @dataclass(frozen=True)
 class SqairSchedule(Curriculum):
-    """The curriculum, and training wheels."""
+    """The curriculum, training wheels, and the cost of an object."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 1), (5_000, 3), (9_000, 6), (13_000, 10))
     """The curriculum: (from which step, T)."""
@@ -57,13 +57,22 @@ class SqairSchedule(Curriculum):
     """For so many steps a frame has one new object at the most, and presences do not learn: one
     object learns to draw all of a digit before several can share it."""
 
-    def learns(self, step: Tensor) -> Float[Tensor, ""]:
-        """0 while the training wheels are on, then 1; `step` is not brought to the host."""
-        return (step >= self.wheels).float()
+    cost: Anneal = field(default=Anneal(80.0, 0.0, 4_000, 12_000))
+    """What one more new object must gain in log p(x) to be worth it: at first more than what a
+    second one gains by mending what the first leaves of a digit."""
+
+    def now(self, step: Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Whether presences learn, and the cost of an object; `step` is not brought to the host.
+
+        With wheels an object costs nothing: samples without any would weigh the most, and nothing
+        would learn to draw.
+        """
+        learns = (step >= self.wheels).float()
+        return learns, learns * self.cost.at(step)
 
     def steady(self, length: int) -> "SqairSchedule":
-        """See `Curriculum`; everything learns."""
-        return replace(super().steady(length), wheels=0)
+        """See `Curriculum`; everything learns, and objects cost nothing."""
+        return replace(super().steady(length), wheels=0, cost=Anneal(0.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -159,8 +168,8 @@ class Sqair(WorldModel[SqairConfig]):
         video, samples = as_float(batch.video), self.cfg.samples
         rows = map_tensors(lambda x: x.flatten(0, 1), noise)
         looks = torch.ones_like(video[0, :, 0, 0, 0])
-        learns = self.cfg.schedule.learns(step).to(video.device)
-        tracked = self.track(None, video, rows, looks, learns, samples)
+        learns, cost = (x.to(video.device) for x in self.cfg.schedule.now(step))
+        tracked = self.track(None, video, rows, looks, learns, cost, samples)
         o = stack([each.objects.o for each in tracked], dim=1)
         mu = self.draw(o).mu_fg.unflatten(0, o.pres.shape[:2])
         known = stack([each.known for each in tracked], dim=1)
@@ -179,6 +188,7 @@ class Sqair(WorldModel[SqairConfig]):
         noise: SqairNoise,
         looks: Float[Tensor, " time"],
         learns: Float[Tensor, ""] | None = None,
+        cost: Float[Tensor, ""] | None = None,
         samples: int = 1,
     ) -> list[SqairFrame]:
         """The objects of every frame of each sample, from those before the first, if any."""
@@ -190,7 +200,8 @@ class Sqair(WorldModel[SqairConfig]):
             sizes = self.cfg.sizes
             objects = GRUObjects.none(sizes.what, sizes.hidden, self.cfg.num_objects, like)
         learns = torch.ones_like(looks) if learns is None else learns.expand_as(looks)
-        flags = (looks, later, learns)
+        cost = torch.zeros_like(looks) if cost is None else cost.expand_as(looks)
+        flags = (looks, later, learns, cost)
         when = (each[None, :, None].expand(len(video), -1, -1) for each in flags)
         sights = frames(repeat((video, code, *when), samples))
         objects, tracked = cut(objects), list[SqairFrame]()

@@ -136,6 +136,22 @@ def test_training_is_measured_from_the_command_line(
     assert "must be at least 1" in capsys.readouterr().err
 
 
+def test_recipes_are_measured_one_after_the_other_by_their_numbers_of_objects(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    both = ["sqair-interaction", "stove-interaction"]
+    sizes = ["--objects", "1", "2", "--batch", "1", "--lengths", "3", "--steps", "1"]
+    args = ["bench", "train", "--recipe", *both, *sizes, "--device", "cpu"]
+    assert main(args) == 0
+    said = capsys.readouterr()
+    assert [line.split(",")[0] for line in said.err.splitlines() if " K " in line] == [
+        *both[:1] * 2,
+        *both[1:] * 2,
+    ]
+    assert "Training steps of sqair-interaction, stove-interaction, cpu" in said.out
+    assert main([*args[:3], "nothing"]) == 2
+
+
 @pytest.mark.parametrize("json_first", [True, False])
 def test_without_a_file_the_figures_are_printed_and_nothing_else(
     json_first: bool, capsys: pytest.CaptureFixture[str]

@@ -215,7 +215,9 @@ def test_noise_about_a_good_state_is_no_failure(noise: list[float]) -> None:
     assert said(run) == []
 
 
-@pytest.mark.parametrize("recipe", ["maze", "scalor-interaction", "silot-interaction"])
+@pytest.mark.parametrize(
+    "recipe", ["maze", "scalor-interaction", "silot-interaction", "sqair-digits"]
+)
 def test_every_setting_that_a_sentence_names_exists(recipe: str) -> None:
     def paths(values: dict, before: str = "--") -> set[str]:
         found = set()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import tiny
+import tiny_sqair
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -530,3 +531,17 @@ def test_weights_are_rounded_as_they_are_for_release(weights: Path, tmp_path: Pa
     for name, value in released.state_dict().items():
         assert torch.equal(value, rounded.state_dict()[name])
     assert any(not torch.equal(v, whole.state_dict()[k]) for k, v in released.state_dict().items())
+
+
+def test_counts_are_of_the_frames_that_a_model_sees_where_a_protocol_says_so() -> None:
+    """A digit that enters later is found by tracking, and not by imagining."""
+    model = tiny_sqair.lively()
+    episodes = next(world("digits").episodes(0, 2))
+    assert episodes.truth is not None
+    rules = Protocol("x", 2, 3, ("counts",))
+    found = model.infer(episodes.video[:, :5], render=False).present.sum(dim=-1)
+    true = episodes.truth.present[:, :5].sum(dim=-1)
+    scores = evaluate(model, [episodes], rules).scores
+    assert scores["objects"] == pytest.approx(float(found.double().mean()))
+    assert scores["true_objects"] == pytest.approx(float(true.double().mean()))
+    assert scores["count_right"] == pytest.approx(float((found == true).double().mean()))

@@ -30,7 +30,8 @@ from gswm.studio.catalog import Catalog
 from gswm.train.distributed import Processes
 from gswm.train.launch import training_loader, validator
 
-FLAT = ("interaction", "occlusion", "two-layer", "two-layer-dense", "single-ball", "maze")
+BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense", "single-ball")
+FLAT = (*BALLS, "maze", "digits")
 LARGE = replace(SMALL, glimpse=32)
 
 

@@ -33,7 +33,7 @@ def waits(work: Callable[[], Any]) -> set[str]:
             pytest.param(name, marks=pytest.mark.slow)
             for name in (
                 *("single-ball-d", "maze-no-aoe"),
-                *("scalor-two-layer", "silot-two-layer", "stove-interaction"),
+                *("scalor-two-layer", "silot-two-layer", "sqair-digits", "stove-interaction"),
             )
         ),
     ],

@@ -13,7 +13,8 @@ ORDER = [
     "core",
     *("data", "data.worlds", "data.storage", "data.importing", "data.looking", "data.batches"),
     "viz",
-    *("models", "models.gswm", "models.op3", "models.scalor", "models.silot", "models.stove"),
+    *("models", "models.gswm", "models.op3", "models.scalor", "models.silot", "models.sqair"),
+    "models.stove",
     *("weights", "eval.metrics", "eval", "report", "train"),
     *("fast.kernels", "fast", "tracking", "fitting", "studio", "bench", "commands"),
     "",  # the modules beside the packages
@@ -160,7 +161,7 @@ def test_training_knows_the_contract_and_no_model() -> None:
 
 
 TWINS = {"Discovery", "DiscoveryEvidence", "Propagation", "PropagationEvidence"}
-"""Parts that G-SWM, SCALOR and SILOT all have, each read beside its own paper."""
+"""Parts that G-SWM, SCALOR, SILOT and SQAIR have, each read beside its own paper."""
 
 
 def test_a_class_name_means_one_thing() -> None:
@@ -176,7 +177,8 @@ def test_contributing_lists_the_packages_in_this_order() -> None:
 
 
 LISTED = [
-    *("models", "models/gswm", "models/op3", "models/scalor", "models/silot", "models/stove"),
+    *("models", "models/gswm", "models/op3", "models/scalor", "models/silot", "models/sqair"),
+    "models/stove",
     *("fast", "studio"),
 ]
 """Packages with a table of their modules, a line each."""

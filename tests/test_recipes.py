@@ -75,7 +75,12 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert (m.discovery.hw_std, m.discovery.dropout) == (0.25 if solid else 0.1, 0.5)
     assert m.tight_boxes == solid
     assert (m.image_size, m.sizes.glimpse) == ((128, 32) if name == "obj3d-128" else (64, 16))
-    assert m.schedule.pres_prior == Anneal(1e-10, 1e-10)
+    fall = {"from_step": 2_500, "to_step": 7_000}
+    prior = Anneal(0.1, 1e-10, **fall, geometric=True) if solid else Anneal(1e-10, 1e-10)
+    assert m.schedule.pres_prior == prior
+    assert m.schedule.aux_weight == (Anneal(0.0, 1.0, **fall) if solid else Anneal(1.0, 1.0))
+    assert m.discovery.start_at_prior == solid
+    assert m.discovery.revival is None
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
     special = {"obj3d": (0.2, 0.3), "obj3d-128": (0.2, 0.3), "occlusion": (0.2, 0.6)}
     assert rejection == special.get(name.removesuffix("-elbo"), (0.4, 0.6))
@@ -91,17 +96,18 @@ STEPS = {
     "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
     "two-layer-dense-elbo": 24_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
-    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 38_000, "obj3d-128": 24_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 30_000, "obj3d-128": 24_000,
     "clips": 30_000,
     "op3-obj3d": 8_000, "op3-obj3d-two": 12_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,
     "scalor-two-layer-dense": 40_000, "scalor-single-ball": 10_000,
     "silot-interaction": 19_000, "silot-occlusion": 19_000, "silot-two-layer": 19_000,
-    "silot-two-layer-dense": 19_000,
+    "silot-two-layer-dense": 19_000, "sqair-digits": 20_000, "sqair-interaction": 20_000,
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
-RATES = {"clips": 4e-4, "stove": 2e-3}
+RATES = {"clips": 4e-4, "sqair": 5e-4, "stove": 2e-3}
+BATCHES = {"sqair": 32, "stove": 128}
 CURRICULA = {
     "single-ball": ((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9)),
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
@@ -110,8 +116,9 @@ CURRICULA = {
     "scalor": ((0, 4), (2_000, 10), (6_000, 20)),
     "scalor-single-ball": ((0, 4), (1_000, 9)),
     "silot": ((0, 2), (2_500, 4), (5_000, 10), (8_000, 20)),
+    "sqair": ((0, 1), (5_000, 3), (9_000, 6), (13_000, 10)),
     "clips": ((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
-    "obj3d-128": ((0, 2), (1_000, 6), (2_500, 12), (5_000, 20)),
+    "obj3d": ((0, 2), (1_500, 6), (3_500, 12), (7_000, 20)),
     "stove": ((0, 8), (20_000, 20)),
     "stove-single-ball": ((0, 9),),
 }
@@ -128,10 +135,10 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
-    assert r.train.clip_by == ("part" if name.startswith(("clips", "silot")) else "all")
+    assert r.train.clip_by == ("part" if name.startswith(("clips", "silot", "sqair")) else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
-    assert r.train.batch == (128 if name.startswith("stove") else 16)
+    assert r.train.batch == longest_match(BATCHES, name, 16)
     data = {"obj3d": (2_920, 50), "obj3d-128": (2_920, 50), "clips": (2_048, None)}
     known = data.get(name.removeprefix("op3-").removesuffix("-two"), (10_000, None))
     assert (r.data.episodes, r.data.first_frames) == known
@@ -164,6 +171,7 @@ def test_every_other_recipe_is_a_baselines() -> None:
         "op3",
         "scalor",
         "silot",
+        "sqair",
         "stove",
     }
 

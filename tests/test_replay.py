@@ -74,7 +74,9 @@ def test_what_is_imagined_is_the_same(name: str, recorded: list[str]) -> None:
     assert recorded == []
 
 
-@pytest.mark.parametrize("name", ["scalor-interaction", "silot-interaction", "stove-interaction"])
+@pytest.mark.parametrize(
+    "name", ["scalor-interaction", "silot-interaction", "sqair-digits", "stove-interaction"]
+)
 def test_what_another_model_imagines_is_the_same(name: str, recorded: list[str]) -> None:
     torch.manual_seed(0)
     assert_equal_tracks(*both(replay.replay(build(small(recipe(name)))), 2))

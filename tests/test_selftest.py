@@ -54,7 +54,7 @@ def test_a_model_that_takes_actions_gets_some() -> None:
         "two-layer",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("maze-no-mu", "scalor-interaction", "silot-interaction")
+            for name in ("maze-no-mu", "scalor-interaction", "silot-interaction", "sqair-digits")
         ),
     ],
 )

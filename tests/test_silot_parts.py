@@ -14,7 +14,7 @@ from tiny import generator
 from tiny_silot import SIZES, WHAT, build, noise, objects, sight
 from torch import Tensor
 
-from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.distributions import Bernoulli, Gaussian, steered
 from gswm.core.geometry import crop, paste
 from gswm.core.records import map_tensors
 from gswm.core.schedule import PriorStage
@@ -31,7 +31,7 @@ from gswm.models.silot.objective import (
     learned_terms,
 )
 from gswm.models.silot.objects import AnchorConfig, bounded
-from gswm.models.silot.propagation import PropagationEvidence, steered
+from gswm.models.silot.propagation import PropagationEvidence
 from gswm.models.silot.rendering import sprites_of
 from gswm.models.silot.schedule import CountOdds, SilotSchedule
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Callable
 from typing import Any
 
 import av
@@ -10,6 +11,7 @@ import pytest
 import tiny
 import tiny_scalor
 import tiny_silot
+import tiny_sqair
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -175,16 +177,20 @@ def test_a_model_that_draws_no_scenes_keeps_its_picture_and_imagines_from_the_ed
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("make", "change"),
     [
-        {"kind": "move", "xy": [0.5, 0.5]},
-        {"kind": "resize", "hw": [0.3, 0.4]},
-        {"kind": "remove"},
-        {"kind": "throw", "xy": [0, 0], "velocity": [0.1, 0]},
+        (tiny_silot.lively, {"kind": "move", "xy": [0.5, 0.5]}),
+        (tiny_silot.lively, {"kind": "resize", "hw": [0.3, 0.4]}),
+        (tiny_silot.lively, {"kind": "remove"}),
+        (tiny_silot.lively, {"kind": "throw", "xy": [0, 0], "velocity": [0.1, 0]}),
+        (tiny_sqair.lively, {"kind": "move", "xy": [0.5, 0.5]}),
+        (tiny_sqair.lively, {"kind": "remove"}),
     ],
 )
-def test_silot_is_edited_and_drawn_anew(change: dict[str, Any]) -> None:
-    page = Page(shelf_of(tiny_silot.lively())).open()
+def test_a_model_of_slots_is_edited_and_drawn_anew(
+    make: Callable[[], WorldModel[Any]], change: dict[str, Any]
+) -> None:
+    page = Page(shelf_of(make())).open()
     ((opened, _),) = page.of("opened")
     assert opened["edits"] is True
     page.edit(change | {"id": page.ids()[0]})

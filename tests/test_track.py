@@ -13,6 +13,7 @@ import tiny
 import tiny_op3
 import tiny_scalor
 import tiny_silot
+import tiny_sqair
 import tiny_stove
 import torch
 from hypothesis import given
@@ -398,8 +399,11 @@ def test_a_track_is_shown_wherever_it_is(device: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [tiny.lively, tiny_op3.lively, tiny_scalor.lively, tiny_silot.lively, tiny_stove.build],
-    ids=["G-SWM", "OP3", "SCALOR", "SILOT", "STOVE"],
+    [
+        *(tiny.lively, tiny_op3.lively, tiny_scalor.lively, tiny_silot.lively),
+        *(tiny_sqair.lively, tiny_stove.build),
+    ],
+    ids=["G-SWM", "OP3", "SCALOR", "SILOT", "SQAIR", "STOVE"],
 )
 def test_a_video_of_a_batch_goes_on_as_in_the_batch(build: Callable[[], Any]) -> None:
     model = build()

@@ -11,6 +11,7 @@ import tiny
 import tiny_op3
 import tiny_scalor
 import tiny_silot
+import tiny_sqair
 import tiny_stove
 import torch
 from tiny import generator, loss
@@ -32,14 +33,15 @@ MODELS: dict[str, Callable[..., Any]] = {
     "SCALOR": tiny_scalor.lively,
     "SCALOR with background": partial(tiny_scalor.lively, background=True),
     "SILOT": tiny_silot.lively,
+    "SQAIR": tiny_sqair.lively,
     **{f"STOVE, {name}": partial(tiny_stove.build, cfg) for name, cfg in VARIANTS.items()},
 }
 EVERY = pytest.mark.parametrize("name", MODELS)
 EACH = pytest.mark.parametrize(
-    "name", ["G-SWM of maze", "OP3", "SCALOR with background", "SILOT", "STOVE, usual"]
+    "name", ["G-SWM of maze", "OP3", "SCALOR with background", "SILOT", "SQAIR", "STOVE, usual"]
 )
 FINDERS = pytest.mark.parametrize(
-    "name", ["G-SWM of interaction", "G-SWM of maze", "SCALOR", "SILOT"]
+    "name", ["G-SWM of interaction", "G-SWM of maze", "SCALOR", "SILOT", "SQAIR"]
 )
 """Those that find out how many objects there are."""
 NAMES = ("xy", "hw", "depth", "pres", "id", "reconstruction", "background")

@@ -6,9 +6,9 @@ import torch
 from tiny import generator
 from torch import Tensor, nn
 
-from gswm.models.objects import Attributes, ObjectNoise
+from gswm.models.objects import Attributes, GRUObjects, ObjectNoise
 from gswm.models.silot.networks import CELL, GLIMPSE, grid_of
-from gswm.models.silot.objects import SilotObjects, SilotSizes
+from gswm.models.silot.objects import SilotSizes
 from gswm.models.silot.propagation import SilotSight
 from gswm.models.silot.silot import Silot, SilotConfig
 
@@ -57,7 +57,7 @@ def lively(seed: int = 0, **changes: object) -> Silot:
     return model
 
 
-def objects(batch: int = 2, slots: int = 3, seed: int = 0) -> SilotObjects:
+def objects(batch: int = 2, slots: int = 3, seed: int = 0) -> GRUObjects:
     """Objects with ids 0, 1, 2, ..., all there."""
     g = generator(seed)
 
@@ -69,7 +69,7 @@ def objects(batch: int = 2, slots: int = 3, seed: int = 0) -> SilotObjects:
     )
     ids = torch.arange(slots).expand(batch, slots)
     born = torch.full((batch,), slots)
-    return SilotObjects(o, rand(SIZES.hidden), rand(SIZES.hidden), ids, born)
+    return GRUObjects(o, rand(SIZES.hidden), rand(SIZES.hidden), ids, born)
 
 
 def noise(batch: int = 2, num: int = 3, seed: int = 0) -> ObjectNoise:

@@ -1,4 +1,4 @@
-"""How fast a recipe trains, on random videos, with the authors' figures beside it.
+"""How fast recipes train, on random videos, with the authors' figures beside them.
 
 Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipping and Adam.
 """
@@ -70,7 +70,7 @@ class Figures:
 
 
 def bench_train(
-    name: str = "two-layer",
+    names: str | Sequence[str] = "two-layer",
     device: str | torch.device = "cpu",
     *,
     batches: Sequence[int] = (),
@@ -85,7 +85,7 @@ def bench_train(
     """All figures as plain data, ready for JSON.
 
     Args:
-        name: the recipe.
+        names: the recipe, or several, one after the other.
         device: cpu or cuda.
         batches: videos a step; the recipe's if empty. Each is measured at the longest T.
         lengths: values of T; the recipe's longest if empty.
@@ -99,19 +99,24 @@ def bench_train(
     """
     if min([steps, *batches, *lengths, *objects]) < 1:
         raise UserError("steps, batches, lengths and objects must be at least 1")
-    device, chosen = torch.device(device), change(recipe(name))
-    figures: dict[str, Any] = {"recipe": chosen.name, "machine": machine(device), "steps": []}
+    device = torch.device(device)
+    several = [change(recipe(name)) for name in ([names] if isinstance(names, str) else names)]
+    if not several:
+        raise UserError("name at least one recipe")
+    title = ", ".join(chosen.name for chosen in several)
+    figures: dict[str, Any] = {"recipe": title, "machine": machine(device), "steps": []}
     cuda = device.type == "cuda"
     fast = "compiled" if cuda and compiled else "fast"
     usual = fast if cuda else "plain"
-    paths = (fast, "plain") if both else (usual,)
-    if not build(chosen).recurrent():
-        paths = ("plain",)
-    for case in cases(chosen, batches, lengths, objects, paths):
-        found = bench_case(adapted(chosen, case), case, device, steps)
-        figures["steps"].append(asdict(case) | asdict(found) | beside(case, found, device))
-        figures["machine"] = machine(device)
-        after(figures)
+    for chosen in several:
+        paths = (fast, "plain") if both else (usual,)
+        if not build(chosen).recurrent():
+            paths = ("plain",)
+        for case in cases(chosen, batches, lengths, objects, paths):
+            found = bench_case(adapted(chosen, case), case, device, steps)
+            figures["steps"].append(asdict(case) | asdict(found) | beside(case, found, device))
+            figures["machine"] = machine(device)
+            after(figures)
     return figures
 
 

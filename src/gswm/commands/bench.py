@@ -57,7 +57,8 @@ class BenchDataCommand:
 class BenchTrainCommand:
     """Settings of `gswm bench train`."""
 
-    recipe: str = "two-layer"
+    recipe: tuple[str, ...] = ("two-layer",)
+    """Which recipe, or several."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU where there is one."""
     batch: tuple[int, ...] = ()
@@ -101,7 +102,8 @@ class BenchTrainCommand:
         if self.json not in (None, PRINTED):
             write_figures(figures, self.json)
         row = figures["steps"][-1]
-        what = f"T {row['length']}, batch {row['batch']}, K {row['objects']}, {row['path']}"
+        what = f"{row['recipe']}, T {row['length']}, batch {row['batch']}, K {row['objects']}, "
+        what += row["path"]
         first = f"the first after {row['seconds_to_first_step']:.0f} s"
         print(f"{what}: {row['ms']:,.1f} ms a step, {first}", file=sys.stderr, flush=True)
 
@@ -109,6 +111,9 @@ class BenchTrainCommand:
 def steps_table(figures: dict) -> Table:
     """One line a case."""
     table = Table(title=f"Training steps of {figures['recipe']}, {figures['machine']['device']}")
+    several = len({row["recipe"] for row in figures["steps"]}) > 1
+    if several:
+        table.add_column("recipe", no_wrap=True)
     for name in ("T", "batch", "K", "path", "ms", "best", "frames/s", "kernels", "GiB"):
         table.add_column(name, justify="right")
     for name in ("first s", "full s", "authors ms", "times"):
@@ -118,7 +123,8 @@ def steps_table(figures: dict) -> Table:
         numbers = (row["ms"], row["ms_best"], row["frames_per_second"], row["kernels"])
         starts = (row["seconds_to_first_step"], row["seconds_to_full_speed"])
         cells = (*numbers, gib(row["peak_bytes"]), *starts, row["authors_ms"], row["times_as_fast"])
-        table.add_row(*what, row["path"], *map(shown, cells))
+        whose = [row["recipe"]] if several else []
+        table.add_row(*whose, *what, row["path"], *map(shown, cells))
     return table
 
 

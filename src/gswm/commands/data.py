@@ -32,7 +32,7 @@ class MakeCommand:
     world: Annotated[Positional[str], arg(metavar="WORLD")]
     """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-128,
     obj3d-hard, obj3d-shadows, obj3d-two, obj3d:FOLDER for the scene files in a folder, clips,
-    clips-64, or a world of an installed package."""
+    clips-64, digits, or a world of an installed package."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     episodes: int | None = None

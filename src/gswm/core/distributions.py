@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from gswm.core.records import Record, map_tensors
+
 Values = Float[Tensor, "*shape"]
 
 SMALLEST_STD = 1e-4
@@ -98,3 +100,8 @@ def logistic_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor
     """Noise for a relaxed Bernoulli."""
     uniform = torch.rand(shape, generator=generator, device=generator.device)
     return uniform.clamp(1e-6, 1 - 1e-6).logit()
+
+
+def steered(distribution: Record, learns: Tensor) -> Record:
+    """The same distribution; a gradient passes to it where `learns` is 1."""
+    return map_tensors(lambda x: x.detach() + learns * (x - x.detach()), distribution)

@@ -42,7 +42,7 @@ MOST = 16
 """Episodes at once."""
 
 
-OF_TRACKS = ("tracking", "sizes")
+OF_TRACKS = ("tracking", "sizes", "counts")
 """What is measured of a model that sees all frames."""
 ONLY_PIXELS = ("pixels",)
 """What can be measured of videos of which no more is known."""
@@ -240,7 +240,10 @@ def measure(
         if seen.sampled is not None:
             ahead = true.frames(given)
             measured["sampled"] = sampled_errors(seen.sampled, ahead, rules.samples)
-        measured["counts"] = counts(predicted, spread)
+        if seen.tracked is not None and "counts" in rules.metrics:
+            measured["counts"] = counts(seen.tracked, true)
+        else:
+            measured["counts"] = counts(predicted, spread)
         if "corridor" in rules.metrics:
             if episodes.corridors is None:
                 raise UserError(f"{rules.name} is about mazes: these episodes have no corridors")

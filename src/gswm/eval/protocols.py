@@ -13,7 +13,11 @@ from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
 
 Posterior = Literal["mean", "sample"]
-Metric = Literal["center", "tracking", "sizes", "corridor", "futures", "pixels", "collisions"]
+Metric = Literal[
+    "center", "tracking", "sizes", "counts", "corridor", "futures", "pixels", "collisions"
+]
+"""What is measured; `counts` are of tracked frames where a protocol names them, else of imagined
+ones too."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ PROTOCOLS = {
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
         Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
         Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking", "sizes")),
+        Protocol("sqair-10-10", 10, 10, ("center", "tracking", "counts")),
         Protocol("slotformer-6-44", 6, 44, ("pixels",), split="val"),
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )

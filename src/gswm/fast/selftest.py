@@ -38,7 +38,8 @@ from gswm.models.registry import build, recipe
 FastPath = Literal["deferred", "kernels", "captured", "compiled"]
 COMPARED = (
     *("two-layer", "two-layer-dense", "single-ball", "single-ball-d", "maze", "maze-no-aoe"),
-    *("clips", "op3-obj3d-two", "scalor-interaction", "silot-interaction", "stove-interaction"),
+    *("clips", "op3-obj3d-two", "scalor-interaction", "silot-interaction", "sqair-digits"),
+    "stove-interaction",
 )
 SIZES = {"what": 12, "state": 20, "hidden": 16, "prior": 24, "encoding": 32, "context": 8}
 BATCH, LENGTH, OBJECTS = 3, 4, 4

@@ -10,5 +10,5 @@ scene          a state that can be edited
 recipe         what an experiment consists of
 registry       models and recipes by name
 
-gswm/, op3/, scalor/, silot/ and stove/ are each read beside their own paper.
+gswm/, op3/, scalor/, silot/, sqair/ and stove/ are each read beside their own paper.
 """

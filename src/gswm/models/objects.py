@@ -130,6 +130,44 @@ class Objects:
 
 
 @dataclass(frozen=True)
+class GRUObjects:
+    """K objects of a model that remembers each by two GRUs."""
+
+    o: Attributes
+    h_prior: Float[Tensor, "batch object hidden"]
+    h_post: Float[Tensor, "batch object hidden"]
+    id: Ids
+    """Which object this is, in all frames; NOBODY where there never was one."""
+    born: Int[Tensor, " batch"]
+    """How many objects there have been: the next one's id."""
+
+    @staticmethod
+    def none(
+        num_what: int, num_hidden: int, slots: int, like: Float[Tensor, " batch *rest"]
+    ) -> "GRUObjects":
+        """K slots with nothing in them."""
+        flat = torch.zeros(len(like), slots, 6 + num_what + 2 * num_hidden, device=like.device)
+        ids = torch.full(flat.shape[:2], NOBODY, device=like.device)
+        return GRUObjects.split(flat, num_hidden, ids, torch.zeros_like(ids[:, 0]))
+
+    @staticmethod
+    def split(
+        flat: Float[Tensor, "batch object all"], hidden: int, ids: Ids, born: Int[Tensor, " batch"]
+    ) -> "GRUObjects":
+        """From what `flat` gives, with GRUs of `hidden` numbers."""
+        o, h_prior, h_post = flat.split([flat.shape[-1] - 2 * hidden, hidden, hidden], dim=-1)
+        return GRUObjects(Attributes.split(o), h_prior, h_post, ids, born)
+
+    def flat(self) -> Float[Tensor, "batch object all"]:
+        """Everything but the ids, side by side."""
+        return torch.cat([self.o.cat(), self.h_prior, self.h_post], dim=-1)
+
+    def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "GRUObjects":
+        """Objects of the same sizes, from what `flat` gives."""
+        return GRUObjects.split(flat, self.h_prior.shape[-1], ids, self.born)
+
+
+@dataclass(frozen=True)
 class ObjectNoise:
     """The random numbers of the objects, or cells, of some frames."""
 

@@ -25,6 +25,7 @@ BUILT_IN = {
     "op3": "gswm.models.op3.recipes:MODEL",
     "scalor": "gswm.models.scalor.recipes:MODEL",
     "silot": "gswm.models.silot.recipes:MODEL",
+    "sqair": "gswm.models.sqair.recipes:MODEL",
     "stove": "gswm.models.stove.recipes:MODEL",
 }
 WITHOUT_KIND = ("gswm", "scalor", "stove")

@@ -17,7 +17,7 @@ from gswm.report.paper import FIGURED, MODELS
 
 FAIL = 0.5
 """A MOTA below this: for two true objects, more than one is missed, made up or mistaken."""
-NAMES = {"GSWM": "G-SWM", "OP3": "OP3", "SCALOR": "SCALOR", "SILOT": "SILOT", "STOVE": "STOVE"}
+NAMES = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from gswm.data.splits import SplitName
 from gswm.data.worlds import balls
 from gswm.data.worlds.base import Layout, Style, World
 from gswm.data.worlds.clips.world import CLIPS, CLIPS_64
+from gswm.data.worlds.digits import DIGITS
 from gswm.data.worlds.maze import Maze
 from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_128, OBJ3D_HARD, OBJ3D_SHADOWS, OBJ3D_TWO
 from gswm.data.worlds.single_ball import SingleBall
@@ -24,7 +25,7 @@ from gswm.data.worlds.single_ball import SingleBall
 GROUP = "gswm.worlds"
 BALLS = (balls.INTERACTION, balls.OCCLUSION, balls.TWO_LAYER, balls.TWO_LAYER_DENSE)
 SOLIDS = (OBJ3D, OBJ3D_128, OBJ3D_HARD, OBJ3D_SHADOWS, OBJ3D_TWO)
-BUILT_IN = (*BALLS, SingleBall(), Maze(), *SOLIDS, CLIPS, CLIPS_64)
+BUILT_IN = (*BALLS, SingleBall(), Maze(), *SOLIDS, CLIPS, CLIPS_64, DIGITS)
 STATED = ("num_frames", "image_size", "num_objects", "splits", "layout", "protocol", "style")
 """The attributes that a world must have beside its name."""
 

@@ -21,21 +21,20 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.distributions import Bernoulli, Gaussian, steered
 from gswm.core.networks import MLP
 from gswm.core.shapes import NOBODY
-from gswm.models.objects import Attributes, ObjectNoise, accept
+from gswm.models.objects import Attributes, GRUObjects, ObjectNoise, accept
 from gswm.models.silot.conditioning import CellConditioning
 from gswm.models.silot.networks import CELL, CHANNELS, ObjectEncoder, centers_of_cells, grid_of
 from gswm.models.silot.objects import (
     LARGEST_LOGIT,
     AnchorConfig,
     Hidden,
-    SilotObjects,
     SilotSizes,
     bounded,
 )
-from gswm.models.silot.propagation import SilotSight, steered
+from gswm.models.silot.propagation import SilotSight
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,8 @@ class Discovery(nn.Module):
         self.mlp_pres = head(2 * e + 4 + what + 1, 1)
 
     def infer(
-        self, propagated: SilotObjects, sight: SilotSight, noise: ObjectNoise, h_0: Hidden
-    ) -> tuple[SilotObjects, DiscoveryEvidence]:
+        self, propagated: GRUObjects, sight: SilotSight, noise: ObjectNoise, h_0: Hidden
+    ) -> tuple[GRUObjects, DiscoveryEvidence]:
         """q(z | x, propagated objects), in every cell; nothing is there where nobody looks."""
         anchors, learns = self.anchors, sight.learns
         center = centers_of_cells(self.image_size, propagated.o.xy)
@@ -121,7 +120,7 @@ class Discovery(nn.Module):
         new = accept(propagated.o, xy, hw, there, *rejections)
         o = Attributes(there * new, depth, hw, xy, what)
         nobody = torch.full_like(there[..., 0], NOBODY, dtype=torch.long)
-        objects = SilotObjects(o, h_0, h_0, nobody, propagated.born)
+        objects = GRUObjects(o, h_0, h_0, nobody, propagated.born)
         q = Gaussian.joined([q_box, q_what, q_depth])
         return objects, DiscoveryEvidence(q, q_pres, there, sight.looks)
 

@@ -6,18 +6,16 @@ The unit of length is the anchor: the side of the largest box.
     discovered in cell c    xy = c + cell · tanh(z_xy / 2)
     propagated              xy ← xy + anchor · step · tanh(shift)
 
-Presence is relaxed, and only falls: pres ← pres · d_pres.
+Presence is relaxed, and only falls: pres ← pres · d_pres. `depth` is the logit of the paper's z.
 """
 
 from dataclasses import dataclass
 
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from gswm.core.distributions import SMALLEST_STD, Gaussian
-from gswm.core.shapes import NOBODY, Ids, Points
-from gswm.models.objects import Attributes
+from gswm.core.shapes import Points
 
 LARGEST_LOGIT = 10.0
 """Bound on the log-odds of presence, and on standard deviations before their sigmoid."""
@@ -65,43 +63,6 @@ class AnchorConfig:
     def offset(self, difference: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]:
         """A difference of two centers, in anchors."""
         return difference / (2 * self.size)
-
-
-@dataclass(frozen=True)
-class SilotObjects:
-    """All that K objects take from one frame to the next."""
-
-    o: Attributes
-    """`depth` is the logit of the paper's z."""
-    h_prior: Hidden
-    h_post: Hidden
-    id: Ids
-    """Which object this is, in all frames; NOBODY where there never was one."""
-    born: Int[Tensor, " batch"]
-    """How many objects there have been: the next one's id."""
-
-    @staticmethod
-    def none(sizes: SilotSizes, slots: int, like: Float[Tensor, " batch *rest"]) -> "SilotObjects":
-        """K slots with nothing in them."""
-        flat = torch.zeros(len(like), slots, 6 + sizes.what + 2 * sizes.hidden, device=like.device)
-        ids = torch.full(flat.shape[:2], NOBODY, device=like.device)
-        return SilotObjects.split(flat, sizes.hidden, ids, torch.zeros_like(ids[:, 0]))
-
-    @staticmethod
-    def split(
-        flat: Float[Tensor, "batch object all"], hidden: int, ids: Ids, born: Int[Tensor, " batch"]
-    ) -> "SilotObjects":
-        """From what `flat` gives, with GRUs of `hidden` numbers."""
-        o, h_prior, h_post = flat.split([flat.shape[-1] - 2 * hidden, hidden, hidden], dim=-1)
-        return SilotObjects(Attributes.split(o), h_prior, h_post, ids, born)
-
-    def flat(self) -> Float[Tensor, "batch object all"]:
-        """Everything but the ids, side by side."""
-        return torch.cat([self.o.cat(), self.h_prior, self.h_post], dim=-1)
-
-    def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "SilotObjects":
-        """Objects of the same sizes, from what `flat` gives."""
-        return SilotObjects.split(flat, self.h_prior.shape[-1], ids, self.born)
 
 
 def bounded(params: Float[Tensor, "*batch params"]) -> Gaussian:

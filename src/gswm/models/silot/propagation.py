@@ -28,18 +28,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.core.distributions import Bernoulli, Gaussian
+from gswm.core.distributions import Bernoulli, Gaussian, steered
 from gswm.core.networks import MLP, Map
-from gswm.core.records import Record, map_tensors
 from gswm.core.shapes import Frame, Points
-from gswm.models.objects import Attributes, ObjectNoise
+from gswm.models.objects import Attributes, GRUObjects, ObjectNoise
 from gswm.models.silot.conditioning import ObjectConditioning
 from gswm.models.silot.networks import GLIMPSE, ObjectEncoder
 from gswm.models.silot.objects import (
     LARGEST_LOGIT,
     AnchorConfig,
     Hidden,
-    SilotObjects,
     SilotSizes,
     bounded,
     bounded_std,
@@ -190,7 +188,7 @@ class Propagation(nn.Module):
         ]
         return Gaussian.joined(parts), prior.pres(e, box, now.what, now.depth)
 
-    def imagine(self, prev: SilotObjects, noise: ObjectNoise) -> SilotObjects:
+    def imagine(self, prev: GRUObjects, noise: ObjectNoise) -> GRUObjects:
         """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
         was, prior = prev.o, self.prior
         e = prior.hear(was, prev.h_prior)
@@ -202,8 +200,8 @@ class Propagation(nn.Module):
         return self.remember(prev, replace(now, what=what, depth=depth), shift)
 
     def infer(
-        self, prev: SilotObjects, sight: SilotSight, noise: ObjectNoise
-    ) -> tuple[SilotObjects, PropagationEvidence]:
+        self, prev: GRUObjects, sight: SilotSight, noise: ObjectNoise
+    ) -> tuple[GRUObjects, PropagationEvidence]:
         """q(z_t | x_t, z_<t)."""
         was, post, learns = prev.o, self.post, sight.learns
         e = post.hear(was, prev.h_post)
@@ -241,13 +239,8 @@ class Propagation(nn.Module):
         shift, z_hw = box.split(2, dim=-1)
         return shift, self.anchors.hw(z_hw), self.anchors.moved(was.xy, shift)
 
-    def remember(self, prev: SilotObjects, now: Attributes, shift: Points) -> SilotObjects:
+    def remember(self, prev: GRUObjects, now: Attributes, shift: Points) -> GRUObjects:
         """The objects after a step, and both GRUs."""
         h_prior = self.prior.remember(now, shift, prev.h_prior)
         h_post = self.post.remember(now, shift, prev.h_post)
         return replace(prev, o=now, h_prior=h_prior, h_post=h_post)
-
-
-def steered(distribution: Record, learns: Learns) -> Record:
-    """The same distribution; a gradient passes to it where `learns` is 1."""
-    return map_tensors(lambda x: x.detach() + learns * (x - x.detach()), distribution)

@@ -30,7 +30,7 @@ from gswm.models.base import (
     check_video,
 )
 from gswm.models.layers import Foreground, NoContext
-from gswm.models.objects import Attributes, number, select
+from gswm.models.objects import Attributes, GRUObjects, number, select
 from gswm.models.scene import Scene, as_track
 from gswm.models.silot.discovery import Discovery, DiscoveryEvidence, SilotDiscovery
 from gswm.models.silot.networks import CELL, Backbone, glorot, grid_of
@@ -44,7 +44,7 @@ from gswm.models.silot.objective import (
     fixed_terms,
     learned_terms,
 )
-from gswm.models.silot.objects import AnchorConfig, SilotObjects, SilotSizes
+from gswm.models.silot.objects import AnchorConfig, SilotSizes
 from gswm.models.silot.observed import SilotTracks, expected
 from gswm.models.silot.propagation import Propagation, PropagationEvidence, SilotSight
 from gswm.models.silot.rendering import SpriteRenderer
@@ -111,7 +111,7 @@ class SilotConfig(ModelConfig):
 class SilotFrame:
     """The objects of a frame, and what the objective needs to know of them."""
 
-    objects: SilotObjects
+    objects: GRUObjects
     known: PropagationEvidence
     found: DiscoveryEvidence
 
@@ -195,13 +195,14 @@ class Silot(WorldModel[SilotConfig]):
         terms = learned_terms(known, *expected(self.propagation, known))
         return Loss.of(terms, {"objects": number(known.was.pres[:, 1:])})
 
-    def nobody(self, video: Video) -> SilotObjects:
+    def nobody(self, video: Video) -> GRUObjects:
         """Before the first frame."""
-        return SilotObjects.none(self.cfg.sizes, self.cfg.num_objects, video)
+        sizes = self.cfg.sizes
+        return GRUObjects.none(sizes.what, sizes.hidden, self.cfg.num_objects, video)
 
     def track(
         self,
-        objects: SilotObjects,
+        objects: GRUObjects,
         video: Video,
         noise: SilotNoise,
         learns: Float[Tensor, ""] | None = None,
@@ -216,7 +217,7 @@ class Silot(WorldModel[SilotConfig]):
             objects = tracked[-1].objects
         return tracked
 
-    def step(self, objects: SilotObjects, sight: SilotSight, noise: SilotNoise) -> SilotFrame:
+    def step(self, objects: GRUObjects, sight: SilotSight, noise: SilotNoise) -> SilotFrame:
         """One frame more: the known objects propagate, new ones are found, K of both stay."""
         propagated, known = self.propagation.infer(objects, sight, noise.known)
         h_0 = self.propagation.start(len(sight.frame), self.cfg.cells)
@@ -284,7 +285,7 @@ class Silot(WorldModel[SilotConfig]):
 
     def tracked(
         self,
-        objects: SilotObjects,
+        objects: GRUObjects,
         video: Video,
         looks: Float[Tensor, " time"],
         generator: torch.Generator | None,
@@ -300,7 +301,7 @@ class Silot(WorldModel[SilotConfig]):
 
     def rollout(
         self,
-        state: Scene[SilotObjects],
+        state: Scene[GRUObjects],
         steps: int,
         generator: torch.Generator | None,
         *,
@@ -313,13 +314,13 @@ class Silot(WorldModel[SilotConfig]):
             noise = self.means(shape, torch.zeros(steps, device=self.device))
         else:
             noise = self.drawn(shape, 0.0, generator)
-        objects, imagined = state.objects, list[SilotObjects]()
+        objects, imagined = state.objects, list[GRUObjects]()
         for now in frames(noise.known):
             objects = self.propagation.imagine(objects, now)
             imagined.append(objects)
         return self.as_track(imagined, render)
 
-    def as_track(self, objects: list[SilotObjects], render: bool) -> Track:
+    def as_track(self, objects: list[GRUObjects], render: bool) -> Track:
         """What a user sees of the objects."""
         nothing = self.background.start(len(objects[0].id))
         scenes = [Scene(each, nothing, nothing) for each in objects]
@@ -332,14 +333,14 @@ class Silot(WorldModel[SilotConfig]):
     # -- editing
 
     @torch.no_grad()
-    def view(self, state: Scene[SilotObjects], background: Frame) -> Track:
+    def view(self, state: Scene[GRUObjects], background: Frame) -> Track:
         """Draw a state as one frame, over a background."""
         behind = background.to(self.device)
         frame = self.renderer(state.objects.o).over(behind)
         return as_track([state], frame[:, None], behind[:, None])
 
     @torch.no_grad()
-    def owners(self, state: Scene[SilotObjects]) -> Owners:
+    def owners(self, state: Scene[GRUObjects]) -> Owners:
         """The object with the most weight at each pixel, where it is drawn."""
         _, alpha, importance = self.renderer.canvases(state.objects.o)
         first = importance[:, :, 0].argmax(dim=1)
@@ -347,7 +348,7 @@ class Silot(WorldModel[SilotConfig]):
         return torch.where(alpha[:, :, 0].amax(dim=1) > 0.5, owner, NOBODY)
 
     @torch.no_grad()
-    def proposals(self, before: Scene[SilotObjects], state: Scene[SilotObjects]) -> Regions:
+    def proposals(self, before: Scene[GRUObjects], state: Scene[GRUObjects]) -> Regions:
         """The first glimpse of each object."""
         was = before.objects
         near, _ = self.propagation.near(was.o, self.propagation.post.hear(was.o, was.h_post))
@@ -356,7 +357,7 @@ class Silot(WorldModel[SilotConfig]):
     @torch.no_grad()
     def infer_after(
         self,
-        state: Scene[SilotObjects],
+        state: Scene[GRUObjects],
         video: AnyVideo,
         *,
         discover: Discover = "first",

@@ -1,0 +1,41 @@
+"""Rendering: the sum of all objects.
+
+    μ = Σ_k pres_k ST⁻¹(scale · Decoder(what_k))
+
+A glimpse has no sigmoid and no opacity: where two objects overlap, they add up, and none hides
+another.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.core.geometry import paste
+from gswm.core.networks import MLP
+from gswm.models.layers import Foreground
+from gswm.models.objects import Attributes
+from gswm.models.sqair.objects import SqairSizes
+
+SCALE = 0.25
+"""The factor on all glimpses at first."""
+
+
+class SumRenderer(nn.Module):
+    """Draws objects."""
+
+    def __init__(self, sizes: SqairSizes, image_size: int) -> None:
+        super().__init__()
+        self.image_size, self.glimpse = image_size, sizes.glimpse
+        self.decoder = MLP(sizes.what, [sizes.hidden] * 2, 3 * sizes.glimpse**2)
+        self.scale = nn.Parameter(torch.tensor(SCALE))
+
+    def forward(self, o: Attributes) -> Foreground:
+        """All objects of a frame, through which the background shows."""
+        mu = self.canvases(o).sum(dim=1)
+        return Foreground(mu, torch.zeros_like(mu[:, :1]))
+
+    def canvases(self, o: Attributes) -> Float[Tensor, "batch object 3 height width"]:
+        """Each object in its box, on a canvas of its own."""
+        flat = self.scale * o.pres * self.decoder(o.what).float()
+        glimpses = flat.unflatten(-1, (3, self.glimpse, self.glimpse))
+        return paste(glimpses, o.xy, o.hw, self.image_size)

@@ -1,0 +1,353 @@
+"""SQAIR: propagation, then discovery, object by object and frame by frame.
+
+A training step draws P samples of the posterior of each video. They are rows of one batch, the
+samples of a video one after the other; drawing and the bound come after, for all frames at once.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from gswm.core.errors import UserError
+from gswm.core.networks import in_parts
+from gswm.core.records import cut, frames, map_tensors, repeat, stack
+from gswm.core.schedule import Anneal, Curriculum, Stage
+from gswm.core.shapes import NOBODY, Frame, Video
+from gswm.data.batches.batch import Batch
+from gswm.models.base import (
+    Actions,
+    AnyVideo,
+    Discover,
+    Loss,
+    Method,
+    ModelConfig,
+    Owners,
+    Regions,
+    WorldModel,
+    as_float,
+    check_video,
+)
+from gswm.models.layers import Foreground, NoContext
+from gswm.models.objects import Attributes, GRUObjects, number, select
+from gswm.models.scene import Scene, as_track
+from gswm.models.sqair.discovery import Discovery
+from gswm.models.sqair.networks import STRIDE, FrameEncoder, GlimpseEncoder
+from gswm.models.sqair.noise import SqairNoise
+from gswm.models.sqair.objective import costs, terms_of
+from gswm.models.sqair.objects import SqairSizes
+from gswm.models.sqair.propagation import Propagation
+from gswm.models.sqair.rendering import SumRenderer
+from gswm.models.sqair.sight import Ratios, SqairSight
+from gswm.models.track import Track
+
+OWNED = 0.1
+"""How bright an object must be in a pixel that it owns."""
+
+
+@dataclass(frozen=True)
+class SqairSchedule(Curriculum):
+    """The curriculum, training wheels, and the cost of an object."""
+
+    lengths: tuple[tuple[int, int], ...] = ((0, 1), (5_000, 3), (9_000, 6), (13_000, 10))
+    """The curriculum: (from which step, T)."""
+    wheels: int = 2_000
+    """For so many steps a frame has one new object at the most, and presences do not learn: one
+    object learns to draw all of a digit before several can share it."""
+
+    cost: Anneal = field(default=Anneal(80.0, 0.0, 4_000, 12_000))
+    """What one more new object must gain in log p(x) to be worth it: at first more than what a
+    second one gains by mending what the first leaves of a digit."""
+
+    def now(self, step: Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Whether presences learn, and the cost of an object; `step` is not brought to the host.
+
+        With wheels an object costs nothing: samples without any would weigh the most, and nothing
+        would learn to draw.
+        """
+        learns = (step >= self.wheels).float()
+        return learns, learns * self.cost.at(step)
+
+    def steady(self, length: int) -> "SqairSchedule":
+        """See `Curriculum`; everything learns, and objects cost nothing."""
+        return replace(super().steady(length), wheels=0, cost=Anneal(0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class SqairConfig(ModelConfig):
+    """All settings of the model."""
+
+    kind: ClassVar[str] = "sqair"
+
+    num_objects: int = 3
+    """K: slots for objects; a frame takes 2 K steps, one after the other."""
+    samples: int = 5
+    """P: samples of the posterior of each video, in training."""
+    likelihood_std: float = 0.8
+    """Of the colors of a pixel."""
+    first_hw: float = 0.4
+    """The size of boxes, as a fraction of the image, before anything is learned."""
+    sizes: SqairSizes = field(default_factory=SqairSizes)
+    schedule: SqairSchedule = field(default_factory=SqairSchedule)
+
+    @property
+    def has_background(self) -> bool:
+        """See `ModelConfig`: it is black."""
+        return False
+
+    def check(self) -> None:
+        """Refuse settings that do not fit together."""
+        super().check()
+        if self.image_size < 16 or self.image_size % STRIDE:
+            raise UserError(
+                f"the image size must be a multiple of {STRIDE} and at least 16, "
+                f"not {self.image_size}"
+            )
+        if self.num_objects < 1:
+            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
+        if self.samples < 2:
+            raise UserError(
+                f"--model.samples is {self.samples}: VIMCO compares at least 2 samples of a video"
+            )
+        if not self.likelihood_std > 0:
+            raise UserError(f"--model.likelihood-std is {self.likelihood_std}: it must be above 0")
+        if self.schedule.wheels < 0:
+            raise UserError(
+                f"--model.schedule.wheels is {self.schedule.wheels}: it must not be below 0"
+            )
+        if not 0 < self.first_hw < 1:
+            raise UserError(f"--model.first-hw is {self.first_hw}: it must be between 0 and 1")
+
+
+@dataclass(frozen=True)
+class SqairFrame:
+    """The objects of a frame, and what the objective needs to know of them."""
+
+    objects: GRUObjects
+    known: Ratios
+    found: Ratios
+
+
+class Sqair(WorldModel[SqairConfig]):
+    """Sequential attend, infer, repeat."""
+
+    editable = True
+
+    def __init__(self, cfg: SqairConfig) -> None:
+        super().__init__(cfg)
+        size, sizes = cfg.image_size, cfg.sizes
+        self.encoder = FrameEncoder(size, sizes.hidden)
+        self.glimpse = GlimpseEncoder(sizes)
+        self.propagation = Propagation(sizes)
+        self.discovery = Discovery(sizes, cfg.num_objects, cfg.first_hw)
+        self.renderer = SumRenderer(sizes, size)
+        self.background = NoContext(size)
+
+    # -- training
+
+    def parts(self) -> dict[str, list[nn.Module]]:
+        """See `WorldModel`."""
+        return {
+            "discovery": [self.encoder, self.discovery],
+            "propagation": [self.propagation],
+            "looks": [self.glimpse, self.renderer],
+        }
+
+    def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> SqairNoise:
+        """See `WorldModel`."""
+        return self.drawn((batch, self.cfg.samples, stage.length), generator)
+
+    def drawn(self, shape: tuple[int, ...], source: torch.Generator | torch.device) -> SqairNoise:
+        """Random numbers for K objects of any shape; with a device in place of a generator, 0."""
+        return SqairNoise.draw((*shape, self.cfg.num_objects), self.cfg.sizes.what, source)
+
+    def loss(self, batch: Batch, noise: SqairNoise, step: Tensor, stage: Stage) -> Loss:
+        """The bound; see `objective`."""
+        video, samples = as_float(batch.video), self.cfg.samples
+        rows = map_tensors(lambda x: x.flatten(0, 1), noise)
+        looks = torch.ones_like(video[0, :, 0, 0, 0])
+        learns, cost = (x.to(video.device) for x in self.cfg.schedule.now(step))
+        tracked = self.track(None, video, rows, looks, learns, cost, samples)
+        o = stack([each.objects.o for each in tracked], dim=1)
+        mu = self.draw(o).mu_fg.unflatten(0, o.pres.shape[:2])
+        known = stack([each.known for each in tracked], dim=1)
+        found = stack([each.found for each in tracked], dim=1)
+        std = torch.full_like(looks[0], self.cfg.likelihood_std)
+        spent, log_q = costs(repeat(video, samples), mu, std, known, found)
+        every = map_tensors(lambda x: x.unflatten(0, (-1, samples)), (spent, log_q))
+        terms = terms_of(*every, frames=video.shape[1])
+        error = (repeat(video, samples) - mu).square().mean()
+        return Loss.of(terms, {"objects": number(o.pres), "squared_error": error.detach()})
+
+    def track(
+        self,
+        objects: GRUObjects | None,
+        video: Video,
+        noise: SqairNoise,
+        looks: Float[Tensor, " time"],
+        learns: Float[Tensor, ""] | None = None,
+        cost: Float[Tensor, ""] | None = None,
+        samples: int = 1,
+    ) -> list[SqairFrame]:
+        """The objects of every frame of each sample, from those before the first, if any."""
+        code = in_parts(self.encoder, video.flatten(0, 1)).float().unflatten(0, video.shape[:2])
+        later = torch.ones_like(looks)
+        if objects is None:
+            later = torch.cat([torch.zeros_like(later[:1]), later[1:]])
+            like = video.new_zeros(len(video) * samples, 1)
+            sizes = self.cfg.sizes
+            objects = GRUObjects.none(sizes.what, sizes.hidden, self.cfg.num_objects, like)
+        learns = torch.ones_like(looks) if learns is None else learns.expand_as(looks)
+        cost = torch.zeros_like(looks) if cost is None else cost.expand_as(looks)
+        flags = (looks, later, learns, cost)
+        when = (each[None, :, None].expand(len(video), -1, -1) for each in flags)
+        sights = frames(repeat((video, code, *when), samples))
+        objects, tracked = cut(objects), list[SqairFrame]()
+        for sight, now in zip(sights, frames(noise), strict=True):
+            tracked.append(self.step(objects, SqairSight(*sight), now))
+            objects = tracked[-1].objects
+        return tracked
+
+    def step(self, objects: GRUObjects, sight: SqairSight, noise: SqairNoise) -> SqairFrame:
+        """One frame more: the known objects propagate, and new ones are found."""
+        propagated, known = self.propagation.infer(objects, sight, noise.known, self.glimpse)
+        h_0 = self.propagation.start()
+        told = (sight, noise.found, self.glimpse, h_0)
+        discovered, found = self.discovery.infer(propagated, *told)
+        return SqairFrame(select(propagated, discovered), known, found)
+
+    def draw(self, o: Attributes) -> Foreground:
+        """The objects of all frames at once, one video after the other."""
+        return in_parts(self.renderer, map_tensors(lambda x: x.flatten(0, 1), o))
+
+    # -- the fast path
+
+    def recurrent(self) -> list[Method]:
+        """See `WorldModel`."""
+        return [(self, "step")]
+
+    def batched(self) -> list[Method]:
+        """See `WorldModel`."""
+        return [(self.encoder, "forward"), (self.renderer, "forward")]
+
+    def halves(self) -> list[nn.Module]:
+        """See `WorldModel`."""
+        return [self.encoder]
+
+    def replayable(self) -> list[Method]:
+        """See `WorldModel`."""
+        return [(self, "step"), (self.propagation, "imagine")]
+
+    # -- inference and imagination
+
+    def perceive(
+        self,
+        video: Video,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The objects of each video, by the means of the posterior, and the likelier presences."""
+        return self.tracked(None, video, self.looks(video, discover), None, render)
+
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """The objects of each video, by a sample of the posterior."""
+        return self.tracked(None, video, self.looks(video, discover), generator, render)
+
+    def looks(self, video: Video, discover: Discover) -> Float[Tensor, " time"]:
+        """1 in the frames in which there is discovery, else 0."""
+        looks = torch.full_like(video[0, :, 0, 0, 0], discover == "always")
+        looks[0] = 1
+        return looks
+
+    def tracked(
+        self,
+        objects: GRUObjects | None,
+        video: Video,
+        looks: Float[Tensor, " time"],
+        generator: torch.Generator | None,
+        render: bool,
+    ) -> Track:
+        """The objects of each video: samples, or without a generator means."""
+        noise = self.drawn(tuple(video.shape[:2]), generator or self.device)
+        tracked = self.track(objects, video, noise, looks)
+        return self.as_track([each.objects for each in tracked], render)
+
+    def rollout(
+        self,
+        state: Scene[GRUObjects],
+        steps: int,
+        generator: torch.Generator | None,
+        *,
+        render: bool,
+        actions: Actions | None,
+    ) -> Track:
+        """One future of each state, by the prior of propagation; presence stays as it is."""
+        noise = self.drawn((len(state.objects.id), steps), generator or self.device)
+        objects, imagined = state.objects, list[GRUObjects]()
+        for now in frames(noise.known):
+            objects = self.propagation.imagine(objects, now)
+            imagined.append(objects)
+        return self.as_track(imagined, render)
+
+    def as_track(self, objects: list[GRUObjects], render: bool) -> Track:
+        """What a user sees of the objects."""
+        nothing = self.background.start(len(objects[0].id))
+        scenes = [Scene(each, nothing, nothing) for each in objects]
+        if not render:
+            return as_track(scenes, None, None)
+        drawn = self.draw(stack([each.o for each in objects], dim=1)).mu_fg.clamp(0, 1)
+        mu = drawn.unflatten(0, (-1, len(objects)))
+        return as_track(scenes, mu, torch.zeros_like(mu))
+
+    # -- editing
+
+    @torch.no_grad()
+    def view(self, state: Scene[GRUObjects], background: Frame) -> Track:
+        """Draw a state as one frame, over a background."""
+        behind = background.to(self.device)
+        frame = self.renderer(state.objects.o).over(behind).clamp(0, 1)
+        return as_track([state], frame[:, None], behind[:, None])
+
+    @torch.no_grad()
+    def owners(self, state: Scene[GRUObjects]) -> Owners:
+        """The brightest object of each pixel, where it is drawn."""
+        light, first = self.renderer.canvases(state.objects.o).amax(dim=2).max(dim=1)
+        owner = state.objects.id.gather(1, first.flatten(1)).view_as(first)
+        return torch.where(light > OWNED, owner, NOBODY)
+
+    @torch.no_grad()
+    def proposals(self, before: Scene[GRUObjects], state: Scene[GRUObjects]) -> Regions:
+        """The first glimpse of each object."""
+        near, _ = self.propagation.near(before.objects.o, before.objects.h_post)
+        return Regions(*near)
+
+    @torch.no_grad()
+    def infer_after(
+        self,
+        state: Scene[GRUObjects],
+        video: AnyVideo,
+        *,
+        discover: Discover = "first",
+        render: bool = True,
+    ) -> Track:
+        """The objects of each video, which continues from a state, by means of the posterior.
+
+        With "first", no object is new: the first frame was before.
+        """
+        video = check_video(video, self.image_size).to(self.device)
+        looks = torch.full_like(video[0, :, 0, 0, 0], discover == "always")
+        return self.tracked(state.objects, video, looks, None, render)

@@ -1,0 +1,242 @@
+"""The whole of SQAIR, beside the laws of every model (test_world_models)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from tiny import generator, loss, video
+from tiny_sqair import SIZES, build, config, lively
+
+import gswm
+from gswm.core.errors import UserError
+from gswm.core.records import tensors
+from gswm.core.schedule import Anneal
+from gswm.core.settings import from_dict, to_dict
+from gswm.fast.selftest import compare, small
+from gswm.models.recipe import Recipe
+from gswm.models.registry import RECIPES, recipe
+from gswm.models.sqair.objects import SqairSizes
+from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
+from gswm.weights.files import load, save
+
+OURS = [name for name in RECIPES if name.startswith("sqair-")]
+
+
+# -- laws
+
+
+def test_inference_continues_from_a_state() -> None:
+    model, frames = lively(), video(2, 6)
+    whole = model.infer(frames)
+    first = model.infer(frames[:, :4])
+    rest = model.infer_after(first.state_at(-1), frames[:, 4:], discover="always")
+    for name in ("xy", "hw", "pres", "id", "reconstruction"):
+        parts = torch.cat([getattr(first, name), getattr(rest, name)], dim=1)
+        torch.testing.assert_close(parts, getattr(whole, name), atol=1e-4, rtol=1e-3)
+    after = model.infer_after(first.state_at(-1), frames[:, 4:])
+    assert after.id.max() <= first.id.max()
+
+
+def test_presence_is_0_or_1_and_does_not_come_back() -> None:
+    model, frames = lively(), video(3, 6)
+    with torch.no_grad():
+        model.propagation.mlp_pres[-1].bias[0] = 0
+    track = model.infer(frames, generator=generator(3))
+    assert set(track.pres.unique().tolist()) == {0, 1}
+    same = track.id[:, 1:] == track.id[:, :-1]
+    back = same & (track.pres[:, 1:] > track.pres[:, :-1])
+    assert not back.any()
+    assert (same & (track.pres[:, 1:] < track.pres[:, :-1])).any()
+
+
+def test_there_are_never_more_objects_than_slots_and_each_is_drawn() -> None:
+    """In discovery there is room for the slots that are free, and for no more."""
+    model, frames = lively(num_objects=2), video(4, 4)
+    with torch.no_grad():
+        model.discovery.mlp_pres[-1].bias[0] = 50
+        model.propagation.mlp_pres[-1].bias[0] = 0
+    noise = model.drawn((4, 4), generator(1))
+    tracked = model.track(None, frames, noise, torch.ones(4))
+    kept = None
+    for each in tracked:
+        assert (each.objects.o.pres.sum(dim=1) == 2).all()
+        new = each.objects.born - (0 if kept is None else kept)
+        assert (new >= 0).all()
+        kept = each.objects.born
+    assert kept is not None
+    assert kept.max() > 2
+
+
+def test_samples_of_a_video_are_rows_of_their_own() -> None:
+    """The loss is a mean over videos, each with its samples."""
+    model, frames = lively(), video(3, 2)
+    stage = replace(model.stage(0), length=2)
+    noise = model.noise(3, stage, generator())
+    step = torch.tensor(10**6)
+
+    def part(which: slice) -> torch.Tensor:
+        return model.loss(tiny.Batch(frames[which]), noise.rows(which), step, stage).total
+
+    parts = torch.stack([part(slice(i, i + 1)) for i in range(3)])
+    torch.testing.assert_close(part(slice(0, 3)), parts.mean(), rtol=1e-5, atol=1e-3)
+
+
+# -- the loss
+
+
+@torch.no_grad()
+def test_empty_slots_pay_nothing() -> None:
+    """Where all are empty and stay so, presence alone is paid for: the choice to find nothing."""
+    model, frames = build(), video(2, 2)
+    model.discovery.mlp_pres[-1].bias[0] = -60
+    terms = loss(model, frames).terms
+    assert [float(terms[name]) for name in ("kl_where", "kl_what")] == [0, 0]
+    assert float(terms["kl_pres"]) > 0
+    assert float(terms["samples"]) == pytest.approx(0, abs=1e-5)
+
+
+def test_every_parameter_learns() -> None:
+    torch.manual_seed(0)
+    model = Sqair(config(image_size=16))
+    with torch.no_grad():
+        model.discovery.mlp_pres[-1].bias[0] = 1
+    loss(model, video(4, 3, 16)).total.backward()
+    still = [n for n, p in model.named_parameters() if p.grad is None or not (p.grad != 0).any()]
+    assert still == []
+
+
+def test_parts_cover_the_model() -> None:
+    model = build()
+    named = [p for modules in model.parts().values() for m in modules for p in m.parameters()]
+    assert len({id(p) for p in named}) == len(named) == len(list(model.parameters()))
+
+
+def test_no_posterior_depends_on_a_prior() -> None:
+    model, frames = lively(), video(2, 3)
+    before = model.infer(frames)
+    with torch.no_grad():
+        for prior in (model.propagation.prior, model.discovery.prior):
+            for param in prior.parameters():
+                param.add_(0.1)
+    after = model.infer(frames)
+    assert torch.equal(before.xy, after.xy)
+    assert torch.equal(before.reconstruction, after.reconstruction)
+
+
+# -- the fast path
+
+
+def test_the_fast_path_gives_the_gradients_of_the_plain_one() -> None:
+    found = compare(small(recipe("sqair-interaction")), "deferred", torch.device("cpu"))
+    assert found.agrees, found
+
+
+# -- contracts
+
+PARAMETERS = {
+    "encoder": 1_107_008,
+    "glimpse": 398_948,
+    "propagation": 1_205_252,
+    "discovery": 513_604,
+    "renderer": 387_249,
+}
+
+
+def test_it_has_the_parameters_that_departures_list() -> None:
+    model = Sqair(SqairConfig())
+    found = {
+        name: sum(p.numel() for p in part.parameters()) for name, part in model.named_children()
+    }
+    assert {name: n for name, n in found.items() if n} == PARAMETERS
+
+
+@pytest.mark.parametrize(("size", "slots"), [(16, 1), (64, 12), (104, 3)])
+def test_any_image_and_any_number_of_slots(size: int, slots: int) -> None:
+    model = lively(image_size=size, num_objects=slots)
+    frames = video(1, 2, size)
+    track = model.infer(frames)
+    assert track.reconstruction.shape == frames.shape
+    assert track.pres.shape == (1, 2, slots)
+    loss(model, frames).total.backward()
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_a_state_can_be_edited_drawn_and_asked_for_its_pixels() -> None:
+    model = lively(num_objects=3)
+    scene = model.infer(video(1, 2)).state_at(-1)
+    there = [i for i in scene.objects.id[0].tolist() if i >= 0][:2]
+    for i in scene.objects.id[0].tolist():
+        if i not in (*there, -1):
+            scene = scene.remove(i)
+    edited = scene.move(there[0], (-0.5, -0.5)).change(there[0], hw=(0.2, 0.3))
+    edited = edited.move(there[1], (0.5, 0.5)).change(there[1], hw=(0.2, 0.2))
+    with torch.no_grad():
+        model.renderer.decoder[-1].bias.fill_(3)
+    track = model.view(edited, torch.full((1, 3, 64, 64), 0.25))
+    assert track.reconstruction[0, 0, :, 0, 63].tolist() == pytest.approx([0.25] * 3)
+    owners = model.owners(edited)[0]
+    assert [int(owners[16, 16]), int(owners[48, 48]), int(owners[0, 63])] == [*there, -1]
+    near = model.proposals(scene, edited)
+    assert near.xy.shape == near.hw.shape == (1, 3, 2)
+    gone = edited.remove(there[1])
+    assert (model.imagine_from(gone, 2, futures=2).id != there[1]).all()
+    assert int(gone.add(there[0], (0.0, 0.0)).objects.id.max()) == int(scene.objects.born[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"image_size": 8}, "at least 16"),
+        ({"image_size": 20}, "multiple of 8"),
+        ({"num_objects": 0}, "at least 1 slot"),
+        ({"samples": 1}, "--model.samples is 1"),
+        ({"likelihood_std": 0.0}, "--model.likelihood-std is 0"),
+        ({"first_hw": 1.0}, "--model.first-hw is 1"),
+        ({"schedule": SqairSchedule(wheels=-1)}, "schedule.wheels is -1"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(changes: dict, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Sqair(config(**changes))
+
+
+def test_sizes_of_0_are_refused() -> None:
+    with pytest.raises(UserError, match=r"--model.sizes.what is 0"):
+        SqairSizes(what=0)
+
+
+# -- recipes and files
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_recipe_has_its_settings(name: str) -> None:
+    chosen = recipe(name)
+    model = chosen.model
+    assert isinstance(model, SqairConfig)
+    slots = {"sqair-digits": (3, 0.4), "sqair-interaction": (4, 0.25)}
+    assert (model.num_objects, model.first_hw) == slots[name]
+    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.8, 2_000)
+    assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
+    assert model.schedule.wheels < model.schedule.lengths[1][0]
+    assert model.schedule.cost == Anneal(80.0, 0.0, 4_000, 12_000)
+    assert from_dict(Recipe, to_dict(chosen)) == chosen
+
+
+def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
+    chosen = recipe("sqair-digits")
+    chosen = replace(chosen, model=replace(chosen.model, sizes=SIZES))
+    torch.manual_seed(0)
+    model, path = gswm.build(chosen), tmp_path / "w.safetensors"
+    save(path, model, chosen)
+    again = load(path)
+    assert isinstance(again, Sqair)
+    assert again.cfg == chosen.model
+    same = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in same)
+
+
+def test_states_hold_no_gradients_and_are_records() -> None:
+    track = lively().infer(tiny.video(1, 2))
+    assert not any(x.requires_grad for x in tensors(track.states))

@@ -1,0 +1,105 @@
+"""SQAIR learns: a ball that drifts, or none, is found, counted and followed without a label.
+
+Images are of 32 pixels and all networks are small; the rest is as in the recipe
+"sqair-interaction".
+"""
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import cast
+
+import pytest
+import torch
+from tiny import generator
+from torch import Tensor
+
+from gswm.core.schedule import Anneal
+from gswm.data.batches.batch import Batch
+from gswm.data.worlds.sprites import draw
+from gswm.models.registry import recipe
+from gswm.models.sqair.objects import SqairSizes
+from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
+from gswm.train.step import clip_gradients, clip_groups
+
+STEPS, BATCH, LR = 750, 8, 2e-3
+SIZE, FRAMES, RADIUS = 32, 4, 5.0
+NEAR = 2.5
+"""Pixels."""
+
+
+def balls(num: int, g: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Videos, where balls may be in each frame, and which is there: one above, below, or none."""
+    time = torch.arange(FRAMES, dtype=torch.float64)[:, None, None]
+    start = torch.rand(num, 1, 2, 2, generator=g, dtype=torch.float64)
+    low, high = torch.tensor([[7.0, 7.0], [7.0, 22.0]]), torch.tensor([[25.0, 10.0], [25.0, 25.0]])
+    speed = 2 * torch.rand(num, 1, 2, 2, generator=g, dtype=torch.float64) - 1
+    at = low + (high - low) * start + 0.8 * speed * time
+    there = torch.arange(2) == torch.randint(0, 3, (num, 1), generator=g)
+    sizes = RADIUS * there[:, None].expand(num, FRAMES, 2).double()
+    colors = torch.ones(FRAMES, 2, 3, dtype=torch.float64)
+    videos = [draw(a, s, colors, SIZE) for a, s in zip(at, sizes, strict=True)]
+    return torch.stack(videos), at, there
+
+
+def small_model() -> Sqair:
+    torch.manual_seed(0)
+    chosen = recipe("sqair-interaction").model
+    sizes = SqairSizes(what=6, hidden=48, head=32, glimpse=8)
+    cost = Anneal(80.0, 0.0, 600, 900)
+    schedule = SqairSchedule(lengths=((0, 1), (600, 2)), wheels=300, cost=cost)
+    changes = {"image_size": SIZE, "num_objects": 2, "sizes": sizes, "schedule": schedule}
+    changes |= {"likelihood_std": 0.6, "first_hw": 0.4}
+    return Sqair(replace(cast(SqairConfig, chosen), **changes))
+
+
+def train(model: Sqair, videos: Tensor, g: torch.Generator) -> None:
+    cfg = recipe("sqair-interaction").train
+    optimizer, groups = torch.optim.Adam(model.parameters(), lr=LR), clip_groups(model, cfg)
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = LR * min(1, (step + 1) / 50) * (1 - 0.9 * step / STEPS)
+        stage = model.stage(step)
+        which = torch.randint(0, len(videos), (BATCH,), generator=g)
+        start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
+        batch = videos[which[:, None], start[:, None] + torch.arange(stage.length)]
+        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
+        optimizer.zero_grad()
+        loss.total.backward()
+        clip_gradients(groups, cfg.clip)
+        optimizer.step()
+
+
+def learn_and_check() -> None:
+    """Of balls never seen: each is found once, the number is right, and they are followed."""
+    g = generator()
+    videos, *_ = balls(256, g)
+    unseen, at, there = balls(64, g)
+    model = small_model()
+    train(model, videos, g)
+
+    track = model.infer(unseen)
+    found = track.pres > 0.5
+    assert track.reconstruction is not None
+    right = (found.sum(dim=-1) == there.sum(dim=-1)[:, None]).float().mean()
+    away = ((track.xy + 1) / 2 * SIZE)[:, :, :, None] - at[:, :, None].float()
+    nearest = away.norm(dim=-1).masked_fill(~found[..., None], torch.inf).amin(dim=2)
+    seen = (nearest < NEAR).float()[there[:, None].expand_as(nearest)].mean()
+    error = (track.reconstruction - unseen / 255).square().mean()
+    empty = (unseen / 255).square().mean()
+    print(f"count {right:.3f}, found {seen:.3f}, error {error / empty:.3f}")
+    assert right > 0.9, right
+    assert seen > 0.9, seen
+    assert error < 0.4 * empty, error / empty
+
+
+@pytest.mark.slow
+def test_balls_are_counted_found_and_followed() -> None:
+    """In a process without shape checks, which would double the time."""
+    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    learn_and_check()

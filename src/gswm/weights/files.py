@@ -58,13 +58,18 @@ def save(
         )
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
     check_finite(model, tensors, "these weights cannot be saved")
-    how: Encoding = "int8" if compact else "float16" if half else "float32"
+    how = encoding_of(half=half, compact=compact)
     tensors = apart(encode(tensors, how, coarse_names(model)))
     header = {"format": CODED if compact else FORMAT, "encoding": how}
     header["recipe"] = json.dumps(to_dict(recipe))
     about = ({"videos": dict(model.videos)} if model.videos else {}) | (about or {})
     header |= {"about": json.dumps(about), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
+
+
+def encoding_of(*, half: bool, compact: bool) -> Encoding:
+    """The encoding that `save` uses."""
+    return "int8" if compact else "float16" if half else "float32"
 
 
 def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:
@@ -150,6 +155,7 @@ ABOUT: dict[str, Callable[[Any], bool]] = {
     "curve": is_curve,
     "validation": are_scores,
     "test": are_scores,
+    "measured": lambda value: isinstance(value, dict),
     "trained_with": lambda value: isinstance(value, dict),
     "videos": lambda value: isinstance(value, dict),
 }

@@ -7,15 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny
 
 import gswm
 from gswm.cli import main
 from gswm.commands.demo import SCENES
 from gswm.commands.studio import FIRST
 from gswm.weights import finding
-from gswm.weights.files import read_header
+from gswm.weights.files import read_encoding, read_header
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+import encode_weights
 import wheel_weights
 
 LARGEST = 50_000_000
@@ -107,3 +109,33 @@ def test_a_model_that_should_be_in_the_wheel_is_missed(
     said = capsys.readouterr()
     assert "1 of 1 files are not what shipped: two-layer missing" in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_all_weights_are_encoded_at_once_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(finding, "SHIPPED", tmp_path)
+    monkeypatch.setattr(encode_weights, "WEIGHTS", tmp_path)
+    for name in ("single-ball", "two-layer"):
+        tiny.ship(tmp_path, name, about={"step": 3})
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def encode(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["encode", "--folder", str(tmp_path), *words])
+        encode_weights.main()
+
+    encode()
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    encode("--write")
+    coded = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert coded.keys() == before.keys()
+    for name, file in finding.shipped().items():
+        assert read_encoding(file) == "int8"
+        assert len(coded[file]) < len(before[file]) / 2
+        assert read_header(file)["about"] == {"step": 3}
+        assert gswm.load(name).recipe == read_header(file)["recipe"]
+    encode("--write")
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == coded
+    capsys.readouterr()
+    assert main(["weights"]) == 0
+    assert capsys.readouterr().out.endswith("2 files, checksums right\n")

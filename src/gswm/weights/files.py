@@ -87,7 +87,22 @@ def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what:
 
 def read_header(path: str | Path) -> dict[str, Any]:
     """The recipe of a file of weights, and what is said about it."""
-    path = Path(path)
+    header = read_metadata(path := Path(path))
+    try:
+        recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path} is damaged: its header cannot be read") from error
+    check_about(about, path)
+    return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+
+
+def read_encoding(path: str | Path) -> str | None:
+    """The encoding of a file of weights; None for files from before there were encodings."""
+    return read_metadata(Path(path)).get("encoding")
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The header of a file, if it has weights of gswm."""
     check_regular(path)
     if not path.is_file():
         raise UserError(f"there is no file {path}")
@@ -98,12 +113,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
         raise UserError(f"{path} is no safetensors file, or is damaged: {error}") from error
     if header.get("format") not in (FORMAT, CODED):
         raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
-    try:
-        recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged: its header cannot be read") from error
-    check_about(about, path)
-    return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+    return header
 
 
 def check_about(about: Any, path: Path) -> None:

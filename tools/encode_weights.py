@@ -10,11 +10,11 @@ changing what `WorldModel.coarse` names.
 """
 
 import argparse
-import hashlib
 from pathlib import Path
 
 from gswm.core.files import write_whole
 from gswm.weights import files as weights
+from gswm.weights.download import checksum
 
 WEIGHTS = Path(__file__).parents[1] / "weights"
 
@@ -48,9 +48,7 @@ def encoded(file: Path, *, write: bool) -> str:
 def sums(folder: Path) -> str:
     """The checksums of all files, as sha256sum writes them."""
     files = sorted(folder.glob("*.safetensors"))
-    return "".join(
-        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files
-    )
+    return "".join(f"{checksum(file)}  {file.name}\n" for file in files)
 
 
 if __name__ == "__main__":

@@ -44,12 +44,11 @@ class WeightsCommand:
         models = [KnownModel.of(name, wanted) for name in finding.names()]
         for line in lines([model.row() for model in models], get_terminal_size().columns):
             print(line)
+        here = sum(model.is_here for model in models)
         if bad := [f"{model.name} {model.fault}" for model in models if model.fault is not None]:
-            here = [model for model in models if model.is_here]
-            count = f"{len(bad)} of {len(here)} files are not what shipped"
+            count = f"{len(bad)} of {here} files are not what shipped"
             raise UserError(f"{count}: {', '.join(bad)}; {finding.MEND}")
-        here = [model for model in models if model.is_here]
-        print(f"{len(here)} files, checksums right{elsewhere(models)}")
+        print(f"{here} file{'s' * (here != 1)}, checksums right{elsewhere(models)}")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ the user's cache, and then at the address in `GSWM_WEIGHTS_URL`. `checksums.txt`
 lists all names: no file that has another SHA-256 is used.
 """
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from gswm.core.errors import UserError
-from gswm.weights.download import download
+from gswm.weights.download import checksum, download
 from gswm.weights.hub import SCHEME, fetch_from_hub
 
 HERE = Path(__file__).parents[1]
@@ -109,8 +108,7 @@ def fault(path: Path, wanted: dict[str, str]) -> str | None:
     if path.name not in wanted:
         return "unlisted"
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = checksum(path)
     except FileNotFoundError:
         return "missing"
     except OSError:

@@ -17,7 +17,7 @@ WEIGHTS = ROOT / "weights"
 FOLDER = "gswm/shipped"
 """In the wheel."""
 TOLD = ("step", "minutes", "seed", "commit", "test")
-"""What the catalog takes of the header of a file."""
+"""The parts of `about` that the catalog takes."""
 
 
 def listed() -> list[str]:
@@ -48,7 +48,7 @@ def catalog() -> dict[str, dict[str, Any]]:
 
 
 def about(file: Path) -> dict[str, Any]:
-    """What the header of a safetensors file says about the training."""
+    """Read `about` in the header of a file of weights."""
     with file.open("rb") as data:
         header = json.loads(data.read(int.from_bytes(data.read(8), "little")))
     return json.loads(header["__metadata__"]["about"])

@@ -93,7 +93,7 @@ class ExportCommand:
         return source
 
     def more(self, run: Path | None, header: dict[str, Any]) -> dict[str, Any]:
-        """What the weights do not say themselves."""
+        """Facts that the weights do not contain yet."""
         found: dict[str, Any] = {}
         if run is not None and (starts := RunFolder(run).starts()):
             found |= {key: starts[-1].get(key) for key in ("commit", "device")}
@@ -119,7 +119,7 @@ def file_name(recipe: Recipe) -> str:
 
 
 def scores_of(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """What a file of `gswm eval --json` says, if it is of the weights of this header.
+    """Read a file of `gswm eval --json`, if it is of the weights of this header.
 
     Returns:
         The scores as `test`, and how they were measured as `measured`.

@@ -77,7 +77,7 @@ class KnownModel:
     name: str
     place: finding.Place
     path: Path | None
-    """Where its file is, or should be; None if it does not ship and is not in the cache."""
+    """The place of its file; None if it does not ship and is not in the cache."""
     fault: str | None
 
     @classmethod
@@ -96,7 +96,7 @@ class KnownModel:
         return self.path is not None
 
     def row(self) -> dict[str, str]:
-        """What is known of the model, by column; of a damaged one only that it is."""
+        """The row of a table, by column; a damaged model has little in it."""
         known = finding.catalog().get(self.name, {})
         size = known.get("bytes")
         if self.path is not None:
@@ -121,7 +121,7 @@ class KnownModel:
 
 
 def about_of(path: Path) -> dict[str, Any]:
-    """What the header of a file says beside the recipe."""
+    """Read `about` in the header of a file."""
     return weights.read_header(path)["about"]
 
 

@@ -57,7 +57,7 @@ def card(
 
 
 def front_matter(header: dict[str, Any], license_id: str) -> str:
-    """What a hub reads of a card: YAML, with values as JSON, which YAML contains."""
+    """The part of a card that a hub reads: YAML, with values as JSON, which YAML contains."""
     recipe: Recipe = header["recipe"]
     lines = [f"license: {json.dumps(license_id)}", "library_name: gswm", "tags:"]
     lines += [f"- {tag}" for tag in (*TAGS, recipe.model.kind)]
@@ -145,7 +145,7 @@ def training(header: dict[str, Any]) -> str:
 
 
 def limits(header: dict[str, Any], model: WorldModel[Any]) -> str:
-    """What the model cannot do, by its settings."""
+    """The limits that follow from the settings of a model."""
     recipe: Recipe = header["recipe"]
     cfg, world = recipe.model, world_of(header)
     found = [

@@ -15,7 +15,7 @@ from gswm.core.errors import UserError
 from gswm.models.base import WorldModel
 
 Encoding = Literal["float32", "float16", "int8"]
-"""How a file stores its tensors; "int8" files store in 16 bits what they do not store in 8."""
+"""The encoding of a file; "int8" files store in 16 bits what they do not store in 8."""
 LARGEST = 127
 SUFFIX = ":scale"
 

@@ -1,4 +1,4 @@
-"""Where weights are, and whether those with a name are intact.
+"""The places of weights, and whether those with a name are intact.
 
 A model with a name is looked for in the installation (in the wheel, or beside the source), then in
 the user's cache, and then at the address in `GSWM_WEIGHTS_URL`. `checksums.txt` in the installation
@@ -69,7 +69,7 @@ def shipped() -> dict[str, Path]:
 
 
 def checksums() -> dict[str, str]:
-    """What `checksums.txt` says of all files with a name."""
+    """The SHA-256 of all files with a name, as `checksums.txt` lists them."""
     if SHIPPED is None:
         return {}
     file = SHIPPED / "checksums.txt"
@@ -104,7 +104,7 @@ def catalog() -> dict[str, dict[str, Any]]:
 
 
 def fault(path: Path, wanted: dict[str, str]) -> str | None:
-    """What is wrong with a file that has a name, in a word or two; `wanted` are the checksums."""
+    """Compare a file with the checksums in `wanted`; return None, or its fault in a word."""
     if path.name not in wanted:
         return "unlisted"
     try:
@@ -165,7 +165,7 @@ def base_address() -> str | None:
 
 
 def place(name: str) -> Place:
-    """Where the weights with this name are found."""
+    """Find out where the weights with this name are."""
     if name in shipped():
         return "shipped"
     if name in names():

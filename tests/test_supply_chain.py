@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import lock
 import sbom
+import wheel_weights
 
 ROOT = lock.ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,7 +25,7 @@ PINNED = {
     for name, version in lock.read_constraints((ROOT / "constraints.txt").read_text()).items()
 }
 LOCKED = lock.read_lock((ROOT / "constraints.lock").read_text())
-UNTESTED = {"wandb"}
+UNTESTED = {"hub", "wandb"}
 """Extras that `make setup` does not install."""
 
 
@@ -119,7 +120,7 @@ def test_the_bill_has_the_hashes_of_the_files_in_the_wheel(bill: dict[str, Any])
         for each in bill["components"]
         if "hashes" in each
     }
-    files = {f"gswm/shipped/{path.name}": path for path in (ROOT / "weights").glob("*.safetensors")}
+    files = {f"gswm/shipped/{path.name}": path for path in wheel_weights.files()}
     films = (ROOT / "src" / "gswm").rglob("*.mp4")
     files |= {path.relative_to(ROOT / "src").as_posix(): path for path in films}
     assert hashes == {

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from tiny import SIZES
 
-import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
 from gswm.core.settings import to_dict
@@ -21,7 +19,6 @@ from gswm.train.loop import begin
 from gswm.weights import files as weights
 from gswm.weights import finding
 
-ROOT = Path(__file__).parents[1]
 NAMES = ("single-ball", "single-ball-again", "single-ball-third")
 
 
@@ -152,12 +149,3 @@ def test_there_is_a_line_for_each_file_however_wide_the_terminal(
     assert max(map(len, lines)) <= columns
     assert lines[-1] == f"{number} files, checksums right"
     assert ("commit" in lines[0]) == ("mota" in lines[1]) == (columns == 200)
-
-
-def test_an_installed_package_has_the_checksums_beside_its_weights() -> None:
-    """The wheel takes the whole folder of weights, and looks for it where it puts it."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included == {"weights": f"gswm/{finding.INSTALLED.name}"}
-    assert finding.INSTALLED.parent == Path(gswm.__file__).parent
-    assert (ROOT / "weights" / "checksums.txt").is_file()

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 sys.path.insert(0, str(Path(__file__).parent))
+import wheel_weights
 from lock import LEFT_OUT, PROJECT, ROOT, read_constraints, read_lock
 
 FILM = "src/gswm/data/films/cars.mp4"
@@ -74,9 +75,9 @@ def packages(project: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[s
 
 def contents() -> list[dict[str, Any]]:
     """The files in the wheel that are not source code: weights, and a third party's film."""
-    weights = sorted((ROOT / "weights").glob("*.safetensors"))
+    weights = ((path, f"{wheel_weights.FOLDER}/{path.name}") for path in wheel_weights.files())
     return [
-        *(part(path, f"gswm/shipped/{path.name}", "machine-learning-model") for path in weights),
+        *(part(path, name, "machine-learning-model") for path, name in weights),
         part(ROOT / FILM, FILM.removeprefix("src/"), "data", FILM_LICENSE),
     ]
 

@@ -54,7 +54,14 @@ COMMANDS = {
     "data info": Command("gswm.commands.importing", "InfoCommand", "Say what is in an HDF5 file."),
     "fit": Command("gswm.commands.fit", "FitCommand", "Fit a model to your own video."),
     "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
-    "weights": Command("gswm.commands.weights", "WeightsCommand", "List the weights that ship."),
+    "weights": Command(
+        "gswm.commands.weights",
+        "WeightsCommand",
+        "List all models with a name, and where they are.",
+    ),
+    "weights fetch": Command(
+        "gswm.commands.weights", "FetchCommand", "Download a model that does not ship."
+    ),
     "sweep": Command(
         "gswm.commands.sweep", "SweepCommand", "Train many runs at once on one device."
     ),

@@ -7,58 +7,105 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+import gswm
 from gswm.core.errors import UserError
-from gswm.core.files import check_output
+from gswm.core.files import check_folder, check_output, make_folder, write_whole
 from gswm.data.worlds.registry import base_name
 from gswm.models.recipe import Recipe
 from gswm.train.folder import RunFolder, read_json
+from gswm.weights import card, hub
 from gswm.weights import files as weights
+from gswm.weights.finding import find
+
+RUN = ("best", "last")
+CONFIG, CARD = "config.json", "README.md"
 
 
 @dataclass(frozen=True)
 class ExportCommand:
     """Settings of `gswm export`."""
 
-    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """A run's folder, or a file of weights."""
+    source: Annotated[Positional[str], arg(metavar="RUN|WEIGHTS|NAME")]
+    """A run's folder, a file of weights, or the name of a model."""
     out: Path | None = None
-    """RUN/NAME.safetensors if it is not given, NAME being the recipe's."""
+    """RUN/NAME.safetensors if it is not given, NAME being the recipe's; NAME.safetensors here for
+    weights that are in no run."""
     half: bool = False
     """In half precision: half the size, for release."""
+    compact: bool = False
+    """In 8 bits where the model loses nothing by it, and in half precision elsewhere."""
+    hub: Path | None = None
+    """Write a folder that can be uploaded to a model hub instead: weights, settings and a model
+    card."""
+    license: str = "apache-2.0"
+    """With --hub: the license of the weights, by its SPDX identifier."""
     which: Literal["best", "last"] = "best"
     """Which of the run's weights."""
     scores: Path | None = None
     """What `gswm eval --json` wrote of these weights, to be kept with them."""
     force: bool = False
-    """Replace the file if it exists."""
+    """Replace the file, or the files in the folder, if they exist."""
 
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
-        source = self.run_folder
-        there = [source / f"{which}.safetensors" for which in ("best", "last")]
-        if source.is_dir():
-            source = source / f"{self.which}.safetensors"
-            if not source.is_file():
-                other = "last" if self.which == "best" else "best"
-                there = (source.with_name(f"{other}.safetensors")).is_file()
-                hint = f"take --which {other}" if there else "it has none yet"
-                raise UserError(f"{self.run_folder} has no {source.name}: {hint}")
+        if self.half and self.compact:
+            raise UserError("give --half or --compact: one of the two")
+        if self.hub is not None and self.out is not None:
+            raise UserError("give --out or --hub: one of the two")
+        source = self.weights()
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
-        out = self.out or self.run_folder / f"{file_name(recipe)}.safetensors"
-        check_output(out, (".safetensors",), [source, *there], force=self.force)
-        about = header["about"] | self.more(header)
-        weights.save(out, weights.load(source), recipe, half=self.half, about=about)
-        print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+        run = Path(self.source) if Path(self.source).is_dir() else None
+        if self.hub is None:
+            out = self.out or (run or Path()) / f"{file_name(recipe)}.safetensors"
+            kept = [] if run is None else [run / f"{name}.safetensors" for name in RUN]
+            check_output(out, (".safetensors",), [source, *kept], force=self.force)
+        else:
+            out = self.hub / hub.FILE
+            check_folder(self.hub, (out.name, CONFIG, CARD), force=self.force, option="--hub")
+            check_license(self.license)
+        about = header["about"] | self.more(run, header)
+        how: dict[str, Any] = {"half": self.half, "compact": self.compact, "about": about}
+        model = weights.load(source)
+        if self.hub is not None:
+            make_folder(self.hub)
+        weights.save(out, model, recipe, **how)
+        size = out.stat().st_size
+        if self.hub is not None:
+            known = {"recipe": recipe, "about": about}
+            encoding = weights.encoding_of(half=self.half, compact=self.compact)
+            text = card.card(known, model, encoding, size, self.license)
+            write_whole(self.hub / CONFIG, card.config(known, encoding, gswm.__version__).encode())
+            write_whole(self.hub / CARD, text.encode())
+        print(f"{out}: {size / 1e6:.1f} MB")
 
-    def more(self, header: dict[str, Any]) -> dict[str, Any]:
-        """What the weights do not say themselves."""
+    def weights(self) -> Path:
+        """The file to read."""
+        run = Path(self.source)
+        if not run.is_dir():
+            return find(self.source)
+        source = run / f"{self.which}.safetensors"
+        if not source.is_file():
+            other = "last" if self.which == "best" else "best"
+            there = (source.with_name(f"{other}.safetensors")).is_file()
+            hint = f"take --which {other}" if there else "it has none yet"
+            raise UserError(f"{run} has no {source.name}: {hint}")
+        return source
+
+    def more(self, run: Path | None, header: dict[str, Any]) -> dict[str, Any]:
+        """Facts that the weights do not contain yet."""
         found: dict[str, Any] = {}
-        if starts := RunFolder(self.run_folder).starts():
+        if run is not None and (starts := RunFolder(run).starts()):
             found |= {key: starts[-1].get(key) for key in ("commit", "device")}
         if self.scores is not None:
-            found["test"] = scores_of(self.scores, header)
+            found |= scores_of(self.scores, header)
         return found
+
+
+def check_license(license_id: str) -> None:
+    """Refuse what is no identifier."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license_id):
+        raise UserError(f"--license is '{license_id}': give an identifier such as apache-2.0")
 
 
 def file_name(recipe: Recipe) -> str:
@@ -71,14 +118,21 @@ def file_name(recipe: Recipe) -> str:
     return recipe.name
 
 
-def scores_of(path: Path, header: dict[str, Any]) -> dict[str, float | None]:
-    """The scores in a file of `gswm eval --json`, if they are of the weights of this header."""
+def scores_of(path: Path, header: dict[str, Any]) -> dict[str, Any]:
+    """Read a file of `gswm eval --json`, if it is of the weights of this header.
+
+    Returns:
+        The scores as `test`, and how they were measured as `measured`.
+    """
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     try:
         held = read_json(path)
         scores, model = dict(held["scores"]), held["model"]
         theirs = model.get("recipe"), *which(model.get("about", {}))
+        measured = {name: held.get(name) for name in ("episodes", "seed", "command", "commit")}
+        measured["protocol"] = held.get("protocol", {}).get("name")
+        measured["world"] = Path(held.get("data", {}).get("world", "")).name
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f": it has no {error}" if isinstance(error, KeyError) else ""
         raise UserError(f"{path} is not what `gswm eval --json` writes{reason}") from error
@@ -89,7 +143,7 @@ def scores_of(path: Path, header: dict[str, Any]) -> dict[str, float | None]:
             f"{path} has scores of other weights ({other}) than these ({these}): "
             "measure these with `gswm eval --json`"
         )
-    return scores
+    return {"test": scores, "measured": measured}
 
 
 def which(about: dict[str, Any]) -> tuple[Any, Any]:

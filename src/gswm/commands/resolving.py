@@ -6,7 +6,8 @@ import torch
 
 from gswm.fast.loading import load
 from gswm.models.base import WorldModel
-from gswm.weights.files import halved, read_header, trained_by
+from gswm.weights.encoding import halved
+from gswm.weights.files import read_header, trained_by
 from gswm.weights.finding import find
 
 

@@ -29,7 +29,7 @@ from gswm.viz import formats
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import LOCATED, save_located
-from gswm.weights.finding import for_any_video, shipped
+from gswm.weights.finding import for_any_video, is_available
 
 TABLE = Path("states.csv")
 
@@ -185,7 +185,7 @@ class TrackCommand:
 def default_model(source: str) -> str:
     """Choose weights for a source: those of a world by its name, those for any video otherwise."""
     world = worlds.base_name(source)
-    return world if world in worlds.WORLDS and world in shipped() else for_any_video()
+    return world if world in worlds.WORLDS and is_available(world) else for_any_video()
 
 
 def say(out: Path, rows: Located, footage: Footage) -> None:

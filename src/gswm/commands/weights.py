@@ -1,9 +1,11 @@
-"""`gswm weights`."""
+"""`gswm weights` and `gswm weights fetch`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
 from gswm.weights import files as weights
@@ -22,10 +24,10 @@ FIRST = {
     "in_corridor_50": "@50",
 }
 """The scores for which there is always room, and what they are called where there is little."""
-COLUMNS = ("name", "MB", "steps", "GPU min", "seed", "commit", "test scores", "more")
-IF_ROOM = ("seed", "commit", "more")
+COLUMNS = ("name", "MB", "where", "steps", "GPU min", "seed", "commit", "test scores", "more")
+IF_ROOM = ("GPU min", "seed", "commit", "more")
 """Columns that a narrow terminal does without, the last first."""
-WORDS = ("name", "commit", "test scores", "more")
+WORDS = ("name", "where", "commit", "test scores", "more")
 """Columns of words, which begin at the left; numbers end at the right."""
 GAP = "  "
 
@@ -35,44 +37,102 @@ class WeightsCommand:
     """Settings of `gswm weights`: there are none."""
 
     def run(self) -> None:
-        """List the weights that ship, with their scores on the test set, and verify them."""
-        found = finding.shipped()
-        if not found or finding.SHIPPED is None:
+        """List all models with a name, with their scores and places; verify those that are here."""
+        if not finding.names():
             raise UserError("this installation has no weights: train some with `gswm train`")
         wanted = finding.checksums()
-        lost = (Path(name) for name in wanted if Path(name).stem not in found)
-        found |= {file.stem: finding.SHIPPED / file for file in lost}
-        wrong = {name: finding.fault(path, wanted) for name, path in sorted(found.items())}
-        rows = [row(found[name], fault) for name, fault in wrong.items()]
-        for line in lines(rows, get_terminal_size().columns):
+        models = [KnownModel.of(name, wanted) for name in finding.names()]
+        for line in lines([model.row() for model in models], get_terminal_size().columns):
             print(line)
-        if bad := [f"{name} {fault}" for name, fault in wrong.items() if fault is not None]:
-            named = ", ".join(bad)
-            count = f"{len(bad)} of {len(wrong)} files are not what shipped"
-            raise UserError(f"{count}: {named}; {finding.MEND}")
-        print(f"{len(rows)} files, checksums right")
+        here = sum(model.is_here for model in models)
+        if bad := [f"{model.name} {model.fault}" for model in models if model.fault is not None]:
+            count = f"{len(bad)} of {here} files are not what shipped"
+            raise UserError(f"{count}: {', '.join(bad)}; {finding.MEND}")
+        print(f"{here} file{'s' * (here != 1)}, checksums right{elsewhere(models)}")
 
 
-def row(path: Path, fault: str | None) -> dict[str, str]:
-    """What is known of a file, by column; of a damaged one only that it is."""
-    if fault is not None:
-        size = f"{path.stat().st_size / 1e6:.1f}" if path.is_file() else ""
-        return {"name": path.stem, "MB": size, "test scores": fault.upper()}
-    about: dict[str, Any] = weights.read_header(path)["about"]
-    scores = listed(about.get("test", {}))
-    first = (f"{short} {scores[name]:.3f}" for name, short in FIRST.items() if name in scores)
-    more = (f"{name} {value:.3f}" for name, value in scores.items() if name not in FIRST)
-    minutes = about.get("minutes")
-    return {
-        "name": path.stem,
-        "MB": f"{path.stat().st_size / 1e6:.1f}",
-        "steps": str(about.get("step", "")),
-        "GPU min": "" if minutes is None else f"{minutes:.1f}",
-        "seed": str(about.get("seed", "")),
-        "commit": str(about.get("commit") or ""),
-        "test scores": GAP.join(first),
-        "more": GAP.join(more),
-    }
+@dataclass(frozen=True)
+class FetchCommand:
+    """Settings of `gswm weights fetch`."""
+
+    name: Annotated[Positional[str], arg(metavar="NAME")]
+    """A model that `gswm weights` lists."""
+
+    def run(self) -> None:
+        """Download a model into the cache, unless it is here, and print where it is."""
+        if self.name not in finding.names():
+            known = ", ".join(finding.names()) or "none"
+            raise UserError(f"there is no model '{self.name}'; there are {known}")
+        if (path := finding.shipped().get(self.name)) is not None:
+            finding.check_shipped(path)
+        else:
+            path = finding.fetch(self.name)
+        print(path)
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A model with a name."""
+
+    name: str
+    place: finding.Place
+    path: Path | None
+    """The place of its file; None if it does not ship and is not in the cache."""
+    fault: str | None
+
+    @classmethod
+    def of(cls, name: str, wanted: dict[str, str]) -> "KnownModel":
+        """Look a model up, and verify it; `wanted` are the checksums."""
+        place, shipped = finding.place(name), finding.shipped().get(name)
+        path = shipped or (finding.cached(name) if place == "cache" else None)
+        ships = finding.catalog().get(name, {}).get("ships", True)
+        if path is None and ships and finding.SHIPPED is not None:
+            path = finding.SHIPPED / f"{name}.safetensors"
+        return cls(name, place, path, None if path is None else finding.fault(path, wanted))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether there is a file of it, or should be."""
+        return self.path is not None
+
+    def row(self) -> dict[str, str]:
+        """The row of a table, by column; a damaged model has little in it."""
+        known = finding.catalog().get(self.name, {})
+        size = known.get("bytes")
+        if self.path is not None:
+            size = self.path.stat().st_size if self.path.is_file() else None
+        found = {"name": self.name, "MB": "" if size is None else f"{size / 1e6:.1f}"}
+        if self.fault is not None:
+            return found | {"test scores": self.fault.upper()}
+        found["where"] = self.place
+        about = known.get("about", {}) if self.path is None else about_of(self.path)
+        scores = listed(about.get("test", {}))
+        first = (f"{short} {scores[name]:.3f}" for name, short in FIRST.items() if name in scores)
+        more = (f"{name} {value:.3f}" for name, value in scores.items() if name not in FIRST)
+        minutes = about.get("minutes")
+        return found | {
+            "steps": str(about.get("step", "")),
+            "GPU min": "" if minutes is None else f"{minutes:.1f}",
+            "seed": str(about.get("seed", "")),
+            "commit": str(about.get("commit") or ""),
+            "test scores": GAP.join(first),
+            "more": GAP.join(more),
+        }
+
+
+def about_of(path: Path) -> dict[str, Any]:
+    """Read `about` in the header of a file."""
+    return weights.read_header(path)["about"]
+
+
+def elsewhere(models: list[KnownModel]) -> str:
+    """Say how to get the models that are not here, if there are any."""
+    away = [model for model in models if not model.is_here]
+    if not away:
+        return ""
+    if away[0].place == "downloadable":
+        return f"; `gswm weights fetch NAME` downloads the other {len(away)}"
+    return f"; {len(away)} others are not here: set {finding.ADDRESS} to an address that has them"
 
 
 def lines(rows: list[dict[str, str]], room: int) -> list[str]:

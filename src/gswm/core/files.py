@@ -107,17 +107,19 @@ def check_new(path: Path, *, force: bool) -> None:
         raise UserError(f"{path} exists; give --force to replace it, or another name")
 
 
-def check_folder(path: Path, names: Iterable[str], *, force: bool = False) -> None:
+def check_folder(
+    path: Path, names: Iterable[str], *, force: bool = False, option: str = "--out"
+) -> None:
     """Refuse at once a folder that cannot be written, or in which files would be replaced.
 
     `names` are those of the files, and may have wildcards. A folder that gswm has written may be
-    written again.
+    written again. The message names the `option` that the folder was given by.
     """
     check_place(path, folder=True)
     if force or is_ours(path):
         return
     for file in (file for name in names for file in sorted(path.glob(name))):
-        raise UserError(f"{file} exists; give --force to replace it, or another --out")
+        raise UserError(f"{file} exists; give --force to replace it, or another {option}")
 
 
 def is_ours(folder: Path) -> bool:

@@ -13,7 +13,9 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
     """A trained model.
 
     Args:
-        name: a weights file, a run's folder, or the name of a model that ships.
+        name: a weights file, a run's folder, the name of a model (`gswm weights` lists them), or
+            hf://owner/name for a repository of the Hugging Face hub. A model that is not here is
+            downloaded; see docs/weights.md.
         device: cpu, cuda, or auto: a GPU where there is one.
     """
     return replay(files.load(name, device))

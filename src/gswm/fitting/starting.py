@@ -7,7 +7,7 @@ from gswm.core.errors import UserError
 from gswm.fitting.decisions import NEW, OWN, Decision, TrainedStart
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.weights.files import read_header
-from gswm.weights.finding import ANY_VIDEO, find, shipped
+from gswm.weights.finding import ANY_VIDEO, find, is_available
 
 ALIKE = (
     *("image_size", "background", "sizes", "discovery.grid"),
@@ -27,7 +27,7 @@ def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[Traine
     """
     if asked == NEW:
         return Decision(None, OWN)
-    if asked is None and ANY_VIDEO not in shipped():
+    if asked is None and not is_available(ANY_VIDEO):
         return Decision(None, f"'{ANY_VIDEO}', the weights for any video, does not ship")
     start = read_start(asked or ANY_VIDEO)
     theirs = {"image_size": start.model.image_size, "grid": start.model.discovery.grid}

@@ -252,6 +252,14 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         """
         return weights
 
+    def coarse(self) -> list[nn.Module]:
+        """The networks whose weights may be stored in 8 bits, by `gswm export --compact`.
+
+        Name networks that see or draw frames. In those that carry objects from frame to frame,
+        rounding errors add up. Default: none.
+        """
+        return []
+
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:

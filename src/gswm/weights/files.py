@@ -22,9 +22,12 @@ from gswm.data.importing.videos import known_cut
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build
+from gswm.weights.encoding import Encoding, coarse_names, decode, encode
 from gswm.weights.finding import check_shipped, find
 
 FORMAT = "gswm-weights-1"
+CODED = "gswm-weights-2"
+"""The format of files with integers in them, which the first versions of gswm cannot read."""
 MOST_NAMED = 3
 """Settings that are named where weights do not fit."""
 SHOWN = 40
@@ -37,12 +40,14 @@ def save(
     recipe: Recipe | None = None,
     *,
     half: bool = False,
+    compact: bool = False,
     about: dict[str, Any] | None = None,
 ) -> None:
     """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
 
     The recipe is the one that the model was built by, or loaded with, unless another is given.
-    `about` has `model.videos` unless it says otherwise.
+    `about` has `model.videos` unless it says otherwise. The tensors are stored in 32 bits, with
+    `half` in 16, and with `compact` those that `model.coarse` names in 8 and the others in 16.
     """
     if not isinstance(model, WorldModel):
         raise UserError(f"gswm.save(path, model) takes a model second, not {type(model).__name__}")
@@ -53,11 +58,18 @@ def save(
         )
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
     check_finite(model, tensors, "these weights cannot be saved")
-    tensors = apart(halved(tensors) if half else tensors)
-    header = {"format": FORMAT, "recipe": json.dumps(to_dict(recipe))}
+    how = encoding_of(half=half, compact=compact)
+    tensors = apart(encode(tensors, how, coarse_names(model)))
+    header = {"format": CODED if compact else FORMAT, "encoding": how}
+    header["recipe"] = json.dumps(to_dict(recipe))
     about = ({"videos": dict(model.videos)} if model.videos else {}) | (about or {})
     header |= {"about": json.dumps(about), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
+
+
+def encoding_of(*, half: bool, compact: bool) -> Encoding:
+    """The encoding that `save` uses."""
+    return "int8" if compact else "float16" if half else "float32"
 
 
 def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:
@@ -73,16 +85,24 @@ def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what:
             )
 
 
-def halved(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Floats in half precision, but for tensors with a value that is too large for it."""
-    halves = {k: v.half() for k, v in tensors.items() if v.is_floating_point()}
-    kept = {k: v for k, v in halves.items() if torch.equal(v.isfinite(), tensors[k].isfinite())}
-    return tensors | kept
-
-
 def read_header(path: str | Path) -> dict[str, Any]:
     """The recipe of a file of weights, and what is said about it."""
-    path = Path(path)
+    header = read_metadata(path := Path(path))
+    try:
+        recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path} is damaged: its header cannot be read") from error
+    check_about(about, path)
+    return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+
+
+def read_encoding(path: str | Path) -> str | None:
+    """The encoding of a file of weights; None for files from before there were encodings."""
+    return read_metadata(Path(path)).get("encoding")
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The header of a file, if it has weights of gswm."""
     check_regular(path)
     if not path.is_file():
         raise UserError(f"there is no file {path}")
@@ -91,14 +111,9 @@ def read_header(path: str | Path) -> dict[str, Any]:
             header = file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is no safetensors file, or is damaged: {error}") from error
-    if header.get("format") != FORMAT:
+    if header.get("format") not in (FORMAT, CODED):
         raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
-    try:
-        recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path} is damaged: its header cannot be read") from error
-    check_about(about, path)
-    return {"recipe": from_dict(Recipe, recipe, where=f"{path}: recipe"), "about": about}
+    return header
 
 
 def check_about(about: Any, path: Path) -> None:
@@ -150,6 +165,7 @@ ABOUT: dict[str, Callable[[Any], bool]] = {
     "curve": is_curve,
     "validation": are_scores,
     "test": are_scores,
+    "measured": lambda value: isinstance(value, dict),
     "trained_with": lambda value: isinstance(value, dict),
     "videos": lambda value: isinstance(value, dict),
 }
@@ -209,23 +225,26 @@ def check_file(path: Path) -> None:
 
 
 def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, if they are what was written."""
+    """The tensors of a file, decoded, if they are what was written."""
     ships = check_shipped(path)
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        wanted = (file.metadata() or {}).get("sha256")  # files of before have none
+        header = file.metadata() or {}
+    wanted = header.get("sha256")  # files of before have none
     if not ships and wanted is not None and digest(tensors) != wanted:
         raise UserError(f"{path} is damaged: its weights are not what its checksum says")
-    return tensors
+    try:
+        return decode(tensors, header.get("encoding"))
+    except UserError as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
 
 
 def fill(model: WorldModel[Any], path: Path) -> None:
     """Give a model the weights of a file, if that is whole."""
     tensors = whole_tensors(path)
     check_finite(model, tensors, f"{path} cannot be used")
-    full = {k: v.float() if v.is_floating_point() else v for k, v in tensors.items()}
     try:
-        model.load_state_dict(model.adapted(full, read_header(path)["recipe"].model))
+        model.load_state_dict(model.adapted(tensors, read_header(path)["recipe"].model))
     except RuntimeError as error:
         why = misfit(model, tensors, read_header(path)["recipe"])
         raise UserError(f"{path} does not fit this model: {why}") from error

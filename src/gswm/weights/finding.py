@@ -1,9 +1,19 @@
-"""Where weights are, and whether those that ship are intact."""
+"""The places of weights, and whether those with a name are intact.
 
-import hashlib
+A model with a name is looked for in the installation (in the wheel, or beside the source), then in
+the user's cache, and then at the address in `GSWM_WEIGHTS_URL`. `checksums.txt` in the installation
+lists all names: no file that has another SHA-256 is used.
+"""
+
+import json
+import os
 from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from gswm.core.errors import UserError
+from gswm.weights.download import checksum, download
+from gswm.weights.hub import SCHEME, fetch_from_hub
 
 HERE = Path(__file__).parents[1]
 INSTALLED = HERE / "shipped"
@@ -11,34 +21,46 @@ SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir(
 """Weights that come with the package: inside it, or beside its source."""
 MEND = "install gswm again, or `git checkout weights` where it is a clone"
 ANY_VIDEO = "clips"
-"""The shipped weights for videos of any scene: the default where no model is named."""
+"""The weights for videos of any scene: the default where no model is named."""
+ADDRESS = "GSWM_WEIGHTS_URL"
+"""The environment variable with the address of a folder of weights."""
+CATALOG = "catalog.json"
+"""In a wheel: what is known of all models with a name, also of those that it does not contain."""
+Place = Literal["shipped", "cache", "downloadable", "not available"]
 
 
 def find(name: str | Path) -> Path:
-    """The file of weights that a user means: a file, a run's folder, or a name that ships."""
+    """The file of weights that a user means: a file, a run's folder, a name, or hf://owner/name."""
+    if str(name).startswith(SCHEME):
+        return fetch_from_hub(str(name))
     path, ours = Path(name), shipped()
     if path.is_dir():
         kept = [path / f"{which}.safetensors" for which in ("best", "last")]
         if found := [file for file in kept if file.is_file()]:
             return found[0]
-        if str(name) not in ours or (path / "recipe.json").is_file():
+        if str(name) not in names() or (path / "recipe.json").is_file():
             raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
     elif path.suffix == ".safetensors" or path.is_file():
         return path
     if str(name) in ours:
         return ours[str(name)]
-    names = ", ".join(ours) or "none"
-    raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({names})")
+    if str(name) in names():
+        return fetch(str(name))
+    known = ", ".join(names()) or "none"
+    raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({known})")
 
 
 def for_any_video() -> str:
-    """Return the name of the default weights for videos, if they ship."""
-    if ANY_VIDEO not in shipped():
+    """Return the name of the default weights for videos, if there are any."""
+    if not is_available(ANY_VIDEO):
         raise UserError(
             f"this copy of gswm has no weights for videos of any scene ('{ANY_VIDEO}'): name a "
             "trained model, or fit one with `gswm fit VIDEO`"
         )
     return ANY_VIDEO
+
+
+# -- in the installation
 
 
 def shipped() -> dict[str, Path]:
@@ -47,7 +69,7 @@ def shipped() -> dict[str, Path]:
 
 
 def checksums() -> dict[str, str]:
-    """What `checksums.txt` says of the files that ship, by their names."""
+    """The SHA-256 of all files with a name, as `checksums.txt` lists them."""
     if SHIPPED is None:
         return {}
     file = SHIPPED / "checksums.txt"
@@ -60,13 +82,33 @@ def checksums() -> dict[str, str]:
     return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines) if name}
 
 
+def names() -> list[str]:
+    """All names of models: of those that ship, and of those that can be elsewhere."""
+    listed = checksums() if SHIPPED and (SHIPPED / "checksums.txt").exists() else {}
+    return sorted({*shipped(), *(Path(file).stem for file in listed)})
+
+
+def catalog() -> dict[str, dict[str, Any]]:
+    """The catalog of a wheel, by name; empty where all weights lie beside the source.
+
+    `bytes` is the size of a file, `ships` whether the wheel contains it, and `about` is in its
+    header.
+    """
+    file = SHIPPED / CATALOG if SHIPPED else None
+    if file is None or not file.is_file():
+        return {}
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read: {MEND}") from error
+
+
 def fault(path: Path, wanted: dict[str, str]) -> str | None:
-    """What is wrong with a file that ships, in a word or two; `wanted` are the checksums."""
+    """Compare a file with the checksums in `wanted`; return None, or its fault in a word."""
     if path.name not in wanted:
         return "unlisted"
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = checksum(path)
     except FileNotFoundError:
         return "missing"
     except OSError:
@@ -83,3 +125,77 @@ def check_shipped(path: Path) -> bool:
     if wrong is not None:
         raise UserError(f"{path} is {wrong}: it is not what shipped; {MEND}")
     return True
+
+
+# -- elsewhere
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded weights; a relative XDG_CACHE_HOME is ignored, as XDG demands."""
+    said = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (said if said.is_absolute() else Path.home() / ".cache") / "gswm"
+    except RuntimeError as error:
+        raise UserError("there is no home folder: set XDG_CACHE_HOME") from error
+
+
+def cached(name: str) -> Path:
+    """The place of a model in the cache."""
+    return cache_folder() / f"{name}.safetensors"
+
+
+def base_address() -> str | None:
+    """The address of a folder of weights; None if none is configured."""
+    said = os.environ.get(ADDRESS, "").strip()
+    if not said:
+        return None
+    try:
+        parts = urlsplit(said)
+        fits = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
+    except ValueError:
+        fits = False
+    else:
+        fits = fits and not (parts.username or parts.password or parts.query or parts.fragment)
+    if not fits:
+        raise UserError(
+            f"{ADDRESS} is no address of a folder: write https://host/folder, without a user name, "
+            "a query or a fragment"
+        )
+    return said.rstrip("/")
+
+
+def place(name: str) -> Place:
+    """Find out where the weights with this name are."""
+    if name in shipped():
+        return "shipped"
+    if name in names():
+        if cached(name).is_file():
+            return "cache"
+        if base_address() is not None:
+            return "downloadable"
+    return "not available"
+
+
+def is_available(name: str) -> bool:
+    """Whether `find` can get the weights with this name."""
+    return place(name) != "not available"
+
+
+def fetch(name: str) -> Path:
+    """The file of a model in the cache, after a download if it is not there or not intact."""
+    file, wanted = cached(name), checksums()
+    if (wrong := fault(file, wanted)) is None:
+        return file
+    if (base := base_address()) is None:
+        if wrong == "missing":
+            raise UserError(
+                f"'{name}' is not in this installation, and there is no public address yet: set "
+                f"{ADDRESS} to the address of a folder with {file.name}, or put the file into "
+                f"{file.parent}"
+            )
+        raise UserError(
+            f"{file} is not the '{name}' of this version of gswm: remove it, or set {ADDRESS} to "
+            "download it again"
+        )
+    download(f"{base}/{file.name}", file, wanted[file.name])
+    return file

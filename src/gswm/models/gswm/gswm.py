@@ -210,6 +210,10 @@ class GSWM(WorldModel[GSWMConfig]):
         factor = of.propagation.position_scale / self.cfg.propagation.position_scale
         return weights if factor == 1 else rescaled(weights, factor, "propagation.")
 
+    def coarse(self) -> list[nn.Module]:
+        """See `WorldModel`."""
+        return [self.discovery.conv_disc, self.renderer, self.context]
+
     def parts(self) -> dict[str, list[nn.Module]]:
         """See `WorldModel`."""
         ours = self.propagation

@@ -120,6 +120,10 @@ class Scalor(WorldModel[ScalorConfig]):
         self.discovery = Discovery(cfg.discovery, cfg.boxes, stride)
         self.background = Background(sizes.context, size) if cfg.background else NoContext(size)
 
+    def coarse(self) -> list[nn.Module]:
+        """See `WorldModel`."""
+        return [self.features.conv, self.appearance, self.background]
+
     def noise(
         self, batch: int, stage: ScalorStage, generator: torch.Generator | None
     ) -> ScalorNoise:

@@ -134,6 +134,10 @@ class Silot(WorldModel[SilotConfig]):
         for layer in (self.propagation.prior, self.propagation.post):
             layer.start_still()
 
+    def coarse(self) -> list[nn.Module]:
+        """See `WorldModel`."""
+        return [self.backbone, self.renderer]
+
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:

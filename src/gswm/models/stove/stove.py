@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian, normal_noise
 from gswm.core.errors import UserError
@@ -67,6 +67,10 @@ class Stove(WorldModel[StoveConfig]):
         self.matching = Matching(cfg.num_objects)
         self.images = ImageModel(cfg.images, cfg.image_size, channels)
         self.dynamics = Dynamics(cfg.dynamics, cfg.num_objects)
+
+    def coarse(self) -> list[nn.Module]:
+        """See `WorldModel`. The layers behind the LSTM place boxes, and lose 2 % in 8 bits."""
+        return [self.encoder.lstm]
 
     @property
     def num_actions(self) -> int:

@@ -1,0 +1,173 @@
+"""The model card and the settings beside weights in a repository, as model hubs show them."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from gswm.core.settings import to_dict
+from gswm.core.words import in_bytes, printable
+from gswm.data.worlds.registry import WORLDS
+from gswm.models.base import WorldModel
+from gswm.models.recipe import Recipe
+from gswm.weights.encoding import Encoding
+from gswm.weights.files import trained_before
+
+TAGS = ("world-model", "object-centric", "video-prediction", "unsupervised-learning")
+BITS = {
+    "float32": "32 bits",
+    "float16": "16 bits",
+    "int8": "8 bits (the networks that see or draw frames, with a scale for each row) and 16 bits",
+}
+UNKNOWN = "not recorded"
+
+
+def config(header: dict[str, Any], how: Encoding, version: str) -> str:
+    """The settings and all that is known of weights with this header, as JSON."""
+    known = {"library": "gswm", "gswm": version, "encoding": how}
+    known |= {"recipe": to_dict(header["recipe"]), "about": header["about"]}
+    return json.dumps(known, indent=1) + "\n"
+
+
+def card(
+    header: dict[str, Any], model: WorldModel[Any], how: Encoding, size: int, license_id: str
+) -> str:
+    """A page in Markdown about weights with this header, in a file of `size` bytes."""
+    recipe: Recipe = header["recipe"]
+    name = printable(recipe.name)
+    kind = type(model).__name__
+    lead = (
+        f"A {kind} world model of video: it finds the objects of each frame, follows them, and "
+        f"imagines how they go on. Trained on `{world_of(header)}` without labels."
+    )
+    if recipe.model.takes_labels:
+        lead = lead.replace("without labels", "with the true boxes of its objects")
+    parts = [
+        f"---\n{front_matter(header, license_id)}---\n\n# {name}\n\n{lead}",
+        f"## Use\n\n{use(name)}",
+        f"## Scores\n\n{scores(header)}",
+        f"## Training\n\n{training(header)}",
+        f"## Limits\n\n{limits(header, model)}",
+        f"## Files\n\n`model.safetensors` has {in_bytes(size)}: its tensors are stored in "
+        f"{BITS[how]}. Its header contains the recipe and its own checksum. `config.json` has "
+        "the recipe and what is known of the training, to be read without `gswm`.",
+        f"## License\n\n{license_id}. The code, `gswm`, is under Apache-2.0.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def front_matter(header: dict[str, Any], license_id: str) -> str:
+    """The part of a card that a hub reads: YAML, with values as JSON, which YAML contains."""
+    recipe: Recipe = header["recipe"]
+    lines = [f"license: {json.dumps(license_id)}", "library_name: gswm", "tags:"]
+    lines += [f"- {tag}" for tag in (*TAGS, recipe.model.kind)]
+    found = known_scores(header)
+    if found:
+        world = header["about"].get("measured", {}).get("world") or world_of(header)
+        data = {"type": world, "name": world, "split": "test"}
+        metrics = [{"type": name, "value": value} for name, value in found.items()]
+        result = {"task": {"type": "video-prediction"}, "dataset": data, "metrics": metrics}
+        index = [{"name": recipe.name, "results": [result]}]
+        lines.append(f"model-index: {json.dumps(index)}")
+    return "\n".join(lines) + "\n"
+
+
+def world_of(header: dict[str, Any]) -> str:
+    """The world that a model was trained on; of a file, its name without its folder."""
+    return printable(Path(header["recipe"].data.world).name)
+
+
+def use(name: str) -> str:
+    """The code that loads the model."""
+    code = [
+        "import gswm",
+        "",
+        f'model = gswm.load("hf://OWNER/{name}")',
+        'video = gswm.read_video("film.mp4", model.image_size)',
+        "track = model.infer(video)",
+        "future = model.imagine(video, given=10, steps=40, futures=4)",
+    ]
+    return "    pip install 'gswm[hub]'\n\n```python\n" + "\n".join(code) + "\n```"
+
+
+def known_scores(header: dict[str, Any]) -> dict[str, float]:
+    """The scores on test episodes that are numbers."""
+    found = header["about"].get("test", {})
+    return {name: x for name, x in found.items() if x is not None and math.isfinite(x)}
+
+
+def scores(header: dict[str, Any]) -> str:
+    """The scores, how many episodes they are of, and which seeds."""
+    about, found = header["about"], known_scores(header)
+    if not found:
+        return "These weights have not been measured on a test set."
+    measured = about.get("measured", {})
+    n, seed = measured.get("episodes", UNKNOWN), about.get("seed", UNKNOWN)
+    world = measured.get("world") or world_of(header)
+    head = [
+        f"- test episodes (n): {n}{partial(n, world)}",
+        f"- seed of the training: {seed}; one training, so no deviation over seeds is known",
+        f"- seed of the evaluation: {measured.get('seed', UNKNOWN)}",
+        f"- protocol: {measured.get('protocol', UNKNOWN)}",
+        f"- command: {in_code(measured.get('command'))}",
+    ]
+    rows = [f"| {name} | {value:.4f} |" for name, value in found.items()]
+    return "\n".join([*head, "", "| score | value |", "|---|---|", *rows])
+
+
+def partial(n: Any, world: str) -> str:
+    """A warning if only some of a world's test episodes were measured."""
+    if world not in WORLDS or not isinstance(n, int):
+        return ""
+    there = WORLDS[world].splits["test"].episodes
+    return f" of {there}: a glance, not a result" if n < there else f", all of `{world}`"
+
+
+def training(header: dict[str, Any]) -> str:
+    """The commands that trained the weights, and their cost."""
+    about, recipe = header["about"], header["recipe"]
+    minutes = about.get("minutes")
+    runs = trained_before(header)
+    world, name = recipe.data.world, Path(recipe.data.world).name
+    lines = [f"    {printable(str(run['command']).replace(world, name))}" for run in runs]
+    if len(runs) > 1:
+        lines.append("")
+        lines.append("One after the other; RUN is the run before.")
+    cost = UNKNOWN if minutes is None else f"{minutes:.1f} minutes"
+    steps = about.get("step", UNKNOWN)
+    told = [
+        f"- cost: {cost}, {steps} steps of {recipe.train.batch} videos",
+        f"- device: {printable(str(about.get('device') or UNKNOWN))}",
+        f"- seed: {about.get('seed', recipe.seed)}",
+        f"- version of the code: {printable(str(about.get('commit') or UNKNOWN))}",
+    ]
+    return "\n".join([*lines, "", *told])
+
+
+def limits(header: dict[str, Any], model: WorldModel[Any]) -> str:
+    """The limits that follow from the settings of a model."""
+    recipe: Recipe = header["recipe"]
+    cfg, world = recipe.model, world_of(header)
+    found = [
+        f"It knows videos like those of `{world}`. In others it may find objects that are not "
+        "there, and miss those that are.",
+        f"It sees frames of {cfg.image_size} × {cfg.image_size} pixels, and at most "
+        f"{cfg.num_objects} objects in each.",
+    ]
+    if cfg.takes_background:
+        found.append("The camera must stand still: the background is one picture.")
+    elif cfg.has_background:
+        found.append("It imagines backgrounds like those of the training alone.")
+    else:
+        found.append("The background must be black.")
+    if model.num_actions:
+        found.append(f"It needs actions of {model.num_actions} numbers for each frame.")
+    found.append(
+        "Imagined futures are samples: after a collision that the model gets wrong, they are wrong."
+    )
+    return "\n".join(f"- {line}" for line in found)
+
+
+def in_code(command: Any) -> str:
+    """A command in Markdown."""
+    return UNKNOWN if command is None else f"`{printable(str(command)).replace('`', '')}`"

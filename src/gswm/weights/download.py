@@ -1,0 +1,280 @@
+"""Files from the web: verified before they get their name, and resumed where they broke off.
+
+A download is written to a hidden file beside its place, which is locked meanwhile: a second process
+that wants the same file waits for the first. The hidden file stays when the connection breaks, and
+the next download of the same content asks for the rest of it (HTTP's Range). If the server sends
+all of it instead, or if the whole is not what the checksum says, the download starts anew.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from threading import Timer
+from typing import Any, BinaryIO
+from urllib import request
+from urllib.error import HTTPError
+
+from gswm.core.errors import UserError
+from gswm.core.files import commit, room
+from gswm.core.waiting import tell
+from gswm.core.words import in_bytes
+
+CHUNK = 1 << 16
+AGAIN = (408, 425, 429, 500, 502, 503, 504)
+"""Answers of a server after which the same request may succeed."""
+RESUMED = 206
+UNSATISFIABLE = 416
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a download."""
+
+    seconds: float = 900.0
+    """For all of it, with what it waits for another process."""
+    silence: float = 30.0
+    """Seconds without a byte."""
+    size: int = 500_000_000
+    """Bytes."""
+    attempts: int = 4
+    pause: float = 1.0
+    """Seconds after the first failed attempt; twice as long after the second, and so on."""
+
+
+class BrokenError(Exception):
+    """An attempt that failed, and may succeed if it is repeated."""
+
+
+def download(url: str, path: Path, sha256: str, limits: Limits | None = None) -> None:
+    """Download `url` to `path`, if its content has this checksum."""
+    limits = limits or Limits()
+    until = time.monotonic() + limits.seconds
+    with room(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{sha256[:16]}.gswm-download")
+    with locked(part, until) as file:
+        if path.is_file() and checksum(path) == sha256:  # another process was faster
+            part.unlink()
+            return
+        try:
+            pieced = fetch(url, file, limits, until)
+            if pieced and checksum(part) != sha256:
+                file.truncate(0)
+                fetch(url, file, limits, until)
+            if checksum(part) != sha256:
+                file.truncate(0)
+                raise UserError(
+                    f"{url} is not the file that this version of gswm expects: its SHA-256 is wrong"
+                )
+            commit(part, path)
+        finally:
+            if part.exists() and not size_of(file):
+                part.unlink()
+
+
+@contextmanager
+def locked(part: Path, until: float) -> Iterator[BinaryIO]:
+    """Open a file to append to, when no other process has it open."""
+    told = False
+    while True:
+        with room(part), part.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise UserError(
+                        f"cannot download to {part.parent}: its file system has no locks; "
+                        "set XDG_CACHE_HOME to a folder on another"
+                    ) from error
+                if time.monotonic() > until:
+                    raise UserError(
+                        f"another process is still downloading {part.name}: try again later"
+                    ) from error
+                if not told:
+                    tell("another process downloads the same file: waiting for it")
+                told = True
+                time.sleep(0.1)
+                continue
+            if is_at(file, part):  # else the other process has given it its own name
+                yield file
+                return
+
+
+def is_at(file: BinaryIO, path: Path) -> bool:
+    """Whether an open file is still the one at `path`."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    return False
+
+
+def size_of(file: BinaryIO) -> int:
+    """The bytes of an open file."""
+    return os.fstat(file.fileno()).st_size
+
+
+def checksum(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch(url: str, file: BinaryIO, limits: Limits, until: float) -> bool:
+    """Append the rest of `url` to a file, in several attempts if need be.
+
+    Returns:
+        Whether the file consists of several answers, which may be parts of different contents.
+    """
+    for attempt in range(1, limits.attempts + 1):
+        had = size_of(file)
+        try:
+            fetch_once(url, file, limits, until)
+            return had > 0
+        except BrokenError as error:
+            had = size_of(file)
+            if until - time.monotonic() <= limits.pause * attempt:
+                raise UserError(
+                    f"downloading {url} took more than {limits.seconds:.0f} s; {kept(had)}"
+                ) from error
+            if attempt == limits.attempts:
+                raise UserError(f"cannot download {url}: {error}; {kept(had)}") from error
+            tell(f"{error}: trying again")
+            time.sleep(limits.pause * attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def kept(size: int) -> str:
+    """Say what remains of a download that failed."""
+    return f"{in_bytes(size)} are kept: run the same again to go on" if size else "try again later"
+
+
+def fetch_once(url: str, file: BinaryIO, limits: Limits, until: float) -> None:
+    """Append the rest of `url` to a file."""
+    had = size_of(file)
+    asked = request.Request(url, headers={"User-Agent": "gswm"})
+    if had:
+        asked.add_header("Range", f"bytes={had}-")
+    left = max(0.001, until - time.monotonic())
+    sockets: list[socket.socket] = []
+    timer = Timer(left, hang_up, [sockets])
+    timer.daemon = True
+    timer.start()
+    try:
+        with opener(sockets).open(asked, timeout=min(limits.silence, left)) as answer:
+            take(answer, url, file, limits)
+        if time.monotonic() >= until:
+            raise BrokenError("the time is over")
+    except HTTPError as error:
+        error.close()
+        if error.code == UNSATISFIABLE and had:
+            file.truncate(0)
+            raise BrokenError("the server has less than is here") from error
+        if error.code in AGAIN:
+            raise BrokenError(f"the server answers {error.code} {error.reason}") from error
+        raise UserError(f"cannot download {url}: {error.code} {error.reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise BrokenError(f"the connection failed ({reason or type(error).__name__})") from error
+    finally:
+        timer.cancel()
+
+
+def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None:
+    """Write what a server sends."""
+    had = size_of(file)
+    length = answer.headers.get("Content-Length", "")
+    rest = int(length) if re.fullmatch(r"\d{1,18}", length) else None
+    if answer.status != RESUMED:
+        file.truncate(0)
+        had = 0
+    elif not re.match(rf"bytes {had}-", answer.headers.get("Content-Range", "")):
+        file.truncate(0)
+        raise BrokenError("the server sends another part than was asked for")
+    too_much = UserError(f"cannot download {url}: it has more than {in_bytes(limits.size)}")
+    if had + (rest or 0) > limits.size:
+        raise too_much
+    what = f"the rest of {url}, from {in_bytes(had)} on" if had else url
+    tell(f"downloading {what}" + (f": {in_bytes(rest)}" if rest else ""))
+    got = 0
+    while data := answer.read1(CHUNK):
+        got += len(data)
+        if had + got > limits.size:
+            file.truncate(0)
+            raise too_much
+        with room(file.name):
+            file.write(data)
+            file.flush()
+    if rest is not None and got < rest:
+        raise BrokenError(f"the connection broke off {in_bytes(rest - got)} before the end")
+
+
+# -- connections
+
+
+def opener(sockets: list[socket.socket]) -> request.OpenerDirector:
+    """Open addresses of http and https alone, also after redirections; note all sockets."""
+    director = request.OpenerDirector()
+    handlers = (
+        *(request.ProxyHandler(), request.UnknownHandler(), NotingHTTP(sockets)),
+        *(NotingHTTPS(sockets), request.HTTPRedirectHandler()),
+        *(request.HTTPDefaultErrorHandler(), request.HTTPErrorProcessor()),
+    )
+    for handler in handlers:
+        director.add_handler(handler)
+    return director
+
+
+class NotingHTTP(request.HTTPHandler):
+    """Opens http addresses."""
+
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        super().__init__()
+        self.sockets = sockets
+
+    def http_open(self, req: request.Request) -> HTTPResponse:
+        """See `AbstractHTTPHandler`."""
+        return self.do_open(noting(HTTPConnection, self.sockets), req)
+
+
+class NotingHTTPS(request.HTTPSHandler):
+    """Opens https addresses."""
+
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        super().__init__()
+        self.sockets = sockets
+
+    def https_open(self, req: request.Request) -> HTTPResponse:
+        """See `AbstractHTTPHandler`."""
+        return self.do_open(noting(HTTPSConnection, self.sockets), req)
+
+
+def noting(kind: type[HTTPConnection], sockets: list[socket.socket]) -> Callable[..., Any]:
+    """Make connections whose sockets are noted, so that another thread can hang up."""
+
+    def make(*args: Any, **settings: Any) -> HTTPConnection:
+        connection = kind(*args, **settings)
+        connect = connection.connect
+
+        def noted() -> None:
+            connect()
+            sockets.append(connection.sock)
+
+        connection.connect = noted
+        return connection
+
+    return make
+
+
+def hang_up(sockets: list[socket.socket]) -> None:
+    """End all connections: whoever reads from them reads no more."""
+    for each in sockets:
+        with suppress(OSError, ValueError):
+            each.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,265 @@
+"""Models by name: in the installation, then in the cache, then at an address; always verified."""
+
+import hashlib
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import tiny
+from training import SmallTrunk
+from web import Site, serving
+
+import gswm
+from gswm.cli import main
+from gswm.commands.track import default_model
+from gswm.core.errors import UserError
+from gswm.models.gswm import discovery
+from gswm.weights import finding, hub
+
+NAME = "single-ball"
+"""Of the model that does not ship."""
+
+
+pytestmark = pytest.mark.usefixtures("small_trunk")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model and its checksum."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(discovery, "Trunk", SmallTrunk)
+        return tiny.ship(tmp_path_factory.mktemp("model"), NAME).parent
+
+
+@pytest.fixture
+def away(model: Path, no_weights: Path, tmp_path: Path) -> bytes:
+    """A model that the installation knows and does not contain; what its file has to be."""
+    shutil.copy(model / "checksums.txt", no_weights)
+    return Path(shutil.copy(model / f"{NAME}.safetensors", tmp_path / "elsewhere")).read_bytes()
+
+
+@pytest.fixture
+def site(away: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A configured address that has the model."""
+    monkeypatch.setenv("no_proxy", "*")
+    with serving(Site({f"/all/{NAME}.safetensors": away})) as site:
+        monkeypatch.setenv(finding.ADDRESS, f"{site.address}/all/")
+        yield site
+
+
+def in_cache(data: bytes) -> Path:
+    """Put a file into the cache."""
+    path = finding.cached(NAME)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of a command that fails, after those of a download."""
+    assert main(args) == 2
+    *before, line = capsys.readouterr().err.splitlines()
+    assert all(each.startswith("downloading ") for each in before)
+    return line
+
+
+def test_the_cache_is_where_xdg_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = tmp_path / ".cache" / "gswm"
+    for said, found in ((str(tmp_path / "x"), tmp_path / "x" / "gswm"), ("", home), ("x", home)):
+        monkeypatch.setenv("XDG_CACHE_HOME", said)
+        assert finding.cache_folder() == found
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert finding.cache_folder() == home
+
+
+def test_without_an_address_one_line_says_what_to_do(
+    away: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finding.place(NAME) == "not available"
+    for args in (["eval", NAME, "--episodes", "1"], ["weights", "fetch", NAME]):
+        line = refused(args, capsys)
+        assert "there is no public address yet: set GSWM_WEIGHTS_URL" in line
+        assert str(finding.cached(NAME).parent) in line
+
+
+def test_a_file_in_the_cache_is_used_if_it_is_the_right_one(away: bytes) -> None:
+    path = in_cache(away)
+    assert finding.place(NAME) == "cache"
+    assert finding.find(NAME) == path
+    assert gswm.load(NAME).recipe.name == NAME
+    in_cache(away[:-1] + b"!")
+    with pytest.raises(UserError, match=r"is not the 'single-ball' of this version"):
+        gswm.load(NAME)
+
+
+def test_what_ships_is_preferred(site: Site, no_weights: Path, away: bytes) -> None:
+    in_cache(away)
+    ours = no_weights / f"{NAME}.safetensors"
+    ours.write_bytes(away)
+    assert finding.place(NAME) == "shipped"
+    assert finding.find(NAME) == ours
+    assert site.asked == []
+
+
+def test_a_model_is_downloaded_once(
+    site: Site, away: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert finding.place(NAME) == "downloadable"
+    assert main(["weights", "fetch", NAME]) == 0
+    assert capsys.readouterr().out == f"{finding.cached(NAME)}\n"
+    assert finding.cached(NAME).read_bytes() == away
+    assert gswm.load(NAME).recipe.name == NAME
+    assert main(["weights", "fetch", NAME]) == 0
+    assert site.asked == [(f"/all/{NAME}.safetensors", None)]
+
+
+def test_a_wrong_file_in_the_cache_is_replaced(site: Site, away: bytes) -> None:
+    in_cache(b"of another version")
+    assert finding.find(NAME).read_bytes() == away
+
+
+def test_a_forged_model_is_not_used(
+    site: Site, away: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.files[f"/all/{NAME}.safetensors"] = away[:-1] + b"!"
+    assert "its SHA-256 is wrong" in refused(["weights", "fetch", NAME], capsys)
+    assert list(finding.cache_folder().iterdir()) == []
+
+
+def test_only_known_names_are_asked_for(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.files["/all/other.safetensors"] = b"x"
+    assert "there is no model 'other'" in refused(["weights", "fetch", "other"], capsys)
+    for name in ("other", "../single-ball", f"x/{NAME}"):
+        with pytest.raises(UserError, match="none that ships"):
+            gswm.load(name)
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("ftp://host/x", "file:///etc", "host/x", "https://", "https://me:secret@host/x"),
+        *("https://host/x?key=1", "https://host/x#y", "https://host:port/x", "https://[::1/x"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(
+    address: str, away: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(finding.ADDRESS, address)
+    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL is no address") as error:
+        finding.find(NAME)
+    assert "secret" not in str(error.value)
+
+
+def test_a_folder_of_results_does_not_hide_a_model(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / NAME).mkdir()
+    assert finding.find(NAME) == finding.cached(NAME)
+
+
+def test_the_default_for_a_world_is_its_model_wherever_it_is(site: Site, no_weights: Path) -> None:
+    assert default_model(NAME) == NAME
+    tiny.ship(no_weights, finding.ANY_VIDEO)
+    assert default_model("two-layer") == default_model("film.mp4") == finding.ANY_VIDEO
+
+
+def test_what_a_cached_file_says_in_its_header_is_checked_like_any_other(
+    away: bytes, no_weights: Path, tmp_path: Path
+) -> None:
+    """A right checksum does not make a file of weights."""
+    lines = f"{hashlib.sha256(b'text').hexdigest()}  {NAME}.safetensors\n"
+    (no_weights / "checksums.txt").write_text(lines)
+    in_cache(b"text")
+    with pytest.raises(UserError, match="is no safetensors file"):
+        gswm.load(NAME)
+
+
+# -- a model hub
+
+
+def fake_hub(monkeypatch: pytest.MonkeyPatch, download: Any) -> None:
+    module = ModuleType("huggingface_hub")
+    module.hf_hub_download = download  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "huggingface_hub", module)
+
+
+@pytest.mark.parametrize(
+    ("address", "repo", "revision"),
+    [
+        ("hf://some-one/my.model", "some-one/my.model", None),
+        ("hf://a/b@v1.2", "a/b", "v1.2"),
+        ("hf://a/b@refs/pr/1", "a/b", "refs/pr/1"),
+    ],
+)
+def test_a_repository_is_asked_for_the_file_that_an_export_writes(
+    address: str,
+    repo: str,
+    revision: str | None,
+    away: bytes,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def hf_hub_download(
+        repo_id: str,
+        filename: str,
+        *,
+        subfolder: Any = None,
+        repo_type: Any = None,
+        revision: str | None = None,
+        library_name: Any = None,
+    ) -> str:
+        asked.append((repo_id, filename, revision))
+        return str(tmp_path / "elsewhere")
+
+    fake_hub(monkeypatch, hf_hub_download)
+    assert gswm.load(address).recipe.name == NAME
+    assert asked == [(repo, hub.FILE, revision)]
+
+
+@pytest.mark.parametrize(
+    "address", ["hf://", "hf://a", "hf://a/b/c", "hf://../x", "hf://a/b@", "hf://a/b c"]
+)
+def test_what_is_no_repository_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_hub(monkeypatch, lambda **_: pytest.fail("it was asked for"))
+    with pytest.raises(UserError, match="write hf://owner/name"):
+        gswm.load(address)
+
+
+def test_without_the_package_one_line_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    line = refused(["eval", "hf://a/b", "--episodes", "1"], capsys)
+    assert "pip install 'gswm[hub]'" in line
+
+
+def test_an_error_of_the_hub_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class RepositoryError(Exception):
+        pass
+
+    def fail(**_: Any) -> str:
+        raise RepositoryError("404 Client Error.\n\nRepository Not Found for url: ...")
+
+    fake_hub(monkeypatch, fail)
+    line = refused(["eval", "hf://a/b", "--episodes", "1"], capsys)
+    assert "cannot load hf://a/b: 404 Client Error." in line
+
+
+def test_a_file_of_the_hub_that_is_damaged_is_refused(
+    away: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").write_bytes(away[:-1] + bytes([away[-1] ^ 1]))
+    fake_hub(monkeypatch, lambda **_: str(tmp_path / "elsewhere"))
+    with pytest.raises(UserError, match="is damaged"):
+        gswm.load("hf://a/b")

@@ -48,6 +48,8 @@ class Entry:
     """What is said about it."""
     videos: dict[str, Any] = field(default_factory=dict)
     """How the videos that it was trained on were cut, where they were somebody's own."""
+    header: dict[str, Any] | None = None
+    """The recipe, and what else is known of its weights; None for a model in memory."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Catalog:
         frames = worlds.WORLDS[world].num_frames if world in worlds.WORLDS else given + STEPS
         steps = max(1, min(STEPS, frames - given))
         self.models[name] = Entry(
-            lambda: load(file, self.device), world, given, steps, line, videos
+            lambda: load(file, self.device), world, given, steps, line, videos, header
         )
         return name
 

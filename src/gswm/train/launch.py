@@ -23,7 +23,8 @@ from gswm.data.episode import Episodes
 from gswm.data.importing.videos import known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
 from gswm.data.worlds.registry import world
-from gswm.eval.evaluate import SAMPLED, validate
+from gswm.eval.evaluate import SAMPLED, actions_of, validate
+from gswm.eval.explained import EPISODES, measure
 from gswm.eval.protocols import usual
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
@@ -247,7 +248,11 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     def scores(model: WorldModel[Any], folder: Path | None) -> dict[str, float]:
         if folder is not None:
             draw(folder, model, episodes, data.given, steps)
-        return validate(model, episodes, data.given, steps, futures)
+        some = episodes[:EPISODES]
+        known = {"actions": actions_of(model, some), "background": some.background}
+        share = measure(model, some.video, **known)
+        found = {} if share is None else {"unexplained": share}
+        return validate(model, episodes, data.given, steps, futures) | found
 
     return scores, note
 

@@ -150,6 +150,9 @@ const heard = {
     askMasks();
     fetchMissing();
   },
+  note(message) {
+    toast(message.line, true);
+  },
   file(message) {
     save(message.name, message.data.values);
   },

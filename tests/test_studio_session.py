@@ -414,3 +414,14 @@ def test_a_model_that_does_not_fit_the_video_says_so() -> None:
 
 def video_of_noise(index: int) -> Episodes:
     return Episodes((255 * tiny.video(batch=1, time=8)).to(torch.uint8))
+
+
+def test_an_edit_in_the_last_frame_says_that_nothing_follows() -> None:
+    page = Page().open()
+    page.edit(MOVE, frame=9)
+    ((note, _),) = page.of("note")
+    assert "last frame" in note["line"]
+    assert page.of("branch")[-1][0]["branch"] == 1
+    page = Page().open()
+    page.edit(MOVE, frame=8)
+    assert page.of("note") == []

@@ -42,6 +42,10 @@ EDITED_MEMORY = 1 << 29
 """Bytes of the frames that lead to edits; there are no more edits then."""
 LIVE_STEPS = 24
 """Frames that are imagined while an object is dragged."""
+NO_FUTURE = (
+    "this edit is in the last frame, and nothing is imagined after it: edit an earlier frame, or "
+    "imagine more frames"
+)
 CHUNK = 5
 """Frames that are inferred at once: an edit waits no longer than for these."""
 
@@ -142,6 +146,8 @@ class Desk:
         finally:
             self.unfinished = False
         yield self.told(branch)
+        if branch.frame + 1 >= self.length:
+            yield encode({"type": "note", "line": NO_FUTURE})
         yield from self.show(branch.number, begin)
 
     def show(self, number: int, begin: float | None = None) -> Work:

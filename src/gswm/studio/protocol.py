@@ -100,7 +100,7 @@ class Masks:
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """A file to take away."""
+    """A file to export."""
 
     kind: FileKind
     branch: int

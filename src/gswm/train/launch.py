@@ -248,11 +248,11 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     def scores(model: WorldModel[Any], folder: Path | None) -> dict[str, float]:
         if folder is not None:
             draw(folder, model, episodes, data.given, steps)
+        found = validate(model, episodes, data.given, steps, futures)
         some = episodes[:EPISODES]
         known = {"actions": actions_of(model, some), "background": some.background}
         share = measure(model, some.video, **known)
-        found = {} if share is None else {"unexplained": share}
-        return validate(model, episodes, data.given, steps, futures) | found
+        return found if share is None else found | {"unexplained": share}
 
     return scores, note
 

@@ -54,6 +54,41 @@ def test_a_wrong_choice_is_told_what_there_is(
     )
 
 
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (["trian", "two-layer"], "did you mean `gswm train`?"),
+        (["data", "mkae", "maze"], "did you mean `gswm data make`?"),
+        (["dmeo"], "did you mean `gswm demo`?"),
+    ],
+)
+def test_a_misspelt_command_is_told_the_right_one(
+    args: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    assert meant in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "meant", "command"),
+    [
+        (["eval", "maze", "--epsiodes", "3"], "--episodes", "gswm eval"),
+        (["train", "maze", "--train.stepz", "3"], "--train.steps", "gswm train maze"),
+        (["sweep", "maze", "--train.stepz", "3"], "--train.steps", "gswm train maze"),
+    ],
+)
+def test_a_misspelt_option_is_told_the_right_one_and_which_help_lists_it(
+    args: list[str], meant: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    line = capsys.readouterr().err
+    assert f": did you mean {meant}? `{command} --help` shows" in line
+    assert len(line.splitlines()) == 1
+    with pytest.raises(SystemExit):
+        main([*command.split()[1:], "--help"])
+    assert f"{meant} " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("where", [["--out", "/dev/null"], ["--markdown", "/dev/null/x.md"]])
 def test_a_bad_place_for_a_report_is_refused_before_the_work(
     where: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,18 @@ def test_python_on_a_page_imports_and_names_what_there_is(page: str, snippet: st
                 resolve(f"{node.module}.{alias.name}")
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "gswm":
             resolve(f"gswm.{node.attr}")
+
+
+def test_the_first_python_of_the_readme_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, snippet = next(each for each in snippets() if each[0] == "README.md")
+    names: dict[str, Any] = {}
+    exec(compile(snippet, "README.md", "exec"), names)
+    assert names["branch"].futures == 4
+    written = sorted(file.name for file in tmp_path.iterdir())
+    assert written == ["futures.mp4", "mine.safetensors", "objects.gif"]
 
 
 def resolve(name: str) -> object:

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gswm.report.charts import SPREAD, Series, apart, chart, nice
+from gswm.report.charts import (
+    BOTTOM,
+    HEIGHT,
+    NEAR_AXIS,
+    SPREAD,
+    Series,
+    apart,
+    chart,
+    named_at,
+    nice,
+)
 from gswm.report.drawing import (
     DARK,
     LIGHT,
@@ -115,6 +125,14 @@ def test_names_keep_their_distance_and_their_order(heights: list[float]) -> None
         assert (one < other) == (at < at_other)
     if all(abs(a - b) >= SPREAD for a, b in itertools.combinations(heights, 2)):
         assert np.allclose(placed, heights)
+
+
+@given(st.lists(st.floats(0, HEIGHT - BOTTOM), max_size=6, unique=True))
+def test_names_of_lines_do_not_reach_the_numbers_below_the_chart(heights: list[float]) -> None:
+    placed = named_at(heights)
+    assert max(placed, default=0) <= HEIGHT - BOTTOM + NEAR_AXIS
+    for one, other in itertools.combinations(placed, 2):
+        assert abs(one - other) >= SPREAD - 1e-6
 
 
 def test_a_line_of_a_chart_goes_from_its_first_value_to_its_last() -> None:

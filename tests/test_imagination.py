@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gswm.viz.imagination import GENERATED, Imagination, renamed
+from gswm.viz.imagination import GENERATED, Imagination, renamed, tiling
 from gswm.viz.pictures import Clip, Frames, PixelBoxes
 
 SIDE = 32
@@ -118,7 +120,25 @@ def test_clips_follow_each_other_with_their_boxes() -> None:
 def test_the_moving_picture_is_as_long_as_given_and_imagined_frames(known: int, given: int) -> None:
     alone, many = (imagination(given, 4, known, futures=n).moving(2) for n in (1, 9))
     assert len(alone) == len(many) == given + 4
-    assert many.shape[1] > alone.shape[1] + 2 * 2 * SIDE  # two rows of futures below
+    assert many.shape[1] > alone.shape[1] + 2 * SIDE  # futures below
+
+
+@given(st.integers(1, 4), st.integers(2, 8), st.integers(1, 64))
+def test_futures_fill_rows_as_wide_as_what_is_above_them(
+    panels: int, large: int, number: int
+) -> None:
+    scale, columns = tiling(panels, large, number)
+    assert scale * columns == panels * large
+    assert 1 <= columns <= number
+
+
+@pytest.mark.parametrize("number", [2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("panels", [2, 3, 4])
+def test_little_of_a_moving_picture_is_blank(panels: int, number: int) -> None:
+    scale, columns = tiling(panels, 4, number)
+    rows = -(-number // columns)
+    blank = (rows * columns - number) * scale**2
+    assert blank <= 0.12 * (panels * 4**2 + rows * columns * scale**2)
 
 
 def test_a_sheet_shows_the_first_and_the_last_frame_of_truth_and_futures() -> None:

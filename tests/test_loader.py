@@ -233,7 +233,7 @@ def test_videos_are_streamed_where_they_do_not_fit(
         kinds.append(type(open_loader(path, batch=2, length=2)))
     assert kinds == [Streaming, Resident]
     monkeypatch.setattr(loader_module, "free_memory", lambda _: size)
-    with pytest.raises(UserError, match=r"noise: 7 episodes take .* make a file"):
+    with pytest.raises(UserError, match=r"noise: 7 episodes take .* --data\.episodes 4"):
         open_loader(Noise(), batch=2, length=2)
 
 

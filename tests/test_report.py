@@ -19,6 +19,7 @@ from gswm.report.drawing import Dot, Drawing, Line
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA
 from gswm.report.results import read
 from gswm.report.tables import tables
+from gswm.report.writing import as_page, shown_tables
 from gswm.viz import formats
 
 
@@ -118,7 +119,49 @@ def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     assert made["trainings"].rows == ()
     svg = figures.error(read([tmp_path])).svg()
     assert "stays" in svg
-    assert svg.count("not trained yet") == 4
+    assert "two-layer" in svg
+    assert "occlusion" not in svg  # nothing was measured there
+
+
+def test_a_score_of_some_episodes_says_of_how_many_and_is_gray(tmp_path: Path) -> None:
+    few = read([saved(tmp_path / "few", result(episodes=4))])
+    assert row(tables(few)["error"], "two-layer")["G-SWM, here"] == "0.250, n = 4"
+    page = as_page(few, {})
+    assert "<td class=partial>0.250, n = 4</td>" in page
+    whole = as_page(read([saved(tmp_path / "whole", result())]), {})
+    assert "<td class=ours>0.250</td>" in whole
+    assert "class=partial" not in whole
+
+
+def test_a_model_that_fails_is_styled_so(tmp_path: Path) -> None:
+    lost = {"center_error": 1.688, "mota": 0.2}
+    page = as_page(read([saved(tmp_path, result(scores=lost))]), {})
+    assert "<td class=fails>fails: 1.688</td>" in page
+
+
+def test_what_was_not_measured_is_left_out(tmp_path: Path) -> None:
+    found = read([saved(tmp_path, result())])
+    titles = [table.title for table in shown_tables(found).values()]
+    assert any("Center error" in title for title in titles)
+    assert not any(word in title for word in ("Maze", "3D", "Single") for title in titles)
+    assert EMPTY not in as_page(found, {})
+    assert "occlusion" not in as_page(found, {})
+
+
+def test_ones_own_run_comes_first_with_pictures(tmp_path: Path) -> None:
+    own = result("interaction-cpu", world="interaction", episodes=4)
+    found = read([saved(tmp_path, result(), own)])
+    assert next(iter(shown_tables(found))) == "others"
+    made = figures.figures(found)
+    assert "others" in made
+    page = as_page(found, made)
+    assert page.index("interaction-cpu") < page.index("Center error")
+    assert page.index("<svg") < page.index("Center error")
+
+
+def test_nothing_calls_a_cpu_a_gpu(tmp_path: Path) -> None:
+    found = read([saved(tmp_path, result())])
+    assert "GPU minutes" not in as_page(found, figures.figures(found))
 
 
 def test_mazes_say_how_many_agents_were_found_and_there_are(tmp_path: Path) -> None:

@@ -26,6 +26,14 @@ def scene() -> Scene:
     return Scene(all_of, ContextState(nothing, nothing), torch.zeros(2, 0))
 
 
+def test_a_place_in_pixels_is_refused_with_the_units() -> None:
+    with pytest.raises(UserError, match=r"\(200.0, 100.0\).* from -1 \(left, top\) to 1"):
+        scene().move(2, (200.0, 100.0))
+    with pytest.raises(UserError, match="from -1"):
+        scene().add(2, (0.0, -2.5))
+    scene().move(2, (1.2, -1.2))  # the edge of the frame may cut an object off
+
+
 def slot(s: Scene, video_number: int, id: int) -> int:
     return s.objects.id[video_number].tolist().index(id)
 

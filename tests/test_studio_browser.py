@@ -14,8 +14,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from gswm.weights.finding import shipped
+
 SECONDS = 60_000
-VIEW = {"model": "two-layer", "world": "two-layer", "episode": 1}
+VIEW = {"model": "two-layer", "world": "two-layer", "episode": 1, "frame": 5}
 SMALL = {"given": 6, "steps": 10, "futures": 2, "sample": True, "seed": 0}
 
 
@@ -261,9 +263,48 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     done(page, 0)
     assert state(page, "truth.pixels.shape[0]") == 8
     expect(page.locator("#world option:checked")).to_have_text("your video")
+    video = state(page, "opened.world")
+    page.select_option("#model", "single-ball")
+    until(page, "studio.store.opened.model === 'single-ball'")
+    done(page, 0)
+    assert state(page, "opened.world") == video
+    assert state(page, "truth.pixels.shape[0]") == 8
 
 
-def test_files_and_a_link_are_taken_away(tab: Callable[..., Page], studio: browser.Studio) -> None:
+def test_a_page_opens_playing_and_lists_models_by_kind(
+    chromium: Browser, studio: browser.Studio
+) -> None:
+    page = chromium.new_page()
+    page.set_default_timeout(SECONDS)
+    page.goto(studio.address)
+    until(page, "studio.store.playing && studio.store.frame > 1")
+    groups = page.locator("#model optgroup").evaluate_all("(all) => all.map((one) => one.label)")
+    assert groups == ["G-SWM", "SCALOR", "STOVE"]
+    assert page.locator("#model option").count() == len(shipped())
+    page.close()
+
+
+def test_on_a_phone_an_edit_leaves_the_canvas_where_it_was(
+    chromium: Browser, studio: browser.Studio
+) -> None:
+    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    page.set_default_timeout(SECONDS)
+    page.goto(studio.address + browser.packed(VIEW | {"settings": SMALL | {"sample": False}}))
+    done(page, 0)
+    canvas = page.locator("#pane-imagined canvas")
+    before = canvas.bounding_box()
+    for number, key in enumerate(("Alt+ArrowUp", "d", "Delete"), start=1):
+        page.keyboard.press("0")
+        page.keyboard.press(key)
+        done(page, number)
+        expect(page.locator("#history li.on")).to_have_count(1)
+        assert canvas.bounding_box() == before, key
+    assert page.evaluate("scrollY") == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
+
+
+def test_files_and_a_link_are_exported(tab: Callable[..., Page], studio: browser.Studio) -> None:
     page = tab(sample=False)
     page.keyboard.press("0")
     page.keyboard.press("Alt+ArrowUp")

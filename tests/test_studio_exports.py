@@ -21,7 +21,7 @@ from gswm.studio.protocol import ExportRequest, ViewSettings
 from gswm.studio.session import Session
 from gswm.studio.worker import Worker
 from gswm.viz import pictures
-from gswm.viz.imagination import with_futures
+from gswm.viz.imagination import tiling, with_futures
 
 MOVE = {"kind": "move", "id": 0, "xy": [0.5, 0.5]}
 ENDLESS = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -58,8 +58,9 @@ def test_a_film_that_is_drawn_frame_by_frame_is_the_one_drawn_at_once(
     top = [first.true(4, 8), first.future(shown.future, 4, 8)]
     top += [each.future(0, 4, 8) for each in others]
     names = ["truth", "branch 0", *["branch 1" for _ in others]]
-    small = [first.future(i, 2, 8) for i in range(3)]
-    want = with_futures(pictures.side_by_side(top, names), small)
+    scale, columns = tiling(len(top), 4, 3)
+    small = [first.future(i, scale, 8) for i in range(3)]
+    want = with_futures(pictures.side_by_side(top, names), small, columns)
     np.testing.assert_array_equal(exports.moving(shown).whole(), want)
 
 
@@ -168,8 +169,9 @@ def test_the_largest_film_of_the_page_is_allowed() -> None:
     order = page.session.desk.order(ExportRequest("gif", 0, 0, 0, True, 8))
     full = ViewSettings(given=40, steps=120, futures=64)
     replace(order, settings=full).check()
+    large = np.zeros((8, 128, 128, 3), np.uint8)
     with pytest.raises(UserError, match="take fewer"):
-        replace(order, settings=replace(full, steps=200)).check()
+        replace(order, settings=replace(full, steps=200), video=large).check()
 
 
 def drawn_by(page: Page) -> "subprocess.Popen[bytes]":

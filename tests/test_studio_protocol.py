@@ -71,7 +71,7 @@ def test_a_message_with_one_value_replaced_is_in_range_or_one_line(data: st.Data
 
 
 def test_an_edit_is_what_it_says() -> None:
-    assert parse(json.dumps(EDIT)) == Edit(0, 0, 3, Change("move", 1, xy=(0.0, 0.0)))
+    assert parse(json.dumps(EDIT)) == Edit(0, 3, Change("move", 1, xy=(0.0, 0.0)))
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,17 @@ def test_an_edit_is_what_it_says() -> None:
         ("[" * 100_000, "must be JSON"),
         ('{"type": "shout"}', "must have a type"),
         (" " * (protocol.LONGEST + 1), "at most"),
-        (json.dumps(EDIT | {"frame": True}), "frame must be a whole number"),
-        (json.dumps(EDIT | {"change": {"kind": "move", "id": 1, "xy": [0]}}), "two numbers"),
-        (json.dumps(EDIT).replace("[0, 0]", "[NaN, 0]"), "xy must be a number"),
-        (json.dumps(EDIT).replace("[0, 0]", f"[0, -{LONG}]"), "xy must be a number"),
-        (json.dumps(EDIT | {"frame": LONG}), "frame must be a whole number"),
+        (json.dumps(EDIT | {"frame": True}), "frame: expected int"),
+        (
+            json.dumps(EDIT | {"change": {"kind": "move", "id": 1, "xy": [0]}}),
+            "change.xy: expected",
+        ),
+        (json.dumps(EDIT | {"change": {"kind": "move", "id": 1}}), "change.xy: missing"),
+        (json.dumps(EDIT | {"change": {"kind": "jump", "id": 1}}), "change.kind: invalid"),
+        (json.dumps(EDIT).replace("[0, 0]", "[NaN, 0]"), "must be JSON"),
+        (json.dumps(EDIT).replace("[0, 0]", "[0, -3]"), r"change.xy\[1\]: expected float >= -2"),
+        (json.dumps(EDIT).replace("[0, 0]", f"[0, -{LONG}]"), "change.xy|must be JSON"),
+        (json.dumps(EDIT | {"frame": LONG}), "frame: expected|must be JSON"),
     ],
 )
 def test_a_bad_message_is_one_line(text: str, said: str) -> None:

@@ -26,6 +26,8 @@ from gswm.models.track import Track
 from gswm.studio import branches, desk
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import MOST_EDITS
+from gswm.weights.files import read_header
+from gswm.weights.finding import find
 
 MOVE = {"kind": "move", "id": 0, "xy": [0.5, 0.5]}
 
@@ -401,3 +403,31 @@ def test_any_edits_give_branches_of_finite_numbers_or_one_line(edits: list[Any])
     for head, arrays in page.heard:
         assert head["type"] != "error" or "cannot be done" not in head["line"]
         assert all(np.isfinite(array).all() for array in arrays.values())
+
+
+def test_a_model_that_does_not_fit_the_video_says_so() -> None:
+    shelf, header = Catalog(), read_header(find("single-ball"))
+    shelf.add_weights("ball", "single-ball")
+    shelf.add_source("noise", video_of_noise, own=True)
+    page = Page(shelf).open(model="ball", world="noise")
+    ((note, _),) = page.of("note")
+    assert "does not fit this video" in note["line"]
+    assert header["recipe"].data.world in note["line"]
+    shelf.add_world("single-ball")
+    page = Page(shelf).open(model="ball", world="single-ball", settings={"given": 5, "steps": 4})
+    assert page.of("note") == []
+
+
+def video_of_noise(index: int) -> Episodes:
+    return Episodes((255 * tiny.video(batch=1, time=8)).to(torch.uint8))
+
+
+def test_an_edit_in_the_last_frame_says_that_nothing_follows() -> None:
+    page = Page().open()
+    page.edit(MOVE, frame=9)
+    ((note, _),) = page.of("note")
+    assert "last frame" in note["line"]
+    assert page.of("branch")[-1][0]["branch"] == 1
+    page = Page().open()
+    page.edit(MOVE, frame=8)
+    assert page.of("note") == []

@@ -19,6 +19,7 @@ from gswm.core.errors import UserError
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.studio import decoding, uploads
+from gswm.studio.catalog import Catalog
 from gswm.viz import formats
 
 
@@ -42,7 +43,9 @@ def arrived(chunks: AsyncIterator[bytes], cut: Cut = Cut(64)):  # noqa: B008
     async def receive():
         return await uploads.receive(chunks, cut, asyncio.Semaphore(1))
 
-    return asyncio.run(receive())
+    frames, more = asyncio.run(receive())
+    assert not more
+    return frames
 
 
 def video(kind: str, tmp_path: Path, frames: int = 5) -> bytes:
@@ -75,7 +78,36 @@ def test_a_long_video_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     data = video("gif", tmp_path, 6)
     (tmp_path / "video.gif").write_bytes(data)
     monkeypatch.setattr(decoding, "MOST_FRAMES", 4)
-    assert len(decoding.decoded("gif", Cut(64), tmp_path / "video.gif")) == 4
+    frames, more = decoding.decoded("gif", Cut(64), tmp_path / "video.gif")
+    assert (len(frames), more) == (4, True)
+    monkeypatch.setattr(decoding, "MOST_FRAMES", 6)
+    frames, more = decoding.decoded("gif", Cut(64), tmp_path / "video.gif")
+    assert (len(frames), more) == (6, False)
+
+
+def test_the_page_is_told_that_a_long_video_is_cut(tmp_path: Path) -> None:
+    data = video("mp4", tmp_path, decoding.MOST_FRAMES + 5)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield data
+
+    async def receive():
+        return await uploads.receive(chunks(), Cut(16), asyncio.Semaphore(1))
+
+    frames, more = asyncio.run(receive())
+    assert frames.shape[1] == decoding.MOST_FRAMES
+    assert more
+
+
+@pytest.mark.parametrize("size", [32, 64, 128])
+def test_an_upload_is_shown_to_models_of_other_sizes(size: int) -> None:
+    shelf = Catalog()
+    upload = torch.full((1, 3, 3, 64, 64), 90, dtype=torch.uint8)
+    upload[..., 32:] = 200
+    found = shelf.episode(shelf.add_upload(upload), 0, size).video
+    assert found.shape == (1, 3, 3, size, size)
+    assert found[..., : size // 2 - 2].eq(90).all()
+    assert found[..., size // 2 + 2 :].eq(200).all()
 
 
 def test_a_picture_that_is_too_large_is_refused(tmp_path: Path) -> None:
@@ -183,7 +215,7 @@ def test_only_a_video_that_is_all_there_takes_a_decoder(tmp_path: Path, folder: 
         await asyncio.gather(first, return_exceptions=True)
         return second
 
-    assert asyncio.run(both()).shape == (1, 5, 3, 64, 64)
+    assert asyncio.run(both())[0].shape == (1, 5, 3, 64, 64)
     assert not list(folder.iterdir())
 
 

@@ -30,6 +30,7 @@ from gswm.data.storage.layouts import Layout
 from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.registry import world
 from gswm.eval.evaluate import SAMPLED, validate
+from gswm.eval.explained import measure
 from gswm.models.objects import Sizes
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build
@@ -557,9 +558,12 @@ def test_a_file_without_truth_trains_and_is_validated_by_pixels(
     assert [line["step"] for line in scored] == [3, 6]
     about = read_header(tmp_path / "run" / "best.safetensors")["about"]
     assert about["validation"]["error"] == min(line["validation_error"] for line in scored)
-    assert list(about["validation"]) == ["error", "psnr"]
+    assert list(about["validation"]) == ["error", "psnr", "unexplained"]
     model = gswm.load(tmp_path / "run")
-    assert validate(model, blank()[:2], 5, 1) == pytest.approx(about["validation"])
+    scores = validate(model, blank()[:2], 5, 1)
+    assert scores | {"unexplained": measure(model, blank()[:2].video)} == pytest.approx(
+        about["validation"]
+    )
     assert about["curve"] == []  # which is of places
     assert (tmp_path / "run" / "pictures" / "00000003" / "imagined.png").is_file()
 

@@ -42,7 +42,7 @@ class SmallTrunk(nn.Sequential):
 
     STRIDE = 8
 
-    def __init__(self, num_in: int, num_out: int, stride: int) -> None:
+    def __init__(self, num_in: int, num_out: int, stride: int, width: int = 64) -> None:
         super().__init__(
             nn.Conv2d(num_in, 8, 8, stride=8),
             nn.CELU(),

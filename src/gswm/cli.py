@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import gswm
 from gswm.core.ending import Ending
@@ -171,7 +172,11 @@ def find(args: list[str]) -> tuple[str | None, list[str]]:
     groups = {name.split()[0] for name in COMMANDS}
     if not args or args[0] in ("-h", "--help") or (words[0] in groups and len(words) == 1):
         return None, args
-    raise UserError(f"there is no command '{' '.join(words)}'; `gswm --help` lists all commands")
+    name = " ".join(words) if words[0] in groups else words[0]
+    close = get_close_matches(name, [*COMMANDS, *groups], n=1)
+    close = close or get_close_matches(" ".join(words), COMMANDS, n=1)
+    meant = f": did you mean `gswm {close[0]}`?" if close else ";"
+    raise UserError(f"there is no command '{name}'{meant} `gswm --help` lists all commands")
 
 
 def overview(group: str) -> str:

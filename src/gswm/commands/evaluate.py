@@ -20,7 +20,7 @@ from gswm.commands.resolving import resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
-from gswm.core.waiting import explained
+from gswm.core.waiting import explained, progress_bar
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.storage import hdf5
@@ -135,11 +135,14 @@ class EvaluateCommand:
         rules = self.changed(rules)
         split = self.split or rules.split
         size = model.image_size if isinstance(model, WorldModel) else None
-        with explained(f"measuring {world}, {split}, by {rules.name}"):
+        work = f"measuring {world}, {split}, by {rules.name}"
+        total = number_of(world, split, self.episodes)
+        with explained(work), progress_bar("measuring", "episodes", total) as advance:
             result = evaluate(
                 *(model, episodes_of(world, split, self.episodes, size), rules),
                 device=device,
                 lpips=None if self.lpips is None else lpips.read(self.lpips, device),
+                progress=advance,
             )
         say_what_lacks(result)
         data = {"world": world, "of": known, "split": split}
@@ -286,6 +289,17 @@ def episodes_of(
         which = which[:n]
         for start in range(0, len(which), CHUNK):
             yield file.read(which[start : start + CHUNK])
+
+
+def number_of(world: str, split: SplitName, n: int | None) -> int:
+    """How many episodes `episodes_of` gives; more than there are is refused."""
+    if hdf5.is_name_of_file(world):
+        with hdf5.open_file(world) as file:
+            there = len(file.of_split(split))
+    else:
+        there = worlds.world(world).splits[split].episodes
+    check_number(n, there, world, split)
+    return n or there
 
 
 def check_number(wanted: int | None, there: int, world: str, split: SplitName) -> None:

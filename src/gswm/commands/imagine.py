@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, images_of, own_film
-from gswm.commands.resolving import resolve
+from gswm.commands.resolving import resolve, warn_of_misfit
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_output, check_place, make_folder
@@ -17,6 +17,7 @@ from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range, check_seed
 from gswm.data.episode import Episodes
 from gswm.data.placement import Fit, parse_region
 from gswm.data.worlds.base import SplitName
+from gswm.eval import explained
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import Discover
 from gswm.viz import formats, pictures
@@ -120,6 +121,11 @@ class ImagineCommand:
         given = min(about["given"], there) if self.given is None else self.given
         steps = self.steps or min(MOST_STEPS, there - given) or STEPS
         check_bytes(given + steps, futures + ABOVE, self.scale * model.image_size)
+        own = episodes.truth is None
+        known: dict[str, Any] = {
+            "actions": actions_of(model, episodes),
+            "background": episodes.background,
+        }
         track = model.imagine(
             episodes.video.to(device),
             given,
@@ -127,10 +133,10 @@ class ImagineCommand:
             futures=futures,
             sample=self.sample,
             generator=torch.Generator(device).manual_seed(self.seed),
-            discover=self.discover or ("always" if episodes.truth is None else "first"),
-            actions=actions_of(model, episodes),
-            background=episodes.background,
+            discover=self.discover or ("always" if own else "first"),
+            **known,
         )
+        share = explained.measure(model, episodes.video, **known)
         shown = track.imagination(0, episodes.video, pictures.true_boxes(episodes, 0))
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
@@ -142,6 +148,7 @@ class ImagineCommand:
             formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
         written = sorted(file.name for file in self.out.iterdir() if file.name[0] != ".")
         print(f"{self.out}: {', '.join(written)}")
+        warn_of_misfit(share, self.model, Path(name).name, own=own)
 
 
 def check_bytes(frames: int, videos: int, side: int) -> None:

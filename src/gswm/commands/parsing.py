@@ -45,9 +45,11 @@ def one_line(box: str) -> str:
     text = re.sub(r"\s+", " ", " ".join(kept))
     text = re.sub(r"^Invalid choice (?=invalid)", "", text)  # the title of the box
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
-    return re.sub(
+    text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
+    text = re.sub(
         r"\.? For full helptext, (?:run|see) (.*?--help)", r"; `\1` shows all settings", text
     )
+    return text.replace("?;", "?")
 
 
 def choices(said: re.Match[str]) -> str:

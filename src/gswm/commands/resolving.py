@@ -4,8 +4,11 @@ from typing import Any
 
 import torch
 
+from gswm.core.waiting import tell
+from gswm.core.words import printable
 from gswm.fast.loading import load
 from gswm.models.base import WorldModel
+from gswm.tracking import misfit
 from gswm.weights.encoding import halved
 from gswm.weights.files import read_header, trained_by
 from gswm.weights.finding import find
@@ -25,3 +28,10 @@ def resolve(
     about |= {"world": recipe.data.world, "given": recipe.data.given, "seed": recipe.seed}
     about |= {"train": trained_by(header)}
     return model, {**about, "about": header["about"]}
+
+
+def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) -> None:
+    """Say in one line if a model does not fit a video: see `misfit.warning`."""
+    header = read_header(find(model))
+    if line := misfit.warning(share, header, video=printable(video), own=own):
+        tell(f"look out: {line}")

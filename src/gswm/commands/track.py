@@ -11,7 +11,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, images_of, own_film
 from gswm.commands.imagine import check_bytes
-from gswm.commands.resolving import resolve
+from gswm.commands.resolving import resolve, warn_of_misfit
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, make_folder
@@ -21,6 +21,7 @@ from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
 from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName
+from gswm.eval import explained
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
@@ -103,21 +104,31 @@ class TrackCommand:
         for out in outs:
             check_output(out, kinds, [Path(self.source)], force=self.force)
         device = find_device(self.device)
-        model, about = resolve(self.model or default_model(self.source), device)
+        name = self.model or default_model(self.source)
+        model, about = resolve(name, device)
         if is_world or is_file:
-            self.track_episode(model, outs, device)
+            share, own = self.track_episode(model, outs, device)
         else:
-            self.track_film(model, about["about"].get("videos", {}), outs)
+            share, own = self.track_film(model, about["about"].get("videos", {}), outs), True
+        warn_of_misfit(share, name, Path(self.source).name, own=own)
 
     def track_film(
         self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path]
-    ) -> None:
-        """Of a video: some frames at a time, so that it may be long."""
+    ) -> float | None:
+        """Of a video: some frames at a time, so that it may be long.
+
+        Returns what `explained.measure` says of the first of them.
+        """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
+        behind = model.background_for(film)
+        share: float | None = None
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []
-        for take, track in followed(model, film, "always" if self.discover else "first"):
+        discover = "always" if self.discover else "first"
+        for take, track in followed(model, film, discover, behind):
+            if not located:
+                share = explained.measure(model, take.batch(), background=behind)
             located.append(track.located(take.footage))
             if self.picture is not None:
                 kept.append((take, track))
@@ -130,9 +141,15 @@ class TrackCommand:
         if kept:
             videos = torch.cat([take.batch() for take, _ in kept], dim=1)
             self.draw(Track.join([track for _, track in kept]), videos)
+        return share
 
-    def track_episode(self, model: WorldModel[Any], outs: Iterable[Path], device: Any) -> None:
-        """Of a world or a file: of an imported video in its own units, if the file knows them."""
+    def track_episode(
+        self, model: WorldModel[Any], outs: Iterable[Path], device: Any
+    ) -> tuple[float | None, bool]:
+        """Of a world or a file: of an imported video in its own units, if the file knows them.
+
+        Returns what `explained.measure` says, and whether it is a video of the user's.
+        """
         episodes = find(self.source, self.episode, self.split, model.image_size)
         video = episodes.video[:, : self.frames]
         if self.picture is not None:
@@ -140,13 +157,13 @@ class TrackCommand:
         footage = self.footage_of_episode(video.shape[1])
         if footage is None and any(out.suffix.lower() == ".txt" for out in outs):
             raise UserError(f"{self.source} does not know its videos' sizes; give --out FILE.csv")
-        track = model.infer(
-            video.to(device),
-            discover="always" if self.discover else "first",
-            render=False,
-            actions=actions_of(model, episodes),
-            background=episodes.background,
-        )
+        known: dict[str, Any] = {
+            "actions": actions_of(model, episodes),
+            "background": episodes.background,
+        }
+        discover = "always" if self.discover else "first"
+        track = model.infer(video.to(device), discover=discover, render=False, **known)
+        share = explained.measure(model, video, **known)
         for out in outs:
             if footage is None:
                 track.to_csv(out, first_episode=self.episode)
@@ -162,6 +179,7 @@ class TrackCommand:
                 say(out, rows, footage)
         if self.picture is not None:
             self.draw(track, video)
+        return share, episodes.truth is None
 
     def footage_of_episode(self, frames: int) -> Footage | None:
         """Return the source frames of an imported episode, or None if the file has none."""

@@ -61,7 +61,9 @@ class TrainCommand:
             default, rest = TrainCommand(recipe(args[0])), args[1:]
         # The recipe says which model it is: its settings are no subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
-        parsed = tyro_cli(TrainCommand, rest, prog="gswm train", **settings).on_videos()
+        which = args[0] if out is None else shlex.join(["--resume", str(out)])
+        prog = f"gswm train {which}"  # whose help lists the settings of this recipe
+        parsed = tyro_cli(TrainCommand, rest, prog=prog, **settings).on_videos()
         model = parsed.recipe.model.resized_from(default.recipe.model)
         parsed = replace(parsed, recipe=replace(parsed.recipe, model=model))
         if out is not None and parsed.out != out:

@@ -254,3 +254,12 @@ def check_regular(path: Path) -> None:
     if path.exists() and not path.is_file():
         what = "it is a folder" if path.is_dir() else "it is no regular file but a pipe or device"
         raise UserError(f"cannot read {path}: {what}; name a file")
+
+
+def cache_folder() -> Path:
+    """The user's cache; a relative XDG_CACHE_HOME is ignored, as XDG demands."""
+    said = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (said if said.is_absolute() else Path.home() / ".cache") / "gswm"
+    except RuntimeError as error:
+        raise UserError("there is no home folder: set XDG_CACHE_HOME") from error

@@ -84,19 +84,22 @@ class FrameDecoder(nn.Sequential):
 
 
 class Trunk(nn.Sequential):
-    """Conv_disc: a ResNet18 up to its third stage, then a convolution onto the grid (B.2)."""
+    """Conv_disc: a ResNet18 up to its third stage, then a convolution onto the grid (B.2).
+
+    `width` is the number of channels of its first stage; ResNet18 has 64.
+    """
 
     STRIDE = 8
 
-    def __init__(self, num_in: int, num_out: int, stride: int) -> None:
+    def __init__(self, num_in: int, num_out: int, stride: int, width: int = 64) -> None:
         super().__init__(
-            nn.Conv2d(num_in, 64, 7, stride=2, padding=3, bias=False),
-            group_norm(64),
+            nn.Conv2d(num_in, width, 7, stride=2, padding=3, bias=False),
+            group_norm(width),
             nn.ReLU(),
-            *(Residual(64, 64, 1), Residual(64, 64, 1)),
-            *(Residual(64, 128, 2), Residual(128, 128, 1)),
-            *(Residual(128, 256, 2), Residual(256, 256, 1)),
-            nn.Conv2d(256, num_out, 3, stride=stride, padding=1),
+            *(Residual(width, width, 1), Residual(width, width, 1)),
+            *(Residual(width, 2 * width, 2), Residual(2 * width, 2 * width, 1)),
+            *(Residual(2 * width, 4 * width, 2), Residual(4 * width, 4 * width, 1)),
+            nn.Conv2d(4 * width, num_out, 3, stride=stride, padding=1),
         )
 
 

@@ -1,9 +1,10 @@
 """Messages on stderr while a command works."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Timer
+from typing import IO, Any, cast
 
 SECONDS = 5.0
 """Delay before the message of a slow operation."""
@@ -25,3 +26,65 @@ def explained(what: str, *, silent: bool = False) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+class EnduringStream:
+    """A stream that may be closed at its other end: what is written then is lost, and no error."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write it if that is possible."""
+        with suppress(OSError):  # the signal that tells of a lost terminal may come later
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush it if that is possible."""
+        with suppress(OSError):
+            self.stream.flush()
+
+
+@contextmanager
+def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar with rate and remaining time, on stderr, if that is a terminal; it is gone afterwards.
+
+    Call the function that is given with the number of units done so far.
+
+        with progress_bar("tracking film.mp4", "frames", 600) as advance:
+            advance(128)
+
+    Args:
+        what: The work.
+        unit: What is counted, as a plural.
+        total: How many there are. Default: unknown, and the bar only counts.
+    """
+    from rich.console import Console  # half a tenth of a second, which most commands do without
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=cast(IO[str], EnduringStream(sys.stderr)))
+    if not console.is_terminal:
+        yield lambda done: None
+        return
+    of_all = f" of {total:,}" if total else ""
+    count = f"{{task.completed:,.0f}}{of_all} {unit}"
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn(count),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(escape(what), total=total, rate="")
+
+        def advance(done: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, rate=f"{speed:,.1f} {unit}/s" if speed else "")
+
+        yield advance

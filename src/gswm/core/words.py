@@ -1,4 +1,4 @@
-"""Names that others chose, and sizes, in messages of one line."""
+"""Names that others chose, sizes and durations, in messages of one line."""
 
 STRAY = 0xDC00
 """Python holds a byte of a file's name that is no text as this and the byte."""
@@ -23,3 +23,11 @@ def in_bytes(size: int | float) -> str:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.3g} TB" if size < 1000 else f"{size:,.0f} TB"
+
+
+def duration(seconds: float | int) -> str:
+    """A time in the unit that suits it: seconds, minutes, hours or days."""
+    for unit, size, most in (("s", 1, 60), ("min", 60, 90), ("h", 3600, 48)):
+        if seconds / size < most:
+            return f"{seconds / size:.0f} s" if unit == "s" else f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 86400:.1f} days"

@@ -6,7 +6,7 @@ drawn by generators that are seeded for each batch, and batches are always cut a
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -105,8 +105,12 @@ def evaluate(
     device: str | torch.device = "cpu",
     seed: int = 0,
     lpips: Lpips | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Result:
-    """Measure `model`, whose weights are on `device`, on all `episodes`, a batch at a time."""
+    """Measure `model`, whose weights are on `device`, on all `episodes`, a batch at a time.
+
+    `progress` is called with the number of episodes done so far.
+    """
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []
     number = 0
@@ -120,6 +124,8 @@ def evaluate(
         if not isinstance(model, Baseline) and number < EPISODES:
             shown += seen.examples(on_device[: EPISODES - number], rules.given, number)
         number += len(batch)
+        if progress is not None:
+            progress(number)
     if not parts:
         raise UserError("there are no episodes to evaluate on")
     joined = [concatenate([part[name] for part in parts]) for name in parts[0]]

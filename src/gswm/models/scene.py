@@ -20,6 +20,8 @@ from gswm.models.state import State
 from gswm.models.track import Track
 
 Slots = Bool[Tensor, "batch object"]
+FARTHEST = 2.0
+"""How far from the middle an object may be put, in the units of `xy`: the frame ends at 1."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,6 +120,11 @@ class Scene(State, Generic[Slotted]):
                 raise UserError(f"{name} takes {old.shape[-1]} numbers, not {value}")
             if not torch.isfinite(new).all():
                 raise UserError(f"{name} must be finite numbers, not {value}")
+            if name == "xy" and not (new.abs() <= FARTHEST).all():
+                raise UserError(
+                    f"xy is {value}: it goes from -1 (left, top) to 1 (right, bottom) and may be "
+                    f"at most {FARTHEST:g}; (0, 0) is the middle of the frame"
+                )
             if name == "hw" and not (new > 0).all():
                 raise UserError(f"hw must be above 0, in fractions of the image, not {value}")
             o = replace(o, **{name: torch.where(where[..., None], new, old)})

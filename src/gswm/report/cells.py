@@ -10,6 +10,8 @@ EMPTY, UNMEASURED = "not trained yet", "not measured"
 NOTHING = "–"
 """What a result does not have."""
 FAILED = "fails"
+N = "n = "
+"""Before the number of episodes, where not all of a split were measured."""
 HERE = ", here"
 """How a column of ours ends."""
 Columns = Mapping[str, tuple[str, int | str]]
@@ -30,7 +32,8 @@ class Table:
         ours = [i for i, name in enumerate(self.head) if name.endswith(HERE)]
         none = {EMPTY, UNMEASURED}
         some = [r for r in self.rows if any(r[i] not in none for i in ours) or not none & set(r)]
-        none.add(NOTHING)
+        none |= {NOTHING, ""}
+        some = [r for r in some if set(r[1:]) - none]
         said = [i for i in range(len(self.head)) if any(r[i] not in none for r in some)]
         rows = tuple(tuple(row[i] for i in said) for row in some)
         return replace(self, head=tuple(self.head[i] for i in said), rows=rows)
@@ -48,7 +51,7 @@ def cell(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
     if not results:
         return EMPTY
     found = mean_and_spread([m.scores.get(name) for m in results])
-    return NOTHING if found is None else number(*found, digits)
+    return NOTHING if found is None else number(*found, digits) + partial(results)
 
 
 def judged(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
@@ -58,6 +61,13 @@ def judged(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
     if not fails(results):
         return score
     return FAILED if score == NOTHING else f"{FAILED}: {score}"
+
+
+def partial(results: Sequence[ResultFile]) -> str:
+    """How many episodes were measured, to be put after a score; nothing for a whole split."""
+    if not any(m.is_partial for m in results):
+        return ""
+    return f", {N}{' + '.join(str(m.episodes) for m in results)}"
 
 
 def seeds(results: Sequence[ResultFile]) -> str:

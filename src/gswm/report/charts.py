@@ -11,6 +11,8 @@ WIDTH, HEIGHT = 462, 250
 LEFT, RIGHT, TOP, BOTTOM = 40, 114, 30, 38
 SPREAD = 13
 """Least distance of two names."""
+NEAR_AXIS = 6
+"""How far below the axis a name may be: the axis' numbers are lower."""
 DASH, SAMPLE = 3.5, 17.5
 """Length of a dash, and of the bit of a line that is beside its name."""
 
@@ -92,7 +94,7 @@ def chart(
         ]
         if known and s.name:
             ends.append((at(last, min(high, known[-1][1]))[1], s))
-    for y, (_, s) in zip(apart([end for end, _ in ends]), ends, strict=True):
+    for y, (_, s) in zip(named_at([end for end, _ in ends]), ends, strict=True):
         x = WIDTH - RIGHT + 7
         if s.sample:
             bit = ((x, y), (x + SAMPLE, y))
@@ -121,6 +123,16 @@ def nice(high: Number, most: int = 4) -> list[Number]:
     base = 10 ** math.floor(math.log10(rough))
     step = next(m * base for m in (1, 2, 5, 10) if m * base >= rough * (1 - 1e-9))
     return [round(i * step, 10) for i in range(math.floor(high / step + 1e-9) + 1)]
+
+
+def named_at(heights: Sequence[Number]) -> list[Number]:
+    """Heights of names that cover neither each other nor the numbers below the chart."""
+    found = apart(heights)
+    lowest = HEIGHT - BOTTOM + NEAR_AXIS
+    for i in sorted(range(len(found)), key=lambda i: found[i], reverse=True):
+        found[i] = min(found[i], lowest)
+        lowest = found[i] - SPREAD
+    return found
 
 
 def apart(heights: Sequence[Number]) -> list[Number]:

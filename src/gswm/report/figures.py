@@ -81,16 +81,15 @@ def figures(results: Results) -> dict[str, Drawing | Picture]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def error(results: Results) -> Drawing:
-    """Center error over the imagined frames (Fig. 5)."""
+def error(results: Results) -> Drawing | None:
+    """Center error over the imagined frames (Fig. 5), of the worlds that were measured."""
     panels = []
     for world in BALLS:
-        models = results.models(world)
-        note = "" if models else "not trained yet"
-        series = errors(results, world, models)
+        series = errors(results, world, results.models(world))
         sides = "imagined frame", "frame sides"
-        panels.append(chart(world, series, *sides, top=0.5, note=note, roof=LIMIT))
-    return rows(panels, columns=2)
+        if any(each.values for each in series):
+            panels.append(chart(world, series, *sides, top=0.5, roof=LIMIT))
+    return rows(panels, columns=2) if panels else None
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
@@ -253,7 +252,7 @@ def learning(results: Results) -> Drawing | None:
                     series.append(Series(world, errors, COLORS[world], at=minutes))
         if series:
             series = [*said(model, series), *series]
-            sides = "GPU minutes", "frame sides"
+            sides = "minutes", "frame sides"
             panels.append(chart(model, series, *sides, top=1.0, roof=UNTRAINED))
     return rows(panels, columns=2) if panels else None
 

@@ -1,7 +1,7 @@
 """Other results: what was measured, and stands in no table of the paper's worlds."""
 
 from gswm.eval.protocols import PROTOCOLS
-from gswm.report.cells import NOTHING, Columns, Table, cell
+from gswm.report.cells import NOTHING, Columns, N, Table, cell
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
 from gswm.report.paper import BALLS, MODELS
 from gswm.report.results import ResultFile, Results, recipe_of
@@ -21,7 +21,7 @@ def others(results: Results) -> dict[str, Table]:
     rows = [
         (
             *(named(m), NOTHING if m.is_rule else m.recipe, m.world, measured_by(m)),
-            *(str(m.episodes), in_words(m)),
+            *((N if m.is_partial else "") + str(m.episodes), in_words(m)),
         )
         for m in results.all
         if m not in shown
@@ -71,5 +71,6 @@ def measured_by(measured: ResultFile) -> str:
 
 def in_words(measured: ResultFile) -> str:
     """The main scores, of those that were measured."""
-    cells = {name: cell([measured], *score) for name, score in SCORES.items()}
+    made = {name: cell([measured], *score) for name, score in SCORES.items()}
+    cells = {name: each.partition(f", {N}")[0] for name, each in made.items()}
     return ", ".join(f"{name} {c}" for name, c in cells.items() if c != NOTHING) or NOTHING

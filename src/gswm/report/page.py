@@ -10,14 +10,14 @@ from html import escape
 from PIL import Image
 
 from gswm.core.words import printable
-from gswm.report.cells import EMPTY, HERE, UNMEASURED, Table
+from gswm.report.cells import EMPTY, FAILED, HERE, UNMEASURED, N, Table
 from gswm.report.drawing import DARK, LIGHT, Drawing
 from gswm.viz.pictures import Picture
 
 STYLE = """
 *{box-sizing:border-box}
-:root{color-scheme:light dark;LIGHT;--panel:#f6f7f9;--accent:#2563c9}
-@media(prefers-color-scheme:dark){:root{DARK;--panel:#1c1f26;--accent:#7db0ff}}
+:root{color-scheme:light dark;LIGHT;--panel:#f6f7f9;--accent:#2563c9;--wrong:#b3261e}
+@media(prefers-color-scheme:dark){:root{DARK;--panel:#1c1f26;--accent:#7db0ff;--wrong:#ff8a80}}
 body{margin:0;background:var(--paper);color:var(--ink);
 font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
 main{max-width:1060px;margin:0 auto;padding:48px 24px 96px}
@@ -40,6 +40,8 @@ th{font-weight:600;color:var(--faint);font-size:13px;vertical-align:bottom}
 th:first-child,td:first-child{text-align:left;font-weight:600}
 td.ours{color:var(--accent);font-weight:600}
 td.empty{color:var(--faint);font-size:13px;font-style:italic}
+td.partial{color:var(--faint);font-weight:400}
+td.fails{color:var(--wrong);font-weight:600}
 td.words{text-align:left}
 code{font:13px/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:var(--panel);
 padding:2px 5px;border-radius:4px}
@@ -90,8 +92,14 @@ def table_html(table: Table) -> str:
 
 def td(text: str, ours: bool) -> str:
     """One cell."""
-    empty = text in (EMPTY, UNMEASURED)
-    kind = "empty" if empty else "ours" if ours else "words" if "`" in text else ""
+    if text in (EMPTY, UNMEASURED):
+        kind = "empty"
+    elif N in text and "`" not in text:
+        kind = "partial"
+    elif ours and text.startswith(FAILED):
+        kind = "fails"
+    else:
+        kind = "ours" if ours else "words" if "`" in text else ""
     return f"<td{f' class={kind}' if kind else ''}>{inline(text)}</td>"
 
 

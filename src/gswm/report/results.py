@@ -20,6 +20,10 @@ FAIL = 0.5
 NAMES = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
 
 
+PAPERS = (*FIGURED, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
+"""The recipes of the paper's experiments, without the names of other models."""
+
+
 @dataclass(frozen=True)
 class ResultFile:
     """One file."""
@@ -69,6 +73,22 @@ class ResultFile:
         """Whether nothing was trained."""
         return not self.train
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether only some episodes of the world's split were measured."""
+        there = WORLDS.get(self.of)
+        if there is None or self.world != self.of:
+            return False
+        return self.episodes < {name: s.episodes for name, s in there.splits.items()}.get(
+            self.split, 0
+        )
+
+    @property
+    def is_of_paper(self) -> bool:
+        """Whether the recipe is one of those that the paper's tables and figures are about."""
+        name = self.recipe.removeprefix(f"{self.model.lower()}-")
+        return name in PAPERS
+
     def is_by(self, name: str | None) -> bool:
         """Whether it was measured by a protocol, on the split that its authors report.
 
@@ -107,8 +127,8 @@ class Results:
         return [most[seed] for seed in sorted(most)]
 
     def of_other_worlds(self) -> list[ResultFile]:
-        """The results that have examples, in worlds of which the paper has no figures."""
-        return [m for m in self.all if m.examples and m.of not in FIGURED]
+        """The results that have examples, and of which the paper has no figures."""
+        return [m for m in self.all if m.examples and not (m.of in FIGURED and m.is_of_paper)]
 
     def models(self, world: str) -> dict[str, list[ResultFile]]:
         """The trained models that were measured in a world of the paper's tables."""

@@ -30,6 +30,8 @@ from gswm.report.results import (
 )
 
 STEPS = (10, 25, 50, 94)
+ORIGINAL = ", original videos"
+"""How rows of others' numbers end."""
 SAME = "within the error"
 MARKED = " †"
 """After scores that the text of their table explains."""
@@ -328,7 +330,7 @@ def slotformer(results: Results) -> Table:
     ours = results.of("G-SWM", "obj3d", "slotformer-6-44")
     columns = {"PSNR": ("psnr", 2), "SSIM": ("ssim", 3)}
     said = [
-        (f"{model}, original videos", f"{psnr:.2f}", f"{ssim:.2f}")
+        (f"{model}{ORIGINAL}", f"{psnr:.2f}", f"{ssim:.2f}")
         for model, (psnr, ssim) in SLOTFORMER.items()
     ]
     text = (
@@ -352,9 +354,9 @@ def trainings(results: Results) -> Table:
         seed = str(m.trained_seed)
         row = (named(m), m.recipe, steps(about), seed, device, minutes, commit[:7], f"`{m.train}`")
         rows.append((*row, runs(about)))
-    head = ("", "recipe", "steps", "seed", "GPU", "GPU minutes", "commit", "command", "runs")
+    head = ("", "recipe", "steps", "seed", "device", "minutes", "commit", "command", "runs")
     text = (
-        "Steps and GPU minutes are those until these weights, validations included. `RUN` is the "
+        "Steps and minutes are those until these weights, validations included. `RUN` is the "
         "run before, whose weights this one began with: its own steps are counted too."
     )
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from gswm.core.files import write_whole
 from gswm.report import figures
-from gswm.report.cells import EMPTY, markdown
+from gswm.report.cells import N, Table, markdown
 from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, inline, page, table_html
 from gswm.report.results import Results
-from gswm.report.tables import tables
+from gswm.report.tables import ORIGINAL, tables
 from gswm.viz import formats
 from gswm.viz.pictures import Picture
 
@@ -21,7 +21,8 @@ TITLE = "Results"
 LEAD = (
     "G-SWM (Lin et al., ICML 2020) and what it is compared with, as measured by this package, "
     "beside what the paper says. "
-    f"Every number has its command; what has no weights yet says *{EMPTY}*."
+    "Every number has its command. Scores are of all test episodes; where they are of fewer, "
+    f"*{N.strip()}* says of how many, and they are a glance, not a result."
 )
 MARK = "Written by `gswm report`"
 """In the last line of what is written, so that nothing of somebody else is replaced."""
@@ -57,11 +58,30 @@ def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
     return files
 
 
+def shown_tables(results: Results) -> dict[str, Table]:
+    """The tables in which something was measured; first those that are no experiment's of a paper.
+
+    These are the user's own runs.
+    """
+    made = {name: table.filled() for name, table in tables(results).items()}
+    own = {name: made.pop(name) for name in ("others",) if name in made}
+    if any(not m.is_rule and not m.is_of_paper for m in results.all):
+        made = own | made
+    else:
+        made |= own
+    return {name: table for name, table in made.items() if is_measured(table)}
+
+
+def is_measured(table: Table) -> bool:
+    """Whether a table has a row of ours, and not those of papers alone."""
+    return any(not row[0].endswith(ORIGINAL) for row in table.rows)
+
+
 def as_page(results: Results, made: Figures) -> str:
     """Everything in one file."""
     shown = {n: figure(element(each, n), figures.CAPTIONS[n]) for n, each in made.items()}
     sections = []
-    for name, table in tables(results).items():
+    for name, table in shown_tables(results).items():
         beside = (shown[each] for each in BESIDE.get(name, ()) if each in shown)
         sections.append(Section(table.title, table.text, (table_html(table), *beside)))
     foot = f"{MARK} from the files of `gswm eval --json`."
@@ -71,7 +91,7 @@ def as_page(results: Results, made: Figures) -> str:
 def as_text(results: Results, made: Figures, folder: str) -> str:
     """The tables as Markdown; figures are in `folder`, beside it."""
     parts = [f"# {TITLE}", LEAD]
-    for name, table in tables(results).items():
+    for name, table in shown_tables(results).items():
         parts.append(markdown(table))
         for each in BESIDE.get(name, ()):
             if each in made:

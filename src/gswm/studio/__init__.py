@@ -1,6 +1,5 @@
 """The studio: a page in the browser to see what a model sees, edit it, and ask what if.
 
-    fields     checked values
     protocol   messages, checked; arrays as bytes
     throwing   an object thrown, by drawing its past anew
     branches   what was seen and imagined, and every edit as a branch of it

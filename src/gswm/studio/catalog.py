@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import UInt8
 from torch import Tensor
 
@@ -26,6 +27,8 @@ from gswm.weights.finding import ANY_VIDEO, find, shipped
 
 Made = TypeVar("Made")
 
+GROUPS = {"GSWM": "G-SWM"}
+"""Headings of models that ship, where they are not the name of their kind."""
 MOST_UPLOADS = 8
 MOST_MADE = 2
 """Items that are loaded or made at the same time."""
@@ -48,6 +51,10 @@ class Entry:
     """What is said about it."""
     videos: dict[str, Any] = field(default_factory=dict)
     """How the videos that it was trained on were cut, where they were somebody's own."""
+    group: str = "Your own"
+    """The heading under which it is listed."""
+    header: dict[str, Any] | None = None
+    """The recipe, and what else is known of its weights; None for a model in memory."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class Catalog:
         self.making: dict[tuple[str, Any], threading.Lock] = {}
         self.pool = ThreadPoolExecutor(MOST_MADE, "gswm-studio-catalog", set_up_thread)
 
-    def add_weights(self, name: str, path: str) -> str:
+    def add_weights(self, name: str, path: str, group: str = Entry.group) -> str:
         """A trained model: a run, a file of weights, or one that ships."""
         file = find(path)
         header = read_header(file)
@@ -95,14 +102,15 @@ class Catalog:
         frames = worlds.WORLDS[world].num_frames if world in worlds.WORLDS else given + STEPS
         steps = max(1, min(STEPS, frames - given))
         self.models[name] = Entry(
-            lambda: load(file, self.device), world, given, steps, line, videos
+            lambda: load(file, self.device), world, given, steps, line, videos, group, header
         )
         return name
 
     def add_shipped(self) -> None:
         """Every model and every world that comes with the package."""
         for name in shipped():
-            self.add_weights(name, name)
+            kind = read_header(find(name))["recipe"].model.kind.upper()
+            self.add_weights(name, name, GROUPS.get(kind) or kind)
         for name in worlds.WORLDS:
             self.add_world(name)
 
@@ -194,7 +202,7 @@ class Catalog:
     def episode(self, name: str, index: int, size: int) -> Episodes:
         """One episode of a world in frames of `size` pixels, of a file, or an upload."""
         if (video := self.uploads.get(name)) is not None:
-            return Episodes(video)
+            return Episodes(at_size(video, size))
         if name not in self.sources:
             lost = "this video is no longer here: open it again"
             raise UserError(
@@ -226,10 +234,20 @@ class Catalog:
         """What the page shows to choose from."""
         models = [
             {"name": name}
-            | {key: getattr(entry, key) for key in ("world", "given", "steps", "line")}
+            | {key: getattr(entry, key) for key in ("world", "given", "steps", "line", "group")}
             for name, entry in self.models.items()
         ]
         return {"models": models, "worlds": list(self.sources), "episodes": MOST_EPISODES}
+
+
+def at_size(
+    video: UInt8[Tensor, "1 time 3 height width"], size: int
+) -> UInt8[Tensor, "1 time 3 _size _size"]:
+    """A video in frames of another size: another model may take larger or smaller ones."""
+    if video.shape[-1] == size:
+        return video
+    frames = F.interpolate(video[0].float(), (size, size), mode="bilinear", antialias=True)
+    return frames.round().clamp(0, 255).to(torch.uint8)[None]
 
 
 def set_up_thread() -> None:

@@ -1,8 +1,8 @@
 """Decode one video under limits: `python -m gswm.studio.decoding KIND SIZE FPS FIT REGION IN OUT`.
 
 A process of its own, for files from anywhere: whatever a decoder does with them, it has little
-memory and time to do it in, and can be killed. It writes size × size frames as bytes, so many a
-second or, for 0, all of them, or says in one line on stderr why it cannot.
+memory and time to do it in, and can be killed. It writes the first size × size frames as bytes, so
+many a second or, for 0, all of them, or says in one line on stderr why it cannot.
 """
 
 import sys
@@ -14,6 +14,8 @@ from gswm.data.importing import videos
 from gswm.studio.limits import limit
 
 MOST_FRAMES = 300
+MORE = ".more"
+"""Suffix of an empty file beside the frames: the video has more than these."""
 MOST_PIXELS = 4096 * 2304
 """Of a frame."""
 MEMORY = 1 << 30
@@ -29,17 +31,19 @@ def main(args: list[str]) -> int:
     cut = videos.Cut.like(known, int(size), float(fps))
     limit(MEMORY, SECONDS, MOST_FRAMES * cut.size**2 * 3)
     try:
-        frames = decoded(kind, cut, Path(source))
+        frames, more = decoded(kind, cut, Path(source))
     except (videos.UnusableError, OSError, ValueError, MemoryError) as error:
         said = str(error) if isinstance(error, videos.UnusableError) else type(error).__name__
         print(said or "it cannot be decoded", file=sys.stderr)
         return 1
     Path(out).write_bytes(frames.tobytes())
+    if more:
+        Path(out).with_suffix(MORE).touch()
     return 0
 
 
-def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.ClipArray:
-    """The first frames of a video, as `kind`, whatever else it may look like."""
+def decoded(kind: str, cut: videos.Cut, path: Path) -> tuple[videos.ClipArray, bool]:
+    """The first frames of a video, as `kind`, whatever else it may look like; are there more?"""
     import av
     from av.error import FFmpegError
 
@@ -51,20 +55,20 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> videos.ClipArray:
             if stream.width * stream.height > MOST_PIXELS:
                 raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
             stream.thread_count = 1
-            frames = []
+            frames, more = [], False
             timed = videos.in_order(videos.stream_frames(container, stream, path))
             seen = videos.same_size(timed)
             for frame in seen if cut.fps is None else videos.resample(seen, cut.fps):
+                if more := len(frames) == MOST_FRAMES:
+                    break
                 if frame.width * frame.height > MOST_PIXELS:
                     raise videos.UnusableError("its frames are too large")
                 frames.append(videos.place(frame, cut.placement(frame)))
-                if len(frames) == MOST_FRAMES:
-                    break
     except FFmpegError as error:
         raise videos.UnusableError("it cannot be decoded") from error
     if not frames:
         raise videos.UnusableError("there are no frames in it")
-    return np.stack(frames)
+    return np.stack(frames), more
 
 
 if __name__ == "__main__":

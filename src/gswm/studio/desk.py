@@ -13,12 +13,14 @@ from jaxtyping import Float
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
+from gswm.eval.explained import unexplained
 from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
 from gswm.studio import branches
 from gswm.studio.branches import (
     COLUMNS,
     Branch,
     Moments,
+    Pixels,
     changed,
     futures_of,
     held,
@@ -30,6 +32,7 @@ from gswm.studio.branches import (
 from gswm.studio.catalog import Catalog
 from gswm.studio.exports import ExportOrder
 from gswm.studio.protocol import MOST_EDITS, Edit, ExportRequest, Masks, Open, ViewSettings, encode
+from gswm.tracking import misfit
 from gswm.viz import pictures
 from gswm.viz.imagination import renamed
 
@@ -39,6 +42,10 @@ EDITED_MEMORY = 1 << 29
 """Bytes of the frames that lead to edits; there are no more edits then."""
 LIVE_STEPS = 24
 """Frames that are imagined while an object is dragged."""
+NO_FUTURE = (
+    "this edit is in the last frame, and nothing is imagined after it: edit an earlier frame, or "
+    "imagine more frames"
+)
 CHUNK = 5
 """Frames that are inferred at once: an edit waits no longer than for these."""
 
@@ -57,6 +64,8 @@ class Desk:
         """Set when a video is opened."""
         self.episodes: Episodes | None = None
         self.truth: pictures.PixelBoxes | None = None
+        self.opened_with = self.shown = ""
+        """The names of the model, and of the world or upload."""
         self.settings = ViewSettings()
         self.branches: list[Branch] = []
         self.unfinished = False
@@ -95,6 +104,7 @@ class Desk:
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
         self.own_bytes, self.followed = 0, None
+        self.opened_with, self.shown = message.model, message.world
         how = "always" if self.catalog.is_own(message.world) else "first"
         parts: list[Moments] = []
         for part in perceived(model, video[:, :given], how, prepared.background):
@@ -136,6 +146,8 @@ class Desk:
         finally:
             self.unfinished = False
         yield self.told(branch)
+        if branch.frame + 1 >= self.length:
+            yield encode({"type": "note", "line": NO_FUTURE})
         yield from self.show(branch.number, begin)
 
     def show(self, number: int, begin: float | None = None) -> Work:
@@ -165,20 +177,36 @@ class Desk:
         yield encode({"type": "done", "kind": kind, "branch": branch.number} | figures)
 
     def reconstruct(self, past: Moments) -> Work:
-        """What the model sees in the frames after those that are given."""
+        """What the model sees in the frames after those that are given, and whether it fits."""
         assert self.episodes is not None
         video, given = self.episodes.video, len(past)
         yield encode({"type": "seen", "at": 0}, **arrays_of(past))
-        if not self.model.editable:
-            return
+        drawn = [past.pixels]
         state = past.states[-1]
-        for at in range(given, min(video.shape[1], self.length), CHUNK):
+        last = min(video.shape[1], self.length) if self.model.editable else given
+        for at in range(given, last, CHUNK):
             frames = video[:, at : min(at + CHUNK, self.length)]
             track = self.model.infer_after(state, frames, discover="always")
-            yield encode(
-                {"type": "seen", "at": at}, **arrays_of(moments_of(self.model, track, state))
-            )
+            seen = moments_of(self.model, track, state)
+            drawn.append(seen.pixels)
+            yield encode({"type": "seen", "at": at}, **arrays_of(seen))
             state = track.state_at(-1)
+        if line := self.misfit(np.concatenate(drawn)):
+            yield encode({"type": "note", "line": line})
+
+    def misfit(self, drawn: Pixels) -> str | None:
+        """One line if the model does not fit the video, of which it has `drawn` the first frames.
+
+        A model in memory, of which nothing is known, is not judged.
+        """
+        assert self.episodes is not None
+        header = self.catalog.models[self.opened_with].header
+        if header is None or len(drawn) < 2:
+            return None
+        frames = torch.from_numpy(drawn).movedim(-1, 1)[None] / 255
+        share = unexplained(self.episodes.video[:, : len(drawn)].cpu(), frames)
+        own = self.episodes.truth is None
+        return misfit.warning(share, header, video="this video" if own else self.shown, own=own)
 
     def masks(self, message: Masks) -> Work:
         """Which object is seen at each pixel, for each frame of a branch."""

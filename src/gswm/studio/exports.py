@@ -1,4 +1,4 @@
-"""Files to take away: GIF, MP4, PNG and CSV of one branch, or of two beside each other.
+"""Files to export: GIF, MP4, PNG and CSV of one branch, or of two beside each other.
 
 `write` puts the data for a file into a folder, piece by piece; another process reads it and draws
 one frame at a time. Neither holds all of it in memory.
@@ -22,7 +22,7 @@ from gswm.models.track import as_text
 from gswm.studio.branches import Branch, Objects, Pixels, futures_of, join
 from gswm.studio.protocol import ExportRequest, FileKind, ViewSettings
 from gswm.viz import formats, pictures
-from gswm.viz.imagination import Imagination, with_futures
+from gswm.viz.imagination import Imagination, tiling, with_futures
 from gswm.viz.pictures import Clip, DrawnVideo, Frames, PixelBoxes
 
 SCALE = 4
@@ -54,7 +54,9 @@ class ExportOrder:
     def check(self) -> None:
         """Refuse a film with too many pixels before any work."""
         futures = self.settings.futures if self.settings.sample else 1
-        side = SCALE**2 * (1 + len(self.branches)) + (SMALL**2 * futures if futures > 1 else 0)
+        panels = 1 + len(self.branches)
+        small, _ = tiling(panels, SCALE, futures)
+        side = SCALE**2 * panels + (small**2 * futures if futures > 1 else 0)
         pixels = self.length * side * self.video.shape[1] * self.video.shape[2]
         if self.request.kind in MOVING and pixels > MOST_PIXELS:
             raise UserError(
@@ -207,11 +209,12 @@ def moving(shown: ExportedView) -> DrawnVideo:
     """The truth, a future of each branch, and the first branch's other futures below."""
     imagined, rows = shown.imaginations[0], shown.rows(SCALE)
     number = len(imagined.futures)
-    small = [imagined.future_drawn(i, SMALL, shown.trail) for i in range(number)]
+    scale, columns = tiling(len(rows), SCALE, max(1, number))
+    small = [imagined.future_drawn(i, scale, shown.trail) for i in range(number)]
 
     def draw(time: int) -> pictures.Picture:
         upper = pictures.side_by_side(one_of(rows, time), shown.labels)
-        return (upper if number < 2 else with_futures(upper, one_of(small, time)))[0]
+        return (upper if number < 2 else with_futures(upper, one_of(small, time), columns))[0]
 
     return DrawnVideo(imagined.length, draw)
 

@@ -1,21 +1,26 @@
 """Messages of the page and of the server.
 
-The page sends JSON objects. Each is checked here whole, before anything is done: what comes out
-is a frozen record whose numbers are in range. The server sends bytes: the length of a JSON head
+The page sends JSON objects. msgspec checks each of them whole, before anything is done: what comes
+out is a frozen record whose numbers are in range. The server sends bytes: the length of a JSON head
 (4 bytes, little endian), the head, and the arrays that it lists, one after the other.
 """
 
 import json
 import math
+import re
 import struct
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from gswm.core.errors import UserError
-from gswm.studio.fields import XY, as_mapping, choice, flag, integer, mapping, number, pair, text
+
+try:
+    import msgspec
+    from msgspec import Meta
+except ImportError as error:
+    raise UserError("the studio needs more packages: pip install 'gswm[studio]'") from error
 
 LONGEST = 1 << 18
 """Bytes of a message from the page."""
@@ -25,6 +30,20 @@ CODES = {np.dtype(np.float32): "f4", np.dtype(np.uint8): "u1"}
 
 Kind = Literal["move", "throw", "resize", "depth", "remove", "duplicate", "look"]
 FileKind = Literal["gif", "mp4", "png", "csv"]
+NEEDS = {
+    **{"move": ("xy",), "duplicate": ("xy",), "throw": ("xy", "velocity")},
+    **{"resize": ("hw",), "depth": ("depth",), "look": ("other",)},
+}
+"""What a change says beside the object, by its kind."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Id = Annotated[int, Meta(ge=0, le=MOST_IDS)]
+BranchNumber = Annotated[int, Meta(ge=0, le=MOST_EDITS)]
+FutureNumber = Annotated[int, Meta(ge=0, le=MOST_FUTURES - 1)]
+Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Coordinate = Annotated[float, Meta(ge=-2, le=2)]
+Side = Annotated[float, Meta(ge=0.02, le=1)]
+XY = tuple[Coordinate, Coordinate]
 
 
 @dataclass(frozen=True)
@@ -32,15 +51,15 @@ class Change:
     """What is done to one object."""
 
     kind: Kind
-    id: int
+    id: Id
     xy: XY = (0.0, 0.0)
     """Where to: move, throw and duplicate."""
     velocity: XY = (0.0, 0.0)
     """Per frame: throw."""
-    hw: XY = (0.25, 0.25)
+    hw: tuple[Side, Side] = (0.25, 0.25)
     """Height and width: resize."""
-    depth: float = 0.0
-    other: int = 0
+    depth: Annotated[float, Meta(ge=-1e3, le=1e3)] = 0.0
+    other: Id = 0
     """Whose look it gets."""
 
 
@@ -48,13 +67,13 @@ class Change:
 class Edit:
     """A change in a frame of a branch; of one of its futures, where the frame is imagined."""
 
-    branch: int
-    future: int
-    frame: int
+    branch: BranchNumber
+    frame: Annotated[int, Meta(ge=0, le=MOST_GIVEN + MOST_STEPS)]
     change: Change
+    future: FutureNumber = 0
     live: bool = False
     """While the mouse is down: shown, not kept, and dropped for a newer one."""
-    request: int = 0
+    request: Number = 0
     """The page's own number for it."""
 
 
@@ -62,24 +81,24 @@ class Edit:
 class ViewSettings:
     """What is imagined."""
 
-    given: int = 10
-    steps: int = 40
-    futures: int = 8
+    given: Annotated[int, Meta(ge=1, le=MOST_GIVEN)] = 10
+    steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 40
+    futures: Annotated[int, Meta(ge=1, le=MOST_FUTURES)] = 8
     sample: bool = True
-    seed: int = 0
+    seed: Number = 0
 
 
 @dataclass(frozen=True)
 class Open:
     """Show a video to a model, and do some edits again."""
 
-    model: str
-    world: str
+    model: Name
+    world: Name
     """A world, or an upload."""
-    episode: int
-    settings: ViewSettings
-    edits: tuple[Edit, ...]
-    current: int
+    episode: Annotated[int, Meta(ge=0, le=MOST_EPISODES - 1)] = 0
+    settings: ViewSettings = ViewSettings()
+    edits: Annotated[tuple[Edit, ...], Meta(max_length=MOST_EDITS)] = ()
+    current: BranchNumber = 0
     """The branch that is imagined at once."""
 
 
@@ -87,31 +106,38 @@ class Open:
 class ShowRequest:
     """Imagine a branch, again if need be."""
 
-    branch: int
+    branch: BranchNumber
 
 
 @dataclass(frozen=True)
 class Masks:
     """Which object is seen at each pixel, along a branch."""
 
-    branch: int
-    future: int
+    branch: BranchNumber
+    future: FutureNumber = 0
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """A file to take away."""
+    """A file to export."""
 
     kind: FileKind
-    branch: int
-    future: int
-    compare: int
+    branch: BranchNumber
+    future: FutureNumber = 0
+    compare: Annotated[int, Meta(ge=-1, le=MOST_EDITS)] = -1
     """Another branch beside it; -1 for none."""
-    boxes: bool
-    trail: int
+    boxes: bool = True
+    trail: Annotated[int, Meta(ge=0, le=50)] = 8
 
 
 Message = Open | Edit | ShowRequest | Masks | ExportRequest
+TYPES: dict[str, type[Message]] = {
+    "open": Open,
+    "edit": Edit,
+    "show": ShowRequest,
+    "masks": Masks,
+    "export": ExportRequest,
+}
 
 
 class MessageError(UserError):
@@ -128,107 +154,36 @@ def parse(text: str | bytes) -> Message:
     if len(text) > LONGEST:
         raise UserError(f"a message has at most {LONGEST:,} bytes")
     try:
-        data = json.loads(text)
+        data = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
         raise UserError("a message must be JSON") from error
     if not isinstance(data, dict):
         raise UserError("a message must be a JSON object")
     kind = data.get("type")
-    if not isinstance(kind, str) or kind not in PARSERS:
-        raise UserError(f"a message must have a type: {', '.join(PARSERS)}")
+    if not isinstance(kind, str) or kind not in TYPES:
+        raise UserError(f"a message must have a type: {', '.join(TYPES)}")
     try:
-        return PARSERS[kind](data)
-    except UserError as error:
-        raise MessageError(str(error), kind) from error
+        message = msgspec.convert(data, TYPES[kind])
+    except msgspec.ValidationError as error:
+        raise MessageError(one_line(str(error)), kind) from error
+    for edit in data.get("edits", []) if isinstance(message, Open) else [data]:
+        check_change(edit.get("change", {}), kind)
+    return message
 
 
-def parse_open(data: Mapping[str, Any]) -> Open:
-    """A message of the type `open`."""
-    edits = data.get("edits", [])
-    if not isinstance(edits, list) or len(edits) > MOST_EDITS:
-        raise UserError(f"edits must be a list of at most {MOST_EDITS}")
-    return Open(
-        model=text(data, "model"),
-        world=text(data, "world"),
-        episode=integer(data, "episode", 0, MOST_EPISODES - 1, 0),
-        settings=parse_settings(mapping(data, "settings")),
-        edits=tuple(parse_edit(as_mapping(edit, "an edit")) for edit in edits),
-        current=integer(data, "current", 0, MOST_EDITS, 0),
-    )
+def check_change(change: dict[str, Any], kind: str) -> None:
+    """Refuse a change that lacks what its kind needs; all that it has is in range."""
+    for name in NEEDS.get(change.get("kind", ""), ()):
+        if name not in change:
+            raise MessageError(f"change.{name}: missing, and `{change['kind']}` needs it", kind)
 
 
-def parse_settings(data: Mapping[str, Any]) -> ViewSettings:
-    """What an `open` says about imagination."""
-    usual = ViewSettings()
-    return ViewSettings(
-        given=integer(data, "given", 1, MOST_GIVEN, usual.given),
-        steps=integer(data, "steps", 1, MOST_STEPS, usual.steps),
-        futures=integer(data, "futures", 1, MOST_FUTURES, usual.futures),
-        sample=flag(data, "sample", usual.sample),
-        seed=integer(data, "seed", 0, 2**31 - 1, usual.seed),
-    )
-
-
-def parse_edit(data: Mapping[str, Any]) -> Edit:
-    """A message of the type `edit`, or one of the edits of an `open`."""
-    return Edit(
-        branch=integer(data, "branch", 0, MOST_EDITS),
-        future=integer(data, "future", 0, MOST_FUTURES - 1, 0),
-        frame=integer(data, "frame", 0, MOST_GIVEN + MOST_STEPS),
-        change=parse_change(mapping(data, "change")),
-        live=flag(data, "live", False),
-        request=integer(data, "request", 0, 2**31 - 1, 0),
-    )
-
-
-def parse_change(data: Mapping[str, Any]) -> Change:
-    """What an edit does, with what this kind of change needs."""
-    kind, id = choice(data, "kind", get_args(Kind)), integer(data, "id", 0, MOST_IDS)
-    match kind:
-        case "move" | "duplicate":
-            return Change(kind, id, xy=pair(data, "xy", -2, 2))
-        case "throw":
-            xy, velocity = pair(data, "xy", -2, 2), pair(data, "velocity", -2, 2)
-            return Change(kind, id, xy=xy, velocity=velocity)
-        case "resize":
-            return Change(kind, id, hw=pair(data, "hw", 0.02, 1))
-        case "depth":
-            return Change(kind, id, depth=number(data, "depth", -1e3, 1e3))
-        case "look":
-            return Change(kind, id, other=integer(data, "other", 0, MOST_IDS))
-    return Change(kind, id)
-
-
-def parse_show(data: Mapping[str, Any]) -> ShowRequest:
-    """A message of the type `show`."""
-    return ShowRequest(integer(data, "branch", 0, MOST_EDITS))
-
-
-def parse_masks(data: Mapping[str, Any]) -> Masks:
-    """A message of the type `masks`."""
-    future = integer(data, "future", 0, MOST_FUTURES - 1, 0)
-    return Masks(integer(data, "branch", 0, MOST_EDITS), future)
-
-
-def parse_export(data: Mapping[str, Any]) -> ExportRequest:
-    """A message of the type `export`."""
-    return ExportRequest(
-        kind=choice(data, "kind", get_args(FileKind)),
-        branch=integer(data, "branch", 0, MOST_EDITS),
-        future=integer(data, "future", 0, MOST_FUTURES - 1, 0),
-        compare=integer(data, "compare", -1, MOST_EDITS, -1),
-        boxes=flag(data, "boxes", True),
-        trail=integer(data, "trail", 0, 50, 8),
-    )
-
-
-PARSERS: dict[str, Callable[[Mapping[str, Any]], Message]] = {
-    "open": parse_open,
-    "edit": parse_edit,
-    "show": parse_show,
-    "masks": parse_masks,
-    "export": parse_export,
-}
+def one_line(said: str) -> str:
+    """An error of msgspec, the value that it is about first: `frame: expected int >= 0`."""
+    found = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", said, re.S)
+    assert found is not None
+    words = found[1][:1].lower() + found[1][1:].replace("`", "")
+    return f"{found[2]}: {words}" if found[2] else words
 
 
 def encode(head: dict[str, Any], **arrays: np.ndarray) -> bytes:

@@ -86,12 +86,12 @@ class StudioApp:
             model = await asyncio.to_thread(self.catalog.for_video, shown)
             cut = await asyncio.to_thread(self.catalog.cut, model)
             with self.arrival():
-                video = await uploads.receive(request.stream(), cut, self.decoders)
+                video, more = await uploads.receive(request.stream(), cut, self.decoders)
         except UserError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except ClientDisconnect:
             return Response(status_code=400)
-        about = {"frames": video.shape[1], "fps": cut.fps, "model": model}
+        about = {"frames": video.shape[1], "more": more, "fps": cut.fps, "model": model}
         return JSONResponse({"name": self.catalog.add_upload(video), **about})
 
     @contextmanager

@@ -14,7 +14,7 @@ from gswm.core.errors import UserError
 from gswm.models.base import WorldModel
 from gswm.models.state import State
 from gswm.models.track import Track
-from gswm.studio.fields import XY
+from gswm.studio.protocol import XY
 
 FRAMES = 4
 """How many of the last frames are drawn anew, where there are so many."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import as_text
-from gswm.studio.decoding import MOST_FRAMES
+from gswm.studio.decoding import MORE, MOST_FRAMES
 
 MOST_BYTES = 64 << 20
 BODY_SECONDS, IDLE_SECONDS = 300, 20
@@ -46,10 +46,11 @@ def check_length(announced: str) -> None:
 
 async def receive(
     chunks: AsyncIterable[bytes], cut: Cut, decoders: asyncio.Semaphore
-) -> UInt8[Tensor, "1 time 3 size size"]:
+) -> tuple[UInt8[Tensor, "1 time 3 size size"], bool]:
     """A video that arrives in parts, as frames of size × size, at the rate that is wanted.
 
-    It takes one of the `decoders` when all of it has arrived: a stalled upload holds none.
+    The second value says whether it has more frames, which are left out. It takes one of the
+    `decoders` when all of it has arrived: a stalled upload holds none.
     """
     with tempfile.TemporaryDirectory(prefix="gswm-studio-") as folder:
         source = Path(folder) / "video"
@@ -59,8 +60,10 @@ async def receive(
         source = source.rename(source.with_suffix(f".{kind}"))
         async with decoders:
             frames = await decode(kind, cut, source, Path(folder) / "frames")
+        more = (Path(folder) / "frames").with_suffix(MORE).exists()
     size = cut.size
-    return torch.frombuffer(frames, dtype=torch.uint8).view(1, -1, size, size, 3).movedim(-1, 2)
+    video = torch.frombuffer(frames, dtype=torch.uint8).view(1, -1, size, size, 3).movedim(-1, 2)
+    return video, more
 
 
 async def store(chunks: AsyncIterable[bytes], path: Path) -> None:

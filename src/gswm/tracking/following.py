@@ -6,6 +6,8 @@ from typing import Any
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.waiting import progress_bar
+from gswm.core.words import printable
 from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.models.base import AnyFrame, Discover, WorldModel
@@ -45,8 +47,14 @@ def followed(
             taken[:] = [take]
             yield take.batch().to(model.device)
 
-    for track in model.infer_chunks(videos(), discover=discover, background=behind):
-        yield taken[0], track
+    with progress_bar(
+        f"tracking {printable(film.path.name)}", "frames", film.expected()
+    ) as advance:
+        done = 0
+        for track in model.infer_chunks(videos(), discover=discover, background=behind):
+            done += len(taken[0])
+            advance(done)
+            yield taken[0], track
 
 
 def locate(

@@ -3,32 +3,19 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import IO, Any, cast
+from contextlib import contextmanager
+from typing import IO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from gswm.core.waiting import EnduringStream
+from gswm.core.words import duration
 
-class EnduringStream:
-    """A stream that may be closed at its other end: what is written then is lost, and no error."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.stream, name)
-
-    def write(self, text: str) -> int:
-        """Write it if that is possible."""
-        with suppress(OSError):  # the signal that tells of a lost terminal may come later
-            self.stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush it if that is possible."""
-        with suppress(OSError):
-            self.stream.flush()
+QUIET = 30.0
+"""Seconds without a line, after which one says how far a run is where there is no bar."""
+REDRAWN = 0.2
+"""Seconds between two updates of the bar."""
 
 
 class Display:
@@ -39,19 +26,46 @@ class Display:
         self.console = Console(file=cast(IO[str], EnduringStream(sys.stderr)))
         self.bar: Progress | None = None
         self.since, self.last_step = time.perf_counter(), 0
+        self.pace: float | None = None
+        """Seconds a step, up to the last report."""
+        self.spoke = 0.0
+        """When the last line was written, or the bar was updated."""
 
     @contextmanager
     def running(self, step: int) -> Iterator[None]:
         """While steps are taken."""
         self.since, self.last_step = time.perf_counter(), step
+        self.pace, self.spoke = None, -QUIET  # the first step is told
         if self.silent or not self.console.is_terminal:
             yield
             return
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
         with Progress(*columns, console=self.console) as self.bar:
-            self.bar.add_task("training", total=self.steps, completed=step, left="")
+            self.bar.add_task("training", total=self.steps, completed=step, left="first step")
             yield
         self.bar = None
+
+    def advance(self, step: int) -> None:
+        """Say how far the run is: in the bar, or in a line if there was none for a while."""
+        now = time.perf_counter()
+        if self.silent or now - self.spoke < (QUIET if self.bar is None else REDRAWN):
+            return
+        pace = self.pace or (now - self.since) / max(1, step - self.last_step)
+        if self.bar is None:
+            self.tell(f"step {step:>7} of {self.steps:,}  {rate(pace)}  {self.left(step, pace)}")
+        else:
+            self.show(step, pace)
+
+    def show(self, step: int, pace: float) -> None:
+        """Update the bar."""
+        assert self.bar is not None
+        said = f"step {step:,} of {self.steps:,}  {rate(pace)}  {self.left(step, pace)}"
+        self.bar.update(self.bar.task_ids[0], completed=step, left=said, refresh=True)
+        self.spoke = time.perf_counter()
+
+    def left(self, step: int, pace: float) -> str:
+        """How long the rest takes, at so many seconds a step."""
+        return f"{duration((self.steps - step) * pace)} left"
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -72,24 +86,29 @@ class Display:
         now = time.perf_counter()
         seconds = max(now - self.since, 1e-9)
         speed = (step - self.last_step) * (batch or self.batch) * length / seconds
-        minutes = (self.steps - step) * seconds / max(1, step - self.last_step) / 60
-        left = f"{minutes:.1f} min left"
+        pace = self.pace = seconds / max(1, step - self.last_step)
         self.since, self.last_step = now, step
         order = ["loss", *[n for n in values if n == "nll" or n.startswith(("kl", "aux"))]]
         parts = [f"{name} {short(values[name])}" for name in order if name in values]
         parts += [f"{name} {values[name]:.2f}" for name in ("objects", "width") if name in values]
         text = f"step {step:>7}  T {length:>2}  {'  '.join(parts)}  {speed:,.0f} frames/s"
         if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=step, left=left, refresh=True)
+            self.show(step, pace)
             self.tell(text)
         else:
-            self.tell(f"{text}  {left}")
+            self.tell(f"{text}  {self.left(step, pace)}")
         return speed
 
     def tell(self, text: str) -> None:
         """One line."""
+        self.spoke = time.perf_counter()
         if not self.silent:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def rate(pace: float) -> str:
+    """Seconds a step, or steps a second, whichever is above 1."""
+    return f"{pace:.1f} s/step" if pace >= 1 else f"{1 / max(pace, 1e-9):.1f} steps/s"
 
 
 def short(value: float) -> str:

@@ -16,13 +16,15 @@ from gswm.core.limits import STEPS, check_range, check_seed
 from gswm.core.records import concatenate
 from gswm.core.schedule import Anneal, Curriculum
 from gswm.core.waiting import explained
+from gswm.data.batches.kept import default_folder
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.batches.resident import Loader
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
 from gswm.data.worlds.registry import world
-from gswm.eval.evaluate import SAMPLED, validate
+from gswm.eval.evaluate import SAMPLED, actions_of, validate
+from gswm.eval.explained import EPISODES, measure
 from gswm.eval.protocols import usual
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
@@ -76,7 +78,8 @@ def train(
                     folder.check_none_lost()
             making = f"making videos of {recipe.data.world} to train and validate on"
             with explained(making, silent=not processes.is_first):
-                loader = training_loader(recipe, device, processes)
+                kept = default_folder() if cfg.keep_episodes else None
+                loader = training_loader(recipe, device, processes, kept)
                 at_the_end.callback(loader.close)
                 scores, note = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
@@ -135,8 +138,10 @@ def check_schedule(schedule: Curriculum) -> None:
             )
 
 
-def training_loader(recipe: Recipe, device: torch.device, processes: Processes) -> Loader:
-    """The recipe's windows."""
+def training_loader(
+    recipe: Recipe, device: torch.device, processes: Processes, kept: Path | None = None
+) -> Loader:
+    """The recipe's windows; on a CPU, episodes of a world are kept in the folder `kept`."""
     data, longest = recipe.data, recipe.model.schedule.needed(recipe.train.steps)
     source, episodes = data.world, data.episodes
     if is_name_of_file(data.world):
@@ -161,6 +166,7 @@ def training_loader(recipe: Recipe, device: torch.device, processes: Processes) 
         rank=processes.rank,
         ranks=processes.ranks,
         labels=recipe.model.takes_labels,
+        kept=kept,
     )
     loader.prepare(0)
     if recipe.model.takes_background and loader.batch(0).background is None:
@@ -242,7 +248,11 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     def scores(model: WorldModel[Any], place: Callable[[], Path] | None) -> dict[str, float]:
         if place is not None:
             draw(place, model, episodes, data.given, steps)
-        return validate(model, episodes, data.given, steps, futures)
+        found = validate(model, episodes, data.given, steps, futures)
+        some = episodes[:EPISODES]
+        known = {"actions": actions_of(model, some), "background": some.background}
+        share = measure(model, some.video, **known)
+        return found if share is None else found | {"unexplained": share}
 
     return scores, note
 

@@ -59,6 +59,9 @@ class LoopConfig:
     the last digit of the weights."""
     wandb: str | None = None
     """Send the metrics to this Weights & Biases project too."""
+    keep_episodes: bool = True
+    """On a CPU, keep the episodes of a world in the user's cache (~/.cache/gswm/episodes, at most
+    20 GB), if making them takes longer than 15 seconds: the next start is then immediate."""
     any_code: bool = False
     """Go on with a run of another commit of gswm; what comes may then not be what would have."""
 
@@ -208,6 +211,7 @@ class Run:
             self.trainee.advance()
             self.minutes = before + (time.perf_counter() - started) / 60
             step = self.trainee.step
+            self.display.advance(step)
             if step % self.cfg.report_every == 0 or step == train.steps:
                 self.report()
             with self.display.aside():

@@ -20,8 +20,10 @@ WAY = 8
 """Frames for which the trail of an object stays where all futures are shown at once."""
 SHOWN = 4
 """Futures on a sheet."""
-COLUMNS = 8
-"""Futures in a row; given frames, truth and others are twice as large, four in a row."""
+EMPTY = 4.0
+"""How much an empty place in the rows of futures costs, against rows of another height."""
+NARROW = 100
+"""Pixels below which there is no room for a word above a future."""
 
 
 def dimmed(frames: Frames) -> Frames:
@@ -145,7 +147,9 @@ class Imagination:
             return pictures.side_by_side(list(top.values()), list(top))
         top[f"{number} futures"] = self.together(large)
         upper = pictures.side_by_side(list(top.values()), list(top))
-        return with_futures(upper, [self.future(i, scale, trail) for i in range(number)])
+        small, columns = tiling(len(top), large, number)
+        futures = [self.future(i, small, trail) for i in range(number)]
+        return with_futures(upper, futures, columns)
 
     def still(
         self, scale: int = 2, trail: int = 8, title: str = "", *, columns: int = 12
@@ -161,10 +165,30 @@ class Imagination:
         return pictures.sheet(cells, list(rows), labels, title)
 
 
-def with_futures(upper: Frames, futures: Sequence[Frames]) -> Frames:
-    """All futures in rows below a video of the same length."""
-    labels = [f"future {i}" for i in range(len(futures))]
-    videos = [upper, pictures.side_by_side(futures, labels, COLUMNS)]
+def tiling(panels: int, large: int, number: int) -> tuple[int, int]:
+    """How `number` futures fill rows as wide as some panels: their scale, and how many in a row.
+
+    Args:
+        panels: Above the futures.
+        large: The scale of the panels.
+        number: Of the futures.
+    """
+
+    def cost(columns: int) -> float:
+        rows = -(-number // columns)
+        height = rows * panels * large / columns
+        return EMPTY * (1 - number / (rows * columns)) + abs(height - large) / large
+
+    fitting = [c for c in range(1, number + 1) if panels * large % c == 0]
+    columns = min(fitting, key=cost)
+    return panels * large // columns, columns
+
+
+def with_futures(upper: Frames, futures: Sequence[Frames], columns: int) -> Frames:
+    """All futures, so many in a row, below a video of the same length."""
+    narrow = futures[0].shape[2] < NARROW
+    labels = [str(i) if narrow else f"future {i}" for i in range(len(futures))]
+    videos = [upper, pictures.side_by_side(futures, labels, columns)]
     width = max(video.shape[2] for video in videos)
     paper = pictures.PAPER[0]
     sides = [((0, 0), (0, 0), (0, width - video.shape[2]), (0, 0)) for video in videos]

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from gswm.core.errors import UserError
+from gswm.core.files import cache_folder
 from gswm.weights.download import checksum, download
 from gswm.weights.hub import SCHEME, fetch_from_hub
 
@@ -128,15 +129,6 @@ def check_shipped(path: Path) -> bool:
 
 
 # -- elsewhere
-
-
-def cache_folder() -> Path:
-    """The folder of downloaded weights; a relative XDG_CACHE_HOME is ignored, as XDG demands."""
-    said = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        return (said if said.is_absolute() else Path.home() / ".cache") / "gswm"
-    except RuntimeError as error:
-        raise UserError("there is no home folder: set XDG_CACHE_HOME") from error
 
 
 def cached(name: str) -> Path:

@@ -8,6 +8,7 @@ import torch
 
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
+from gswm.data.batches.kept import keep
 from gswm.data.batches.resident import Fresh, Loader, Progress, Resident, write_world
 from gswm.data.batches.streaming import Streaming
 from gswm.data.batches.windows import Windows
@@ -59,6 +60,7 @@ def open_loader(
     memory: int | None = None,
     progress: Progress | None = None,
     labels: bool = False,
+    kept: Path | None = None,
 ) -> Loader:
     """Batches of windows of `length` frames, of the data at a path or of a world.
 
@@ -82,6 +84,8 @@ def open_loader(
             1 GiB; more on a GPU with room for it, which makes many episodes as fast as a few.
         progress: is told how many episodes are on the device.
         labels: with the true boxes of a world's objects, or those that a file has.
+        kept: of a world on a CPU, keep the episodes in this folder, and take those that are there:
+            see `kept`. Default: make them anew.
     """
     device = torch.device(device)
     memory = making_memory(device) if memory is None else memory
@@ -104,13 +108,14 @@ def open_loader(
         there = source.splits[split]
         windows = Windows(_first(episodes, there.episodes, "episodes"), num_frames, **common)
         windows.check(length)
-        _refuse_large(source, windows)
-        held = write_world(
-            *(None, range(windows.num_episodes), windows, source, there.seed),
-            memory=memory,
-            progress=progress,
-            labels=labels,
-        )
+        how = {"memory": memory, "labels": labels}
+        held = None
+        if kept is not None and device.type == "cpu":
+            held = keep(kept, source, windows, there.seed, **how)
+        if held is None:
+            _refuse_large(source, windows)
+            rows = range(windows.num_episodes)
+            held = write_world(*(None, rows, windows, source, there.seed), progress=progress, **how)
         data = {"world": source.name, "world_seed": there.seed, **held.extras()}
         return Resident(held, windows, length, data)
 
@@ -185,8 +190,10 @@ def _refuse_large(world: World, windows: Windows) -> None:
     size = windows.num_episodes * windows.num_frames * world.image_size**2 * 3
     free = free_memory(torch.device(windows.device))
     if size > SHARE * free:
+        fewer = max(1, int(windows.num_episodes * SHARE * free / size))
         raise UserError(
             f"{world.name}: {windows.num_episodes} episodes take {size / 1e9:.1f} GB, and of "
-            f"{free / 1e9:.1f} GB free they may take {SHARE:.0%}; take fewer, or make a file with "
-            "`data make`, which is read as it is needed"
+            f"{free / 1e9:.1f} GB free they may take {SHARE:.0%}: train on fewer, by "
+            f"--data.episodes {fewer}, or on a file of `gswm data make`, which is read as it is "
+            "needed"
         )

@@ -11,6 +11,7 @@ from jaxtyping import Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.data.importing.damage import LOG
 from gswm.data.importing.sources import Source
 from gswm.data.importing.tensors import batch_of
 from gswm.data.importing.videos import (
@@ -80,6 +81,17 @@ class Film:
         """
         _ = self.footage  # has been read once
         return np.array(self._source_times, np.float64)
+
+    def expected(self) -> int | None:
+        """About how many frames there are, as the file announces; None where it does not."""
+        if self.path.is_dir():
+            return self.frames
+        announced = announced_length(self.path)
+        if announced is None:
+            return self.frames
+        frames, seconds = announced
+        number = frames if self.cut.fps is None else round(seconds * self.cut.fps)
+        return min(number, self.frames or number) or None
 
     def chunks(self, frames: int = CHUNK) -> Iterator[Take]:
         """All frames in order, some at a time."""
@@ -159,3 +171,20 @@ class Film:
             yield
         except (UnusableError, OSError) as error:
             raise UserError(f"cannot read {self.path}: {error}") from error
+
+
+def announced_length(path: Path) -> tuple[int, float] | None:
+    """How many frames, and seconds, a file says that it has; None where it says nothing."""
+    import av
+    from av.error import FFmpegError
+
+    try:
+        with LOG.errors(), av.open(str(path), metadata_errors="replace") as container:
+            if not container.streams.video:
+                return None
+            stream = container.streams.video[0]
+            seconds = (container.duration or 0) / av.time_base
+            frames = stream.frames or round(seconds * (stream.average_rate or 0))
+    except (FFmpegError, OSError, ValueError):
+        return None
+    return (frames, seconds) if frames and seconds else None

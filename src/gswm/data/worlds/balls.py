@@ -60,6 +60,10 @@ class Balls(World):
     image_size: int = 64
     layout = "balls"
 
+    def identity(self) -> str:
+        """See `World`."""
+        return repr(self)
+
     def resized(self, size: int) -> "Balls":
         """See `World`."""
         check_size(self.name, size)

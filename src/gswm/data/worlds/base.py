@@ -92,6 +92,13 @@ class World(ABC):
         `memory` bytes.
         """
 
+    def identity(self) -> str:
+        """All settings that episodes depend on, as text, so that episodes can be kept on disk.
+
+        Default: empty, and none are kept.
+        """
+        return ""
+
     def missing(self) -> str:
         """The software that this machine lacks to make episodes, and how to install it."""
         return ""

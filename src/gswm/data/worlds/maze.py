@@ -65,6 +65,10 @@ class Maze(World):
     protocol = "gswm-maze-5"
     style = "maze"
 
+    def identity(self) -> str:
+        """See `World`."""
+        return repr(self)
+
     def resized(self, size: int) -> "Maze":
         """See `World`."""
         check_size(self.name, size)

@@ -40,6 +40,10 @@ class SingleBall(World):
     layout = "single-ball"
     protocol = "gswm-5-4"
 
+    def identity(self) -> str:
+        """See `World`."""
+        return repr(self)
+
     def resized(self, size: int) -> "SingleBall":
         """See `World`."""
         check_size(self.name, size)

@@ -42,6 +42,8 @@ class DiscoveryConfig:
 
     grid: int = 4
     """H = W of the paper: how many cells high and wide."""
+    width: int = 64
+    """Channels of the trunk's first stage; a multiple of 16."""
     cond_sigma: float = 0.1
     """σ_cond."""
     dropout: float = 0.5
@@ -95,7 +97,7 @@ class Discovery(nn.Module):
         self.background = background
         e = sizes.encoding
         stride = image_size // (Trunk.STRIDE * cfg.grid)
-        self.conv_disc = Trunk(6 if background else 3, e, stride)
+        self.conv_disc = Trunk(6 if background else 3, e, stride, cfg.width)
         self.mlp_cond = MLP(sizes.o + sizes.state, [e, e], e)
         self.splits = [1, 2 * sizes.z_att, 2 * sizes.state]
         self.mlp_disc = MLP(2 * e, [e, e], sum(self.splits))

@@ -153,6 +153,9 @@ class GSWMConfig(ModelConfig):
             raise UserError(
                 f"a grid of {grid} does not fit images of {size}: it must divide {finest}"
             )
+        if self.discovery.width < 16 or self.discovery.width % 16:
+            given = self.discovery.width
+            raise UserError(f"--model.discovery.width is {given}: it must be a multiple of 16")
         if self.num_objects < 1:
             raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
         if self.sizes.glimpse not in GLIMPSES:

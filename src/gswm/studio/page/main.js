@@ -71,6 +71,7 @@ function label(pane, words, imagined) {
   $(pane).classList.toggle("given", !imagined);
 }
 
+const isUpload = (world) => world.startsWith("upload-");
 const other = () => branch(store.compare) ?? null;
 const otherFuture = () => (branch().edit?.branch === store.compare ? branch().edit.future : store.future);
 
@@ -80,7 +81,7 @@ const heard = {
   hello(message) {
     store.hello = message;
     $("#gone").hidden = true;
-    $("#model").replaceChildren(...message.models.map(({ name, line }) => Object.assign(new Option(name, name), { title: line })));
+    listModels();
     listWorlds();
     const linked = !store.opened && location.hash.startsWith("#view=");
     const saved = store.opened ? view() : linked ? asView(unpacked(location.hash.slice(6))) : null;
@@ -98,12 +99,13 @@ const heard = {
       objects: message.truth ? objectsOf(message.truth.values.subarray(t * 11 * message.truth.shape[1], (t + 1) * 11 * message.truth.shape[1])) : null,
     }));
     Object.assign(store, { current: 0, compare: -1, future: 0, selected: -1, beside: "futures" });
-    if (first) store.frame = Math.min(wanted?.frame ?? settings.given - 1, length() - 1);
+    if (first) store.frame = Math.min(wanted?.frame ?? 0, length() - 1);
+    if (first && wanted?.frame === undefined && !matchMedia("(prefers-reduced-motion: reduce)").matches) store.playing = true;
     store.frame = Math.min(store.frame, length() - 1);
     [$("#model").value, $("#episode").value] = [model, episode];
     listWorlds();
     $("#world").value = world;
-    $("#episode").disabled = $("#episode-back").disabled = $("#episode-on").disabled = world.startsWith("upload-");
+    $("#episode").disabled = $("#episode-back").disabled = $("#episode-on").disabled = isUpload(world);
     showSettings();
   },
   branch(message) {
@@ -149,6 +151,9 @@ const heard = {
     document.body.dataset.done = message.branch;
     askMasks();
     fetchMissing();
+  },
+  note(message) {
+    toast(message.line, true);
   },
   file(message) {
     save(message.name, message.data.values);
@@ -310,6 +315,15 @@ function remember() {
   }, 300);
 }
 
+function listModels() {
+  const groups = Map.groupBy ? Map.groupBy(store.hello.models, ({ group }) => group) : new Map([["models", store.hello.models]]);
+  $("#model").replaceChildren(...[...groups].map(([label, models]) => {
+    const group = Object.assign(document.createElement("optgroup"), { label });
+    group.append(...models.map(({ name, line }) => Object.assign(new Option(name, name), { title: line })));
+    return group;
+  }));
+}
+
 function listWorlds() {
   const { worlds } = store.hello;
   const world = store.opened?.world;
@@ -342,10 +356,11 @@ async function receive(file) {
   toast(`reading ${file.name}…`);
   try {
     const answer = await fetch(address("/upload", { model: store.opened.model }), { method: "POST", body: file });
-    const { error, name, frames, fps, model } = await answer.json();
+    const { error, name, frames, more, fps, model } = await answer.json();
     if (error) return void toast(error, true);
     const by = model === store.opened.model ? "" : `, seen by ${model}`;
-    toast(fps ? `${frames} frames, ${fps} a second${by}` : `${frames} frames${by}`);
+    const taken = more ? `the first ${frames} frames, and no more: cut the video to see later ones` : `${frames} frames`;
+    toast(`${taken}${fps ? `, ${fps} a second` : ""}${by}`, more);
     store.opened = { ...store.opened, model, world: name };
     another({ model, world: name, episode: 0 });
   } catch {
@@ -382,7 +397,8 @@ for (const tab of document.querySelectorAll("[data-beside]")) tab.onclick = () =
 $("#model").onchange = () => {
   const model = $("#model").value;
   const { world, given, steps } = store.hello.models.find(({ name }) => name === model);
-  another({ model, world, episode: 0, settings: { ...store.opened.settings, given, steps } });
+  const own = isUpload(store.opened.world); // a video of the user's stays
+  another({ model, world: own ? store.opened.world : world, episode: 0, settings: { ...store.opened.settings, given, steps } });
 };
 $("#world").onchange = () => another({ world: $("#world").value, episode: 0 });
 const episode = (value) => another({ episode: Math.max(0, Math.min(store.hello.episodes - 1, value || 0)) });

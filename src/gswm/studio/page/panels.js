@@ -81,9 +81,16 @@ export function history({ go, compare }) {
   };
   if (branch(0)) add(branch(0), 0);
   list.replaceChildren(...items);
-  list.querySelector(".on")?.scrollIntoView({ block: "nearest" });
+  scrollTo(list, list.querySelector(".on"));
   $("#undo").disabled = !branch()?.edit;
   $("#redo").disabled = !store.redo.length;
+}
+
+// Show an item by scrolling its list alone: `scrollIntoView` would scroll the page, too.
+function scrollTo(list, item) {
+  if (!item) return;
+  const [around, inside] = [list.getBoundingClientRect(), item.getBoundingClientRect()];
+  list.scrollTop += Math.min(0, inside.top - around.top) + Math.max(0, inside.bottom - around.bottom);
 }
 
 export function tiles(pick, hover) {

@@ -42,6 +42,10 @@ class Clips(World):
         object.__setattr__(self, "num_objects", self.settings.objects[1])
         object.__setattr__(self, "splits", splits(211, train=4_000, others=200))
 
+    def identity(self) -> str:
+        """See `World`."""
+        return repr(self)
+
     def resized(self, size: int) -> "Clips":
         """See `World`."""
         return replace(self, image_size=size)

@@ -93,6 +93,10 @@ class Obj3D(World):
         """See `World`: MuJoCo simulates, where there are no scene files."""
         return "" if self.files or can_simulate() else "MuJoCo, pip install 'gswm[sim]'"
 
+    def identity(self) -> str:
+        """See `World`; none for scenes of files, and for Blender's pictures."""
+        return "" if self.files or self.renderer != "torch" else repr(replace(self, workers=1))
+
     def with_workers(self, workers: int) -> "Obj3D":
         """See `World`."""
         return replace(self, workers=workers)

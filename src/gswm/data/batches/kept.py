@@ -1,0 +1,212 @@
+"""Episodes of a world that are kept on disk, so that the next start does not make them again.
+
+A set is a folder of raw arrays, one for each part of `StoredEpisodes`, and `set.json`, which says
+how many episodes are complete. Training maps the arrays into memory: they need no copy of their
+own. A set that was interrupted is continued, one that another process is writing is left alone,
+and any of them may be deleted at any time.
+"""
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+
+from gswm.core.errors import UserError
+from gswm.core.files import cache_folder, write_whole
+from gswm.core.waiting import tell
+from gswm.data import worlds
+from gswm.data.batches.windows import Windows
+from gswm.data.storage.stored import StoredEpisodes
+from gswm.data.worlds.base import MEMORY, World
+
+MOST_BYTES = 20 << 30
+"""Of all sets together; those that were used longest ago are removed first."""
+FREE_BYTES = 4 << 30
+"""What a set leaves free on the disk."""
+LEAST_SECONDS = 15.0
+"""A set that is made faster than that is not kept."""
+
+
+def default_folder() -> Path:
+    """The folder for all sets, in the user's cache."""
+    return cache_folder() / "episodes"
+
+
+def keep(
+    folder: Path,
+    world: World,
+    windows: Windows,
+    seed: int,
+    *,
+    memory: int = MEMORY,
+    labels: bool = False,
+) -> StoredEpisodes | None:
+    """The first episodes of a world's seed, from the set in `folder`, which is completed first.
+
+    None where they are not kept: they are made quickly, the disk is too full, another process is
+    writing the set, or the world does not say what its episodes depend on.
+    """
+    world = world.shortened(windows.num_frames)
+    if not (identity := world.identity()):
+        return None
+    said = [identity, windows.num_frames, seed, labels, generator_version()]
+    digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    kept = KeptSet(folder / f"{world.name}-{world.image_size}-{digest}")
+    number = windows.num_episodes
+    try:
+        if kept.episodes < number:
+            with kept.locked() as ours:
+                if not ours or not kept.write(world, windows, seed, memory, labels):
+                    return None
+            tell(f"{number} episodes of {world.name} are kept in {kept.path}: delete it at will")
+        return kept.mapped(number)
+    except (OSError, UserError):  # a full disk, or a set that is being deleted: they are made anew
+        return None
+
+
+@dataclass(frozen=True)
+class KeptSet:
+    """One set, in a folder of its own."""
+
+    path: Path
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """How many episodes are complete, and shape and type of each array; empty for none."""
+        try:
+            held = json.loads((self.path / "set.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return held if isinstance(held, dict) and {"episodes", "arrays"} <= held.keys() else {}
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes are complete, by the header and the size of each array."""
+        header = self.header
+        numbers = [header.get("episodes", 0)]
+        for name, (code, shape) in header.get("arrays", {}).items():
+            each = math.prod(shape) * np.dtype(code).itemsize
+            with suppress(OSError):
+                numbers.append((self.path / name).stat().st_size // each)
+                continue
+            return 0
+        return min(numbers)
+
+    def mapped(self, number: int) -> StoredEpisodes:
+        """The first `number` episodes, mapped into memory; what is written there is not kept."""
+        os.utime(self.path / "set.json")  # it was used now
+        arrays = {
+            name: torch.from_numpy(
+                np.memmap(self.path / name, code, mode="c", shape=(number, *shape))
+            )
+            for name, (code, shape) in self.header["arrays"].items()
+        }
+        return StoredEpisodes(**arrays)
+
+    @contextmanager
+    def locked(self) -> Iterator[bool]:
+        """Whether this process alone may write the set, as long as it is in here."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            yield True
+            if not (self.path / "set.json").exists():  # nothing was kept
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def write(self, world: World, windows: Windows, seed: int, memory: int, labels: bool) -> bool:
+        """Complete the set; False if it is not worth it, or there is no room."""
+        done = self.episodes
+        began = time.perf_counter()
+        files: dict[str, IO[bytes]] = {}
+        try:
+            left = windows.num_episodes - done
+            for part in world.episodes(seed, left, windows.device, memory, first=done):
+                some = StoredEpisodes.of(part, labels=labels).first_frames(windows.num_frames)
+                arrays = {
+                    f.name: array.contiguous().numpy()
+                    for f in fields(some)
+                    if (array := getattr(some, f.name)) is not None
+                }
+                if not files:
+                    each = (time.perf_counter() - began) / len(some)
+                    size = sum(a.nbytes for a in arrays.values()) // len(some)
+                    if each * windows.num_episodes < LEAST_SECONDS:
+                        return False
+                    if not self.make_room(size * left, size * windows.num_episodes):
+                        return False
+                    files = {name: (self.path / name).open("ab") for name in arrays}
+                    for name, file in files.items():  # a part that was cut off
+                        file.truncate(done * arrays[name][0].nbytes)
+                        file.seek(0, os.SEEK_END)
+                for name, array in arrays.items():
+                    files[name].write(array.data)
+                    files[name].flush()
+                done += len(some)
+                said = {n: (a.dtype.str.lstrip("|<"), a.shape[1:]) for n, a in arrays.items()}
+                header = {"episodes": done, "arrays": said}
+                write_whole(self.path / "set.json", json.dumps(header).encode())
+        finally:
+            for file in files.values():
+                file.close()
+        return self.episodes >= windows.num_episodes
+
+    def make_room(self, more: int, whole: int) -> bool:
+        """Whether `more` bytes fit, after others were removed; `whole` is all of this set."""
+        others = sorted(
+            (each for each in self.path.parent.iterdir() if each.is_dir() and each != self.path),
+            key=lambda each: KeptSet(each).used,
+        )
+        sizes = {each: KeptSet(each).bytes for each in others}
+        if whole > MOST_BYTES:
+            return False
+        for each in others:
+            fits = whole + sum(sizes.values()) <= MOST_BYTES
+            if fits and shutil.disk_usage(self.path).free >= more + FREE_BYTES:
+                break
+            with KeptSet(each).locked() as ours:
+                if ours:
+                    shutil.rmtree(each, ignore_errors=True)
+                    del sizes[each]
+        fits = whole + sum(sizes.values()) <= MOST_BYTES
+        return fits and shutil.disk_usage(self.path).free >= more + FREE_BYTES
+
+    @property
+    def used(self) -> float:
+        """When it was used last."""
+        with suppress(OSError):
+            return (self.path / "set.json").stat().st_mtime
+        return 0.0
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on the disk."""
+        with suppress(OSError):
+            return sum(file.stat().st_size for file in self.path.iterdir())
+        return 0
+
+
+@cache
+def generator_version() -> str:
+    """A checksum of the code that makes episodes: another version may make others."""
+    found = hashlib.sha256()
+    root = Path(next(iter(worlds.__path__)))
+    for file in sorted(root.rglob("*.py")):
+        found.update(file.relative_to(root).as_posix().encode())
+        found.update(file.read_bytes())
+    return found.hexdigest()

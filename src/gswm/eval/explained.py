@@ -1,0 +1,55 @@
+"""How much of a video a model explains: what it draws, compared with a still picture.
+
+    unexplained = Σ (x - x̂)² / Σ (x - median_t x)²
+
+The denominator leaves out a static background, which makes any error small, and keeps what moves.
+A model that fits leaves little; one that draws nothing of what moves leaves about 1; one that does
+not even know the background leaves many times that.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from gswm.models.base import Actions, AnyFrame, AnyVideo, WorldModel, as_float
+
+FRAMES = 24
+"""Frames of a video that are looked at: those that change most."""
+EPISODES = 8
+"""Videos of a validation that are looked at."""
+NOISE = 1e-4
+"""Mean squared change of a video below which nothing moves in it."""
+
+
+def unexplained(video: AnyVideo, drawn: Float[Tensor, "batch time 3 height width"]) -> float:
+    """The share of what changes in videos that a reconstruction leaves."""
+    frames = as_float(video)
+    still = frames.median(dim=1, keepdim=True).values
+    error, change = ((frames - other).square().mean() for other in (drawn.clamp(0, 1), still))
+    return (error / change.clamp(min=NOISE)).item()
+
+
+def measure(
+    model: WorldModel[Any],
+    video: AnyVideo,
+    *,
+    actions: Actions | None = None,
+    background: AnyFrame | None = None,
+) -> float | None:
+    """The share that a model leaves of the frames that change most; None if it does not draw."""
+    at = busiest(video)
+    shown = video[:, at : at + FRAMES].to(model.device)
+    acted = None if actions is None else actions[:, at : at + FRAMES]
+    drawn = model.infer(shown, actions=acted, background=background).reconstruction
+    return None if drawn is None else unexplained(shown, drawn)
+
+
+def busiest(video: AnyVideo) -> int:
+    """The first of the `FRAMES` frames in which most changes."""
+    if video.shape[1] <= FRAMES:
+        return 0
+    frames = as_float(video[..., ::4, ::4])
+    change = (frames[:, 1:] - frames[:, :-1]).square().mean(dim=(0, 2, 3, 4))
+    return int(torch.stack([each.sum() for each in change.unfold(0, FRAMES - 1, 1)]).argmax())

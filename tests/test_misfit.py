@@ -1,0 +1,130 @@
+"""A model that does not fit a video says so, and one that fits says nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gswm
+from gswm.cli import main
+from gswm.data.example import CARS
+from gswm.eval.explained import FRAMES, busiest, measure, unexplained
+from gswm.tracking.misfit import warning
+from gswm.weights.files import read_header
+from gswm.weights.finding import find, shipped
+
+HEADER = {"recipe": gswm.recipe("interaction"), "about": {"step": 36_000}}
+
+
+def moving(time: int = 12) -> torch.Tensor:
+    """A white square that moves over a gray ramp."""
+    ramp = torch.linspace(0, 0.5, 64).expand(3, 64, 64)
+    video = ramp.repeat(1, time, 1, 1, 1)
+    for t in range(time):
+        video[0, t, :, 8:16, 4 * t : 4 * t + 8] = 1.0
+    return video
+
+
+def test_nothing_is_left_of_a_perfect_copy_and_all_of_a_still_picture() -> None:
+    video = moving()
+    still = video.median(dim=1, keepdim=True).values.expand_as(video)
+    assert unexplained(video, video) == 0
+    assert unexplained(video, still) == pytest.approx(1)
+    assert unexplained(video, torch.zeros_like(video)) > 2  # it does not even know the background
+
+
+@given(st.floats(0, 1))
+def test_the_share_is_the_square_of_what_is_missing(part: float) -> None:
+    video = moving()
+    still = video.median(dim=1, keepdim=True).values
+    assert unexplained(video, still + part * (video - still)) == pytest.approx(
+        (1 - part) ** 2, abs=1e-4
+    )
+
+
+def test_noise_in_a_still_video_is_no_motion() -> None:
+    g = torch.Generator().manual_seed(0)
+    video = 0.5 + 0.002 * torch.randn(1, 8, 3, 16, 16, generator=g)
+    assert unexplained(video, torch.full_like(video, 0.5)) < 0.1
+
+
+def test_the_frames_that_change_most_are_looked_at() -> None:
+    video = torch.zeros(1, 100, 3, 16, 16)
+    video[:, 60:80, :, ::4, ::4] = torch.arange(20).view(1, 20, 1, 1, 1) % 2
+    assert 56 <= busiest(video) <= 60
+    assert busiest(video[:, :10]) == 0
+
+
+def said(share: float, about: dict[str, Any] | None = None, own: bool = False) -> str | None:
+    header = HEADER | {"about": HEADER["about"] | (about or {})}
+    return warning(share, header, video="film.mp4", own=own)
+
+
+def test_the_line_says_what_is_wrong_how_much_and_what_to_do() -> None:
+    assert said(0.5) is None
+    line = said(31.9, own=True)
+    assert line is not None
+    assert "does not fit film.mp4" in line
+    assert "31.9 times as much as all of what moves" in line
+    assert "gswm fit" in line
+    assert "\n" not in line
+
+
+def test_the_share_on_the_validation_videos_is_compared_where_it_is_known() -> None:
+    known = {"validation": {"unexplained": 0.02}}
+    assert said(0.25, known) is None
+    assert "2% on its own validation videos" in (said(0.35, known) or "")
+    assert said(0.85, {"validation": {"unexplained": 0.3}}) is None
+
+
+def test_a_training_that_hardly_began_is_told_apart() -> None:
+    assert "12 of 36,000 steps" in (said(1.0, {"step": 12}) or "")
+    recipe = gswm.recipe("interaction")
+    recipe = replace(recipe, train=replace(recipe.train, steps=12))
+    short = {"recipe": recipe, "about": {"step": 12}}
+    line = warning(1.0, short, video="interaction", own=False)
+    assert "12 of 36,000 steps" in (line or "")  # the recipe's own number
+
+
+@pytest.mark.parametrize("command", ["track", "imagine"])
+def test_commands_warn_of_a_model_of_another_world(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "single-ball" in shipped()
+    table = ["--out", str(tmp_path / "states.csv")]
+    how = {
+        "track": ["track", str(CARS), "--model", "single-ball", "--frames", "6", *table],
+        "imagine": [
+            *("imagine", "single-ball", "--video", str(CARS), "--given", "4", "--steps", "2"),
+            *("--futures", "1", "--no-mp4", "--out", str(tmp_path / "seen")),
+        ],
+    }
+    assert main(how[command]) == 0
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("look out")]
+    assert f"does not fit {CARS.name}" in line
+
+
+def test_a_model_on_its_own_world_is_not_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["track", "single-ball", "--out", str(tmp_path / "states.csv")]) == 0
+    assert "look out" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["interaction", "two-layer-dense", "maze", "obj3d", "scalor-two-layer"]
+)
+def test_shipped_models_fit_their_own_worlds_and_no_real_video(name: str) -> None:
+    header, model = read_header(find(name)), gswm.load(name)
+    world = gswm.world(header["recipe"].data.world).shortened(FRAMES)
+    episodes = next(iter(world.episodes(world.splits["test"].seed, 3)))
+    for video in episodes.video.split(1):
+        share = measure(model, video[:, :FRAMES])
+        assert warning(share, header, video=name, own=False) is None, share
+    film = gswm.open_video(CARS, model.image_size, frames=FRAMES).read()
+    assert warning(measure(model, film), header, video="cars", own=True) is not None

@@ -87,6 +87,10 @@ class Digits(World):
             raise UserError(f"digits has 1 to {MOST_LANES} lanes, not {self.lanes}")
         object.__setattr__(self, "num_objects", self.lanes * VISITS)
 
+    def identity(self) -> str:
+        """See `World`."""
+        return repr(self)
+
     def resized(self, size: int) -> "Digits":
         """See `World`."""
         return replace(self, image_size=size)

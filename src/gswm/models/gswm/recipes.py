@@ -144,16 +144,16 @@ def clips() -> Recipe:
         aux_pres=False,
         motion_threshold=0.06,
         schedule=Schedule(
-            lengths=((0, 2), (2_000, 4), (5_000, 8), (12_000, 12)),
+            lengths=((0, 2), (1_500, 4), (4_000, 8), (9_000, 12)),
             likelihood_std=Anneal(0.1, 0.1),
             hw_prior_mean=Anneal(-2.0, -2.0),
-            pres_prior=Anneal(0.1, 0.01, 8_000, 20_000, geometric=True),
-            motion_weight=Anneal(2.0, 0.5, 6_000, 12_000),
+            pres_prior=Anneal(0.1, 0.01, 6_000, 14_000, geometric=True),
+            motion_weight=Anneal(2.0, 0.5, 4_000, 9_000),
             label_weight=Anneal(200.0, 200.0),
         ),
     )
     data = DataConfig("clips", episodes=2_048, fresh=True, given=8)
-    train = TrainConfig(steps=30_000, lr=4e-4, clip_by="part")
+    train = TrainConfig(steps=20_000, lr=4e-4, clip_by="part")
     return Recipe("clips", data, model, train)
 
 

@@ -46,6 +46,14 @@ def test_the_share_is_the_square_of_what_is_missing(part: float) -> None:
     )
 
 
+def test_an_object_that_stands_counts_where_the_background_is_given() -> None:
+    standing = moving()[:, 2:3].repeat(1, 12, 1, 1, 1)
+    behind = torch.linspace(0, 0.5, 64).expand_as(standing)
+    faint = behind + 0.7 * (standing - behind)
+    assert unexplained(standing, faint) > 2
+    assert unexplained(standing, faint, behind) == pytest.approx(0.09, abs=1e-4)
+
+
 def test_noise_in_a_still_video_is_no_motion() -> None:
     g = torch.Generator().manual_seed(0)
     video = 0.5 + 0.002 * torch.randn(1, 8, 3, 16, 16, generator=g)

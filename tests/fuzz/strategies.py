@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from gswm.cli import COMMANDS
-from gswm.studio.protocol import PARSERS
+from gswm.studio.protocol import TYPES
 from gswm.weights.files import digest
 
 WORDS = {
@@ -248,7 +248,7 @@ MESSAGES = (
     {"type": "masks", "branch": 0, "future": 1},
     {"type": "export", "kind": "gif", "branch": 0},
 )
-assert {message["type"] for message in MESSAGES} <= PARSERS.keys()
+assert {message["type"] for message in MESSAGES} <= TYPES.keys()
 
 
 @st.composite

@@ -32,6 +32,8 @@ def resolve(
 
 def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) -> None:
     """Say in one line if a model does not fit a video: see `misfit.warning`."""
+    if share is None:
+        return
     header = read_header(find(model))
     if line := misfit.warning(share, header, video=printable(video), own=own):
         tell(f"look out: {line}")

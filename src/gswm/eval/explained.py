@@ -1,10 +1,11 @@
 """How much of a video a model explains: what it draws, compared with a still picture.
 
-    unexplained = Σ (x - x̂)² / Σ (x - median_t x)²
+    unexplained = Σ (x - x̂)² / Σ (x - b)²    b = median_t x, or a background that the model is given
 
 The denominator leaves out a static background, which makes any error small, and keeps what moves.
-A model that fits leaves little; one that draws nothing of what moves leaves about 1; one that does
-not even know the background leaves many times that.
+Objects that stand before a given background count too: the model is to draw them. A model that fits
+leaves little; one that draws nothing of what moves leaves about 1; one that does not even know the
+background leaves many times that.
 """
 
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor
 
 from gswm.models.base import Actions, AnyFrame, AnyVideo, WorldModel, as_float
 
+Drawn = Float[Tensor, "batch time 3 height width"]
+
 FRAMES = 24
 """Frames of a video that are looked at: those that change most."""
 EPISODES = 8
@@ -23,10 +26,16 @@ NOISE = 1e-4
 """Mean squared change of a video below which nothing moves in it."""
 
 
-def unexplained(video: AnyVideo, drawn: Float[Tensor, "batch time 3 height width"]) -> float:
-    """The share of what changes in videos that a reconstruction leaves."""
+def unexplained(video: AnyVideo, drawn: Drawn, behind: Drawn | None = None) -> float:
+    """The share of what changes in videos that a reconstruction leaves.
+
+    Args:
+        video: The frames.
+        drawn: Their reconstruction.
+        behind: The given background in the light of each frame. Default: the median of the frames.
+    """
     frames = as_float(video)
-    still = frames.median(dim=1, keepdim=True).values
+    still = frames.median(dim=1, keepdim=True).values if behind is None else behind
     error, change = ((frames - other).square().mean() for other in (drawn.clamp(0, 1), still))
     return (error / change.clamp(min=NOISE)).item()
 
@@ -42,8 +51,9 @@ def measure(
     at = busiest(video)
     shown = video[:, at : at + FRAMES].to(model.device)
     acted = None if actions is None else actions[:, at : at + FRAMES]
-    drawn = model.infer(shown, actions=acted, background=background).reconstruction
-    return None if drawn is None else unexplained(shown, drawn)
+    seen = model.infer(shown, actions=acted, background=background)
+    behind = seen.background if model.cfg.takes_background else None
+    return None if seen.reconstruction is None else unexplained(shown, seen.reconstruction, behind)
 
 
 def busiest(video: AnyVideo) -> int:

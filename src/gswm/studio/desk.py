@@ -20,7 +20,6 @@ from gswm.studio.branches import (
     COLUMNS,
     Branch,
     Moments,
-    Pixels,
     changed,
     futures_of,
     held,
@@ -181,30 +180,35 @@ class Desk:
         assert self.episodes is not None
         video, given = self.episodes.video, len(past)
         yield encode({"type": "seen", "at": 0}, **arrays_of(past))
-        drawn = [past.pixels]
+        seen = [past]
         state = past.states[-1]
         last = min(video.shape[1], self.length) if self.model.editable else given
         for at in range(given, last, CHUNK):
             frames = video[:, at : min(at + CHUNK, self.length)]
             track = self.model.infer_after(state, frames, discover="always")
-            seen = moments_of(self.model, track, state)
-            drawn.append(seen.pixels)
-            yield encode({"type": "seen", "at": at}, **arrays_of(seen))
+            seen.append(moments_of(self.model, track, state))
+            yield encode({"type": "seen", "at": at}, **arrays_of(seen[-1]))
             state = track.state_at(-1)
-        if line := self.misfit(np.concatenate(drawn)):
+        if line := self.misfit(seen):
             yield encode({"type": "note", "line": line})
 
-    def misfit(self, drawn: Pixels) -> str | None:
-        """One line if the model does not fit the video, of which it has `drawn` the first frames.
+    def misfit(self, seen: list[Moments]) -> str | None:
+        """One line if the model does not fit the video, of which it has `seen` the first frames.
 
         A model in memory, of which nothing is known, is not judged.
         """
         assert self.episodes is not None
         header = self.catalog.models[self.opened_with].header
-        if header is None or len(drawn) < 2:
+        if header is None or sum(map(len, seen)) < 2:
             return None
-        frames = torch.from_numpy(drawn).movedim(-1, 1)[None] / 255
-        share = unexplained(self.episodes.video[:, : len(drawn)].cpu(), frames)
+
+        def frames(name: str) -> torch.Tensor:
+            pixels = np.concatenate([getattr(each, name) for each in seen])
+            return torch.from_numpy(pixels).movedim(-1, 1)[None] / 255
+
+        drawn = frames("pixels")
+        behind = frames("background") if self.model.cfg.takes_background else None
+        share = unexplained(self.episodes.video[:, : drawn.shape[1]].cpu(), drawn, behind)
         own = self.episodes.truth is None
         return misfit.warning(share, header, video="this video" if own else self.shown, own=own)
 

@@ -729,7 +729,9 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
         unknown = f"{file} does not say where its objects are"
         assert f"{unknown}: its pixels are measured, by slotformer-6-44\n" in said
         measured = json.loads(scores.read_text())
-        assert set(measured["scores"]) == {"psnr", "ssim"}
+        assert set(measured["scores"]) == {
+            *("psnr", "ssim", "reconstruction_psnr", "reconstruction_gain", "sharpness"),
+        }
         assert measured["data"] == {"world": str(file), "of": "video", "split": "val"}
     args = ["eval", str(tmp_path / "run"), "--protocol", "gswm-10-90"]
     assert main(args) == 2

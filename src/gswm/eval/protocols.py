@@ -16,7 +16,7 @@ Posterior = Literal["mean", "sample"]
 Metric = Literal[
     "center", "tracking", "sizes", "counts", "corridor", "futures", "pixels", "collisions"
 ]
-"""What is measured; `counts` are of tracked frames where a protocol names them, else of imagined
+"""The metrics; `counts` are of tracked frames where a protocol names them, else of imagined
 ones too."""
 
 

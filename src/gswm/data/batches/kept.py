@@ -34,7 +34,7 @@ from gswm.data.worlds.base import MEMORY, World
 MOST_BYTES = 20 << 30
 """Of all sets together; those that were used longest ago are removed first."""
 FREE_BYTES = 4 << 30
-"""What a set leaves free on the disk."""
+"""Bytes that a set leaves free on the disk."""
 LEAST_SECONDS = 15.0
 """A set that is made faster than that is not kept."""
 
@@ -195,7 +195,7 @@ class KeptSet:
 
     @property
     def bytes(self) -> int:
-        """What it takes on the disk."""
+        """Bytes on the disk."""
         with suppress(OSError):
             return sum(file.stat().st_size for file in self.path.iterdir())
         return 0

@@ -58,7 +58,7 @@ class Visits:
         return (frame[:, None, None] - self.start[:, None]) / self.duration[:, None]
 
     def places(self, u: Float64[Tensor, "episode time lane visit"]) -> Tensor:
-        """Where digits are, in sides of the frame."""
+        """Positions of digits, in sides of the frame."""
         weights = torch.stack([(1 - u) ** 2, 2 * u * (1 - u), u**2], dim=-1)
         return einsum(weights, self.path, "e t l v p, e l v p xy -> e t l v xy")
 
@@ -167,7 +167,7 @@ def beyond(
 def describe(
     visits: Visits, u: Float64[Tensor, "episode time lane visit"], image_size: int
 ) -> Truth:
-    """What is true of the digits in every frame."""
+    """The ground truth of every frame."""
     exists: Bool[Tensor, "episode time object"] = ((u >= 0) & (u < 1)).flatten(2)
     here = exists[..., None]
     step = 1 / visits.duration[:, None]

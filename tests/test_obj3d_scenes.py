@@ -30,6 +30,7 @@ from gswm.data.worlds.obj3d.settings import (
     HARD,
     SHADOWS,
     SPHERE,
+    TWO,
     Settings,
 )
 from gswm.data.worlds.obj3d.simulation import (
@@ -296,6 +297,8 @@ def test_scenes_are_made_by_a_command_and_refused_where_they_are_none(
     assert main([*args, "--out", str(out)]) == 0
     assert "2 scenes of 100 frames" in capsys.readouterr().out
     assert scene_file.load(out).seed == 33
+    assert main([*args, "obj3d-two", "--out", str(tmp_path / "two.hdf5")]) == 0
+    assert scene_file.load(tmp_path / "two.hdf5").settings == TWO
     assert main([*args, "--out", str(out)]) == 2
     assert "give --force" in capsys.readouterr().err
     (tmp_path / "no.hdf5").write_bytes(b"nothing")

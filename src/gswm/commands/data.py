@@ -4,7 +4,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from rich.console import Console
@@ -21,8 +21,10 @@ from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName, World
 from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.scenes import join, make_scenes
-from gswm.data.worlds.obj3d.world import OBJ3D, OBJ3D_HARD, OBJ3D_SHADOWS, Renderer
+from gswm.data.worlds.obj3d.world import Obj3D, Renderer
 from gswm.viz import formats, pictures
+
+SceneWorld = Literal["obj3d", "obj3d-two", "obj3d-hard", "obj3d-shadows"]
 
 
 @dataclass(frozen=True)
@@ -97,16 +99,15 @@ class MakeCommand:
 class MakeScenesCommand:
     """Settings of `gswm data scenes`."""
 
+    world: Positional[SceneWorld] = "obj3d"
+    """obj3d-two has one object and the sphere that is shot at it; obj3d-hard has more objects and
+    other colors, obj3d-shadows dark shadows and no friction."""
     split: SplitName = "train"
     """Which episodes: each split has a seed of its own."""
     out: Path | None = None
     """The file; scenes/SPLIT.hdf5 if not given."""
     episodes: int | None = None
     """The first so many of the split; the paper's number if not given."""
-    hard: bool = False
-    """The scenes of obj3d-hard: more objects, and other colors."""
-    shadows: bool = False
-    """The scenes of obj3d-shadows: dark shadows, and no friction."""
     workers: int = os.cpu_count() or 1
     """Processes that simulate."""
     force: bool = False
@@ -114,9 +115,8 @@ class MakeScenesCommand:
 
     def run(self) -> None:
         """Simulate, and write what happened."""
-        if self.hard and self.shadows:
-            raise UserError("--hard and --shadows are two worlds: give one of them")
-        world = OBJ3D_HARD if self.hard else OBJ3D_SHADOWS if self.shadows else OBJ3D
+        world = worlds.world(self.world)
+        assert isinstance(world, Obj3D)
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
         check_range({"--episodes": n}, 1)

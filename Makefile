@@ -11,7 +11,8 @@
 # make lock      writes constraints.lock, the hashes of the versions in constraints.txt
 # make soak      works with a studio in 8 tabs for 10 minutes, and prints times and memory;
 #                SECONDS=120 for 2 minutes
-# make results   writes docs/results.md and its figures from docs/results/*.json
+# make results   writes docs/results.md, its figures and the tables of scores in README.md and
+#                docs/model-zoo.md from docs/results/*.json
 # make clean     removes .venv and demo
 #
 # ARGS is passed on to pytest: make test ARGS='tests/test_maze.py -x'
@@ -59,6 +60,7 @@ soak: setup
 
 results: setup
 	$(BIN)/gswm report docs/results --out report --markdown docs/results.md
+	$(BIN)/python tools/tables.py
 
 clean:
 	rm -rf $(VENV) demo

@@ -5,32 +5,70 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny
 
-from gswm.cli import find, parse
+import gswm
+from gswm.cli import COMMANDS, find, main, parse
+from gswm.data.example import CARS
 from gswm.report.results import FAIL
 from gswm.weights.files import read_header
 from gswm.weights.finding import shipped
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+import tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands() -> list[str]:
-    """All that is written as a line to type, remarks behind # and all."""
+    """All lines to type, without remarks behind #."""
     lines = [line for page in PAGES for line in page.read_text().splitlines()]
-    return list(dict.fromkeys(line.strip() for line in lines if line.startswith("    gswm ")))
+    typed = [shlex.split(line, comments=True) for line in lines if line.startswith("    gswm ")]
+    return list(dict.fromkeys(map(shlex.join, typed)))
 
 
 @pytest.mark.parametrize("command", commands())
 def test_a_command_can_be_typed_as_it_is_written(command: str) -> None:
-    name, rest = find(shlex.split(command, comments=True)[1:])
+    name, rest = find(shlex.split(command)[1:])
     assert name is not None
     if rest[:1] != ["--resume"]:  # which needs a run
         parse(name, rest)
+
+
+def test_every_command_is_on_a_page_and_is_run_by_a_test() -> None:
+    typed = "\n".join(page.read_text() for page in PAGES)
+    tests = "\n".join(file.read_text() for file in (ROOT / "tests").glob("test_*.py"))
+    for name in COMMANDS:
+        assert f"gswm {name}" in typed, name
+        words = ", ".join(f'"{word}"' for word in name.split())
+        assert re.search(rf"""[\[(]{words}|[f"']{name} """, tests), name
+
+
+TRAINS = ("train", "fit", "sweep", "bench train", "bench imagine")
+ON_A_CPU = ("--resume", "-cpu", "--device cpu", "--print", "--prepare")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_command_that_needs_a_gpu_says_so(page: Path) -> None:
+    """On its line, or in the paragraph before the block that it is in."""
+    paragraph = ""
+    for block in re.split(r"\n{2,}", page.read_text()):
+        if not block.startswith("    "):
+            paragraph = block
+            continue
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] != ["gswm"] or any(word in line for word in ON_A_CPU):
+                continue
+            name, _ = find(words[1:])
+            if name in TRAINS or "--device cuda" in line:
+                assert re.search(r"\bGPU\b|H200", f"{line}\n{paragraph}"), line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -41,11 +79,43 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def snippets() -> list[tuple[str, str]]:
-    """Every block of Python on a page."""
-    found = [
-        (p.name, re.findall(r"^```python\n(.*?)^```", p.read_text(), re.M | re.S)) for p in PAGES
-    ]
-    return [(page, block) for page, blocks in found for block in blocks]
+    """Every block of Python on a page, and all code of a notebook."""
+    found = [(p.name, blocks(p, "python")) for p in PAGES]
+    found += [(book.name, ["\n".join(cells(book))]) for book in NOTEBOOKS]
+    return [(page, block) for page, several in found for block in several]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+NOTEBOOKS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
+
+
+def cells(notebook: Path) -> list[str]:
+    """The code of a notebook, cell by cell."""
+    held = json.loads(notebook.read_text())["cells"]
+    return ["".join(cell["source"]) for cell in held if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_a_notebook_is_kept_without_outputs(notebook: Path) -> None:
+    held = json.loads(notebook.read_text())
+    assert held["nbformat"] == 4
+    code = [cell for cell in held["cells"] if cell["cell_type"] == "code"]
+    assert all(not cell["outputs"] and cell["execution_count"] is None for cell in code)
+    assert len({cell["id"] for cell in held["cells"]}) == len(held["cells"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(cells(notebook)):
+        exec(compile(cell, f"{notebook.name}, cell {number}", "exec"), names)
+    assert list(tmp_path.glob("*.gif")) or (tmp_path / "stay.json").is_file()
 
 
 @pytest.mark.parametrize(("page", "snippet"), snippets())
@@ -58,16 +128,89 @@ def test_python_on_a_page_imports_and_names_what_there_is(page: str, snippet: st
             resolve(f"gswm.{node.attr}")
 
 
-def test_the_first_python_of_the_readme_runs_as_it_stands(
+README = ROOT / "README.md"
+
+
+def test_the_python_of_the_readme_prints_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(blocks(README, "python")[0], "README.md", "exec"), names)
+    assert names["future"].futures == 4
+    assert (tmp_path / "futures.gif").is_file()
+    assert capsys.readouterr().out in blocks(README, "text")
+
+
+@pytest.mark.slow
+def test_the_first_python_of_the_page_on_python_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _, snippet = next(each for each in snippets() if each[0] == "README.md")
     names: dict[str, Any] = {}
-    exec(compile(snippet, "README.md", "exec"), names)
+    page = ROOT / "docs" / "python.md"
+    exec(compile(blocks(page, "python")[0], page.name, "exec"), names)
     assert names["branch"].futures == 4
     written = sorted(file.name for file in tmp_path.iterdir())
     assert written == ["futures.mp4", "mine.safetensors", "objects.gif"]
+
+
+@pytest.mark.usefixtures("small_trunk")
+def test_the_first_commands_of_the_readme_print_what_it_says(
+    small_clips: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With small weights and few frames: the numbers are others."""
+    tiny.ship(small_clips.parent, "two-layer")
+    monkeypatch.chdir(tmp_path)
+    start = README.read_text().partition("## Five-minute start")[2]
+    typed = re.findall(r"^    gswm (.*)$", start, re.M)[:2]
+    for line, said, less in zip(
+        typed, blocks(README, "text"), ("--frames 2", "--given 1 --steps 1 --trail 0"), strict=False
+    ):
+        line = line.replace(str(CARS.relative_to(ROOT)), str(CARS))
+        assert main([*line.split(), *less.split()]) == 0
+        assert without_numbers(capsys.readouterr().out) == without_numbers(said)
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"[\d.]+", "N", text)
+
+
+def test_the_readme_is_short_and_begins_in_order() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 150
+    assert "`make test`" in text
+    assert re.findall("^## (.*)$", text, re.M) == [
+        *("Install", "Five-minute start", "Model zoo", "Your own video", "Results"),
+        *("Links", "Cite"),
+    ]
+
+
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_tables_are_what_was_measured(page: Path) -> None:
+    """`make results` writes them."""
+    text = page.read_text()
+    assert tables.filled(text) == text
+    assert "<!-- end -->" in text
+
+
+def test_the_reference_has_every_public_name() -> None:
+    shown = set(re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.M))
+    public = {f"{home}.{name}" for name, home in gswm.HOME.items()}
+    assert shown == public | {"gswm.studio.notebook.studio"}
+
+
+def test_messages_on_the_page_of_troubles_are_in_the_code() -> None:
+    code = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    headings = re.findall("^### (.*)$", page, re.M)
+    fragments = [each for heading in headings for each in re.findall("`([^`]+)`", heading)]
+    assert len(fragments) > 15
+    for fragment in fragments:
+        assert fragment in code, fragment
 
 
 def resolve(name: str) -> object:
@@ -94,22 +237,26 @@ def test_names_and_paths_in_backquotes_are_there() -> None:
 
 
 def test_the_table_of_results_is_what_was_measured_with_the_weights_that_ship() -> None:
-    rows = re.findall(r"^\| ([a-z-]+) \| [\d.]+ ± .*$", (ROOT / "README.md").read_text(), re.M)
-    lines = (ROOT / "README.md").read_text().splitlines()
-    assert len(rows) == 4
-    for world in rows:
-        line = next(line for line in lines if line.startswith(f"| {world} | "))
-        _, _, here, objects, minutes, _, scalor, _, stove = [
-            cell.strip() for cell in line.strip("|").split("|")
-        ]
+    lines = re.findall(r"^\| ([a-z-]+) \| ([\d.]+ ± .*) \|$", README.read_text(), re.M)
+    assert len(lines) == 4
+    for world, line in lines:
+        _, here, _, scalor, _, stove, objects = line.split(" | ")
         scores = scores_of(world)
         assert scores is not None
-        assert here == f"{scores['center_error']:.3f}"
-        assert objects.split(" / ")[0] == f"{scores['objects']:.2f}"
-        about = read_header(shipped()[world])["about"]
-        assert minutes == f"{about['minutes']:.0f}"
+        assert here == in_short(scores)
+        assert objects.split(" of ")[0] == f"{scores['objects']:.2f}"
         assert scalor == in_short(scores_of(f"scalor-{world}"))
         assert stove == in_short(scores_of(f"stove-{world}"))
+
+
+def test_the_zoo_has_the_sizes_and_minutes_of_the_weights() -> None:
+    rows = re.findall(r"^\| G-SWM \| .* \| `gswm eval (.*)` \|$", README.read_text(), re.M)
+    assert {"clips", "two-layer", "maze"} <= set(rows)
+    for name in rows:
+        row = next(line for line in README.read_text().splitlines() if f"eval {name}`" in line)
+        size, minutes = row.split(" | ")[5:7]
+        assert size == f"{shipped()[name].stat().st_size / 1e6:.1f}"
+        assert minutes == f"{read_header(shipped()[name])['about']['minutes']:.0f}"
 
 
 def scores_of(name: str) -> dict[str, float] | None:

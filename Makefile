@@ -11,9 +11,10 @@
 # make lock      writes constraints.lock, the hashes of the versions in constraints.txt
 # make soak      works with a studio in 8 tabs for 10 minutes, and prints times and memory;
 #                SECONDS=120 for 2 minutes
+# make docs      builds the documentation site in site/, and checks its links
 # make results   writes docs/results.md, its figures and the tables of scores in README.md and
 #                docs/model-zoo.md from docs/results/*.json
-# make clean     removes .venv and demo
+# make clean     removes .venv, demo and site
 #
 # ARGS is passed on to pytest: make test ARGS='tests/test_maze.py -x'
 
@@ -21,16 +22,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+TOUCH := $(BIN)/python -c 'import pathlib, sys; pathlib.Path(sys.argv[1]).touch()'
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: setup demo test test-all fuzz browser lint lock soak results clean
+.PHONY: setup demo test test-all fuzz browser lint lock soak docs results clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/python -c 'import pathlib; pathlib.Path("$@").touch()'
+	$(INSTALL) -e '.[dev]'
+	$(TOUCH) $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(INSTALL) -e '.[docs]'
+	$(TOUCH) $@
 
 demo: setup
 	$(BIN)/gswm demo --out demo
@@ -52,15 +60,18 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-lock: setup
+lock: $(DOCS_STAMP)
 	$(BIN)/python tools/lock.py
 
 soak: setup
 	$(BIN)/python tools/soak.py --seconds $(or $(SECONDS),600)
+
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 results: setup
 	$(BIN)/gswm report docs/results --out report --markdown docs/results.md
 	$(BIN)/python tools/tables.py
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

@@ -24,6 +24,8 @@ from lock import LEFT_OUT, PROJECT, ROOT, read_constraints, read_lock
 
 FILM = "src/gswm/data/films/cars.mp4"
 FILM_LICENSE = "CC-BY-4.0"
+DEVELOPERS = ("dev", "docs")
+"""Extras for those who work on gswm itself."""
 
 
 def users_of_packages(extras: dict[str, list[str]]) -> dict[str, set[str]]:
@@ -51,9 +53,9 @@ def purl(name: str, version: str | None) -> str:
 
 
 def packages(project: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The packages that gswm and its extras need, but for development, and their dependencies."""
+    """The packages that gswm and the extras for users need, and their dependencies."""
     optional = project["optional-dependencies"]
-    extras = {f"{PROJECT}[{name}]": optional[name] for name in optional if name != "dev"}
+    extras = {f"{PROJECT}[{name}]": optional[name] for name in optional if name not in DEVELOPERS}
     pinned = read_constraints((ROOT / "constraints.txt").read_text())
     version = {canonicalize_name(name): pin for name, pin in pinned.items()}
     users = users_of_packages(extras)

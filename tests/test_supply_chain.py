@@ -43,6 +43,10 @@ def test_the_lock_file_has_the_versions_of_the_constraints_without_torch() -> No
     assert "torch" not in LOCKED
 
 
+def test_pre_commit_runs_the_ruff_of_the_constraints() -> None:
+    assert f"rev: v{PINNED['ruff']}\n" in (ROOT / ".pre-commit-config.yaml").read_text()
+
+
 def test_each_package_has_hashes_and_is_needed_by_another() -> None:
     known = {"torch", "gswm", *(f"gswm[{extra}]" for extra in EXTRAS), *LOCKED}
     for name, package in LOCKED.items():

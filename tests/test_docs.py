@@ -50,6 +50,24 @@ def test_every_command_is_on_a_page_and_is_run_by_a_test() -> None:
         assert re.search(rf"""[\[(]{words}|[f"']{name} """, tests), name
 
 
+CHEAP = (
+    "gswm data show maze --episode 3 --out maze.gif",
+    "gswm sweep two-layer maze --seeds 0..4 --print",
+    "gswm weights",
+)
+
+
+@pytest.mark.slow
+def test_cheap_commands_of_the_pages_run_as_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert set(CHEAP) <= set(commands())
+    for command in CHEAP:
+        assert main(shlex.split(command)[1:]) == 0, command
+    assert [file.name for file in tmp_path.iterdir()] == ["maze.gif"]
+
+
 TRAINS = ("train", "fit", "sweep", "bench train", "bench imagine")
 ON_A_CPU = ("--resume", "-cpu", "--device cpu", "--print", "--prepare")
 

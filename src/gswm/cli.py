@@ -24,7 +24,7 @@ formatted: Callable[..., str] = warnings.formatwarning
 
 @dataclass(frozen=True)
 class Command:
-    """Where a command lives, and what it does."""
+    """The module and class of a command, and its description."""
 
     module: str
     name: str
@@ -32,71 +32,67 @@ class Command:
 
 
 COMMANDS = {
-    "demo": Command("gswm.commands.demo", "DemoCommand", "Show what the models that ship can do."),
+    "demo": Command("gswm.commands.demo", "DemoCommand", "Show what the shipped models can do."),
     "data make": Command(
-        "gswm.commands.data", "MakeCommand", "Make a world's data set as an HDF5 file."
+        "gswm.commands.data", "MakeCommand", "Write a world's dataset to an HDF5 file."
     ),
     "data scenes": Command(
         "gswm.commands.data",
         "MakeScenesCommand",
-        "Simulate the scenes of the 3D world, and keep them.",
+        "Simulate scenes of the 3D world into a file.",
     ),
     "data compare": Command(
         "gswm.commands.compare",
         "CompareCommand",
-        "Draw 3D scenes by torch and by Blender, and compare.",
+        "Compare the 3D renderers torch and Blender.",
     ),
     "data import": Command(
         "gswm.commands.importing", "ImportCommand", "Import your own videos into an HDF5 file."
     ),
     "data look": Command(
-        "gswm.commands.look", "LookCommand", "Measure a video, and the settings it needs."
+        "gswm.commands.look", "LookCommand", "Measure a video, and derive settings for it."
     ),
-    "data info": Command("gswm.commands.importing", "InfoCommand", "Say what is in an HDF5 file."),
+    "data info": Command("gswm.commands.importing", "InfoCommand", "Describe an HDF5 file."),
     "fit": Command("gswm.commands.fit", "FitCommand", "Fit a model to your own video."),
     "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
     "weights": Command(
         "gswm.commands.weights",
         "WeightsCommand",
-        "List all models with a name, and where they are.",
+        "List all named models and their locations.",
     ),
-    "weights fetch": Command(
-        "gswm.commands.weights", "FetchCommand", "Download a model that does not ship."
-    ),
-    "sweep": Command(
-        "gswm.commands.sweep", "SweepCommand", "Train many runs at once on one device."
-    ),
-    "export": Command(
-        "gswm.commands.export", "ExportCommand", "Write a run's weights for release."
-    ),
-    "eval": Command(
-        "gswm.commands.evaluate", "EvaluateCommand", "Measure a model, or a simple rule."
-    ),
+    "weights fetch": Command("gswm.commands.weights", "FetchCommand", "Download a named model."),
+    "sweep": Command("gswm.commands.sweep", "SweepCommand", "Train many runs."),
+    "export": Command("gswm.commands.export", "ExportCommand", "Export weights for release."),
+    "eval": Command("gswm.commands.evaluate", "EvaluateCommand", "Evaluate a model or a baseline."),
     "report": Command(
-        "gswm.commands.report", "ReportCommand", "Tables and figures of what was measured."
+        "gswm.commands.report", "ReportCommand", "Write tables and figures of results."
     ),
-    "imagine": Command("gswm.commands.imagine", "ImagineCommand", "Imagine how a video goes on."),
-    "track": Command("gswm.commands.track", "TrackCommand", "Find the objects of a video."),
+    "imagine": Command("gswm.commands.imagine", "ImagineCommand", "Imagine futures of a video."),
+    "track": Command("gswm.commands.track", "TrackCommand", "Track the objects of a video."),
     "data show": Command(
         "gswm.commands.data", "ShowCommand", "Draw an episode with boxes and ids."
     ),
     "studio": Command(
-        "gswm.commands.studio", "StudioCommand", "Edit what a model sees, in the browser."
+        "gswm.commands.studio",
+        "StudioCommand",
+        "Open a model in the browser, and edit its objects.",
     ),
     "selftest": Command(
-        "gswm.commands.selftest", "SelfTestCommand", "Compare the fast path with the plain one."
+        "gswm.commands.selftest",
+        "SelfTestCommand",
+        "Compare the fast training path with the plain one.",
     ),
     "bench data": Command(
-        "gswm.commands.bench", "BenchDataCommand", "Measure how fast data is made."
+        "gswm.commands.bench", "BenchDataCommand", "Measure the speed of data generation."
     ),
     "bench train": Command(
-        "gswm.commands.bench", "BenchTrainCommand", "Measure how fast a recipe trains."
+        "gswm.commands.bench", "BenchTrainCommand", "Measure the speed of training steps."
     ),
     "bench imagine": Command(
-        "gswm.commands.bench", "BenchImagineCommand", "Measure how fast it imagines."
+        "gswm.commands.bench", "BenchImagineCommand", "Measure the speed of rollouts."
     ),
     "bench studio": Command(
-        "gswm.commands.bench", "BenchStudioCommand", "Measure how fast the studio is."
+        "gswm.commands.bench", "BenchStudioCommand", "Measure the response times of the studio."
     ),
 }
 
@@ -184,7 +180,7 @@ def overview(group: str) -> str:
     rows = [(n, c.line) for n, c in COMMANDS.items() if n.split()[0] == group or not group]
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name:<{width}}  {line}" for name, line in rows]
-    tail = "`gswm COMMAND --help` shows a command's settings; --debug shows where an error is from."
+    tail = "`gswm COMMAND --help` lists a command's settings; --debug adds tracebacks to errors."
     return "\n".join(["usage: gswm COMMAND [settings]", "", *lines, "", tail])
 
 

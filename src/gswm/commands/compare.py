@@ -19,14 +19,14 @@ class CompareCommand:
     """Settings of `gswm data compare`."""
 
     scenes: Path
-    """A scene file, of which random frames are taken."""
+    """A scene file; random frames of it are compared."""
     frames: int = 20
     size: int = 64
-    """Pixels on a side."""
+    """Frame size in pixels."""
     samples: int = 64
-    """Blender's rays of a pixel; 0 to draw masks only."""
+    """Blender's rays per pixel; 0 draws masks only."""
     seed: int = 0
-    """Which frames."""
+    """Seed that selects the frames."""
     out: Path | None = None
     """A .png of the frames, torch's above Blender's."""
     force: bool = False

@@ -36,20 +36,20 @@ class MakeCommand:
     obj3d-hard, obj3d-shadows, obj3d-two, obj3d:FOLDER for the scene files in a folder, clips,
     clips-64, digits, or a world of an installed package."""
     split: SplitName = "train"
-    """Which episodes: each split has a seed of its own."""
+    """The split; each has a seed of its own."""
     episodes: int | None = None
-    """The first so many of the split; all of it if not given."""
+    """Number of episodes, from the first. Default: the whole split."""
     out: Path | None = None
-    """The file; data/WORLD/SPLIT.hdf5 if not given."""
+    """The output file. Default: data/WORLD/SPLIT.hdf5."""
     device: str = "cpu"
-    """Where to simulate and draw: cpu or cuda."""
+    """Device that simulates and draws: cpu or cuda."""
     scenes: Path | None = None
-    """Of obj3d: draw the scenes of this file, where there is no MuJoCo to make them."""
+    """obj3d only: draw the scenes in this file, for machines without MuJoCo."""
     renderer: Renderer | None = None
-    """Of obj3d: torch, or blender, which is slow; torch if not given."""
+    """obj3d only: torch, or blender, which is slow. Default: torch."""
     size: int | None = None
-    """Pixels on a side of the frames; the world's own size if not given: 64, or 128 for clips and
-    obj3d-128. The episodes are the same at every size."""
+    """Frame size in pixels. Default: the world's own, 64, or 128 for clips and obj3d-128. The
+    episodes are the same at every size."""
     force: bool = False
     """Replace the file if it exists."""
 
@@ -100,16 +100,16 @@ class MakeScenesCommand:
     """Settings of `gswm data scenes`."""
 
     world: Positional[SceneWorld] = "obj3d"
-    """obj3d-two has one object and the sphere that is shot at it; obj3d-hard has more objects and
+    """The world. obj3d-two has one object and the sphere that hits it, obj3d-hard more objects in
     other colors, obj3d-shadows dark shadows and no friction."""
     split: SplitName = "train"
-    """Which episodes: each split has a seed of its own."""
+    """The split; each has a seed of its own."""
     out: Path | None = None
-    """The file; scenes/SPLIT.hdf5 if not given."""
+    """The output file. Default: scenes/SPLIT.hdf5."""
     episodes: int | None = None
-    """The first so many of the split; the paper's number if not given."""
+    """Number of episodes, from the first. Default: the paper's."""
     workers: int = os.cpu_count() or 1
-    """Processes that simulate."""
+    """Number of processes that simulate."""
     force: bool = False
     """Replace the file if it exists."""
 
@@ -141,19 +141,19 @@ class ShowCommand:
     source: Annotated[Positional[str], arg(metavar="FILE|WORLD")]
     """A file of episodes, or the name of a world."""
     out: Path
-    """A .png for a sheet of frames, a .gif or .mp4 for the moving episode."""
+    """The output: a .png for a sheet of frames, a .gif or .mp4 for a video."""
     episode: int = 0
-    """Which episode, counted from 0."""
+    """The number of the episode, from 0."""
     split: SplitName | None = None
-    """Count in this split; test for a world, and the whole file for a file, if not given."""
+    """The split. Default: test for a world, and the whole file for a file."""
     boxes: bool = True
-    """Draw boxes and ids where the truth is known."""
+    """Draw boxes and ids if the ground truth is known."""
     trail: int = 8
-    """Draw where each object was in the last so many frames."""
+    """Length of the trail behind each object, in frames."""
     scale: int = 4
-    """Enlarge the frames so many times."""
+    """Enlargement factor."""
     frames: int = 20
-    """At most so many frames on a sheet, evenly spaced."""
+    """Largest number of frames on a sheet, evenly spaced."""
     fps: int = 10
     """Frames per second of a .gif or .mp4."""
     force: bool = False

@@ -29,7 +29,7 @@ FPS = 10
 
 @dataclass(frozen=True)
 class DemoScene:
-    """What is shown of one of the models that ship."""
+    """One shipped model, as the demo shows it."""
 
     name: str
     text: str
@@ -44,11 +44,11 @@ class DemoScene:
 
     @property
     def sample(self) -> bool:
-        """By means where there is one future, as the paper does."""
+        """Whether futures are sampled; a single future uses means, as in the paper."""
         return self.futures > 1
 
     def command(self) -> str:
-        """What a user would type."""
+        """The equivalent command."""
         how = f"--futures {self.futures}" if self.sample else "--no-sample"
         return f"gswm imagine {self.name} --steps {self.steps} {how}"
 
@@ -74,16 +74,16 @@ class DemoCommand:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
-    """The folder to write to; begin with its index.html."""
+    """The output folder; open its index.html."""
     scale: int = 2
-    """Enlarge the frames of the worlds so many times."""
+    """Enlargement factor for the frames of the worlds."""
     device: str = "cpu"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     force: bool = False
-    """Replace files in a folder that gswm did not make."""
+    """Replace files in a folder that gswm did not create."""
 
     def run(self) -> None:
-        """Track, imagine and measure with the weights that ship, and show every world."""
+        """Track, imagine and evaluate with the shipped weights, and show every world."""
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
@@ -108,7 +108,7 @@ class DemoCommand:
         print(f"look at {index}")
 
     def film(self) -> Section:
-        """A real video that ships, tracked by the weights for any video."""
+        """Track the shipped example video with the weights for any video."""
         folder = self.out / "film"
         drawn, table = folder / CARS.name, folder / "tracks.csv"
         print(f"\ngswm track {CARS} --out {drawn} --out {table}")
@@ -121,7 +121,7 @@ class DemoCommand:
         return Section("Any video", text, (figure(shown, CREDIT),))
 
     def scene(self, scene: DemoScene) -> Section:
-        """One model: what it imagines, and how well."""
+        """Imagine and evaluate with one model."""
         folder = self.out / scene.name
         print(f"\n{scene.command()}")
         ImagineCommand(
@@ -174,7 +174,7 @@ class DemoCommand:
 
 
 def measured(found: Results, scene: DemoScene) -> list[str]:
-    """The tables of a short evaluation, beside the paper's numbers, and its figures."""
+    """Tables of a short evaluation beside the paper's numbers, and its figures."""
     rows = tables(found)
     shown = [
         f"<h3>{escape(rows[n].title)}</h3>{table_html(rows[n].filled())}" for n in scene.tables
@@ -186,13 +186,13 @@ def measured(found: Results, scene: DemoScene) -> list[str]:
 
 
 def of_all(found: Results) -> str:
-    """What the weights say that they score on all test episodes."""
+    """The scores on all test episodes, from the header of the weights."""
     scores = listed(found.all[0].about.get("test", {}))
     known = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items()]
     return f"On all of them: {', '.join(known)}." if known else ""
 
 
 def linked(file: Path, folder: Path, caption: str) -> str:
-    """A picture that lies in the folder of the page."""
+    """An image in the folder of the page."""
     name = escape(file.relative_to(folder).as_posix(), quote=True)
     return figure(f'<img alt="{escape(file.stem, quote=True)}" src="{name}">', caption)

@@ -41,9 +41,9 @@ from gswm.train.folder import commit
 MEMORY = 1 << 28
 CHUNK = 16
 PIXELS = "slotformer-6-44"
-"""How videos without truth are measured."""
+"""The protocol for videos without ground truth."""
 MODES = "gswm-5-4"
-"""How samples are compared with all futures that can be."""
+"""Metrics that compare samples with all possible futures."""
 
 
 @dataclass(frozen=True)
@@ -51,56 +51,56 @@ class EvaluateCommand:
     """Settings of `gswm eval`."""
 
     model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None
-    """A run, of which the best weights are taken, a file of weights, or the name of one that
-    ships."""
+    """A run folder (its best weights are used), a weights file, or the name of a shipped model."""
     video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """A video, a file or a folder of images: score what the model imagines of its end. With
-    --labels, which are of this video, also score the model's tracks, as `gswm track` makes them by
-    default; with --tracks or --baseline, VIDEO is the only name before the options."""
+    """A video file or a folder of images: score what the model imagines of its end. With --labels,
+    also score the model's tracks, as `gswm track` writes them by default; with --tracks or
+    --baseline, VIDEO is the only name before the options."""
     world: str | None = None
-    """A world by its name, an HDF5 file; or a video, or a folder of videos or images such as
-    OBJ3D's, which is imported once; the one that the model was trained on if not given."""
+    """A world by name; an HDF5 file; or a video or a folder of videos or images such as OBJ3D's,
+    which is imported once. Default: the world that the model was trained on."""
     split: SplitName | None = None
-    """The protocol's if not given."""
+    """The split. Default: the protocol's."""
     protocol: str | None = None
-    """gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, slotformer-6-44 or ocvp-5-25; the one
-    that the world declares if not given, and slotformer-6-44 for videos without truth."""
+    """The protocol: gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, gswm-clips-8-16, sqair-10-10,
+    slotformer-6-44 or ocvp-5-25. Default: that of the world, and slotformer-6-44 for videos without
+    ground truth."""
     given: Posterior = "mean"
-    """How the model infers the frames that it sees: by the means of its posterior, or by a sample
-    of it, as the release of G-SWM does; with several futures each begins with its own, which takes
+    """Infer the frames that the model sees by the means of the posterior, or by a sample of it, as
+    the release of G-SWM does. With several futures, each starts from its own sample, which takes
     longer."""
     samples: int | None = None
-    """Sampled futures of each episode for center_error_sample; the protocol's if not given, 10 for
-    balls. Ten take ten times as long as the mean rollout: with them an evaluation of G-SWM takes
-    about half again as long on a CPU. 0 leaves the score out."""
+    """Number of sampled futures per episode for center_error_sample; 0 leaves the score out.
+    Default: the protocol's, 10 for balls, which makes an evaluation of G-SWM on a CPU about 50 %
+    longer."""
     baseline: Rule | Tracker | None = None
-    """Measure a rule instead of a model; median-sort, a tracker without learning, needs VIDEO and
+    """Evaluate a non-learned baseline instead of a model. The tracker median-sort needs VIDEO and
     --labels."""
     labels: Path | None = None
-    """Score the tracks of a model, or of another tracker, against these boxes, MOTChallenge text:
-    see labels/README.md."""
+    """Score tracks of a model, or of another tracker, against these boxes in MOTChallenge text: see
+    labels/README.md."""
     tracks: Path | None = None
-    """With --labels: the tracks to score, MOTChallenge text of any tracker."""
+    """With --labels: tracks of any tracker to score, in MOTChallenge text."""
     frames: int | None = None
-    """With --tracks: how many frames the video has, where VIDEO is not given."""
+    """With --tracks and without VIDEO: the number of frames of the video."""
     min_height: float = 0.0
-    """With --labels: labels that are not higher become ignore regions; a share of the video's
-    height if below 1, else pixels."""
+    """With --labels: labels of at most this height become ignore regions; a share of the video's
+    height if below 1, otherwise pixels."""
     last: float = 0.2
-    """With a video: imagine in this last share of its frames; with --labels, score tracks in it
-    separately too."""
+    """With a video: imagine in this last share of its frames; with --labels, also score tracks in
+    it separately."""
     episodes: int | None = None
-    """The first so many of the split; all if not given."""
+    """Number of episodes, from the first. Default: all."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     half: bool = False
     """Round the weights to half precision first, as `gswm export --half` does."""
     lpips: Path | None = None
-    """Measure pixels too, and LPIPS with the weights in this file: see docs/evaluation.md."""
+    """Also measure pixels, and LPIPS with the weights in this file: see docs/evaluation.md."""
     allow_damaged: bool = False
-    """Take a video as it is, though FFmpeg reports damage or frames are missing."""
+    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     json: Path | None = None
-    """Write everything that was measured to this file; without one it is printed."""
+    """Write the whole result to this file; without a name, print it."""
     force: bool = False
     """Replace the file of --json if it exists."""
 
@@ -226,7 +226,7 @@ class EvaluateCommand:
             raise UserError(f"--baseline {self.baseline} needs a video and --labels")
 
     def command(self) -> str:
-        """How to measure this again."""
+        """The command that repeats this evaluation."""
         words = ["gswm", "eval", *(name for name in (self.model, self.video) if name)]
         for setting in filter(self.sets, MEASURED):
             value = getattr(self, setting)
@@ -292,7 +292,7 @@ def episodes_of(
 
 
 def number_of(world: str, split: SplitName, n: int | None) -> int:
-    """How many episodes `episodes_of` gives; more than there are is refused."""
+    """The number of episodes that `episodes_of` yields; more than there are is refused."""
     if hdf5.is_name_of_file(world):
         with hdf5.open_file(world) as file:
             there = len(file.of_split(split))

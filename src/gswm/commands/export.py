@@ -26,23 +26,22 @@ class ExportCommand:
     """Settings of `gswm export`."""
 
     source: Annotated[Positional[str], arg(metavar="RUN|WEIGHTS|NAME")]
-    """A run's folder, a file of weights, or the name of a model."""
+    """A run folder, a weights file, or the name of a model."""
     out: Path | None = None
-    """RUN/NAME.safetensors if it is not given, NAME being the recipe's; NAME.safetensors here for
-    weights that are in no run."""
+    """The output file. Default: RUN/NAME.safetensors, where NAME is the recipe's; for weights
+    outside of a run NAME.safetensors in the current folder."""
     half: bool = False
-    """In half precision: half the size, for release."""
+    """Store in half precision: half the size."""
     compact: bool = False
-    """In 8 bits where the model loses nothing by it, and in half precision elsewhere."""
+    """Store in 8 bits where this costs no accuracy, and in half precision elsewhere."""
     hub: Path | None = None
-    """Write a folder that can be uploaded to a model hub instead: weights, settings and a model
-    card."""
+    """Write a folder for a model hub instead: weights, settings and a model card."""
     license: str = "apache-2.0"
-    """With --hub: the license of the weights, by its SPDX identifier."""
+    """With --hub: the SPDX identifier of the license of the weights."""
     which: Literal["best", "last"] = "best"
-    """Which of the run's weights."""
+    """Which weights of the run."""
     scores: Path | None = None
-    """What `gswm eval --json` wrote of these weights, to be kept with them."""
+    """A result of these weights that `gswm eval --json` wrote; stored with them."""
     force: bool = False
     """Replace the file, or the files in the folder, if they exist."""
 

@@ -17,43 +17,44 @@ class FitCommand:
     video: Positional[Path]
     """A video of a fixed camera, a folder of such videos, or a file that --prepare wrote."""
     minutes: float = 8.0
-    """How long all of it may take, from measuring to the page."""
+    """Time limit for everything, from measuring to writing the page."""
     out: Path | None = None
     """The folder for weights, tracks and the page. Default: fits/NAME."""
     prepare: bool = False
-    """Measure and import only, into OUT/video.hdf5, to train elsewhere."""
+    """Only measure and import, into OUT/video.hdf5, to train elsewhere."""
     region: str | None = None
-    """X,Y,WIDTH,HEIGHT in pixels: use this part of the picture only."""
+    """X,Y,WIDTH,HEIGHT in pixels: use only this part of the picture."""
     start: Annotated[str | None, arg(metavar="NAME|RUN|WEIGHTS|none")] = None
-    """Trained weights to begin with: a run's folder, a file of weights, or the name of one that
-    ships; none for new weights. Default: clips, if it ships and fits --size and --grid."""
+    """Initial weights: a run folder, a weights file, or the name of a shipped model; none for new
+    weights. Default: clips, if it ships and fits --size and --grid."""
     stride: int | None = None
-    """Take every so many frames. Default: by the speed of the objects."""
+    """Use every n-th frame. Default: chosen by the speed of the objects."""
     size: int | None = None
-    """Pixels on a side of the frames that the model sees. Default: as --start was trained, and 64
-    or 128, by the objects, for new weights."""
+    """Resolution of the model in pixels. Default: that of --start; for new weights 64 or 128,
+    chosen by the size of the objects."""
     objects: int | None = None
-    """Slots for objects. Default: as many as are in view at once, and some."""
+    """Number of object slots. Default: slightly more than the objects in view at once."""
     grid: int | None = None
-    """Cells of discovery along a side. Default: as --start was trained, and by the smallest
-    objects for new weights."""
+    """Cells of discovery along a side. Default: as in --start; for new weights chosen by the
+    smallest objects."""
     object_size: float | None = None
     """Size of a typical object as a share of the longer side. Default: measured."""
     sigma: float | None = None
-    """Standard deviation of the pixels. Default: by the contrast of the objects."""
+    """Standard deviation of the pixels. Default: chosen by the contrast of the objects."""
     threshold: float | None = None
-    """Difference from the background that counts as motion at first. Default: by the contrast."""
+    """Initial difference from the background that counts as motion. Default: chosen by the
+    contrast."""
     steps: int | None = None
-    """Train so many steps, however long they take. Default: as many as there is time for."""
+    """Number of steps, instead of --minutes. Default: as many as there is time for."""
     batch: int = 16
     """Windows per step."""
     seed: int = 0
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     allow_damaged: bool = False
-    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
+    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not make."""
+    """Replace files in a folder that gswm did not create."""
 
     def run(self) -> None:
         """Fit, and say where the results are."""

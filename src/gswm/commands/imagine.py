@@ -37,53 +37,53 @@ class ImagineCommand:
     """Settings of `gswm imagine`."""
 
     model: Annotated[Positional[str], arg(metavar="NAME|RUN|WEIGHTS")]
-    """A trained model: a run's folder, a file of weights, or the name of one that ships."""
+    """A run folder, a weights file, or the name of a shipped model."""
     world: str | None = None
-    """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
+    """A world by name, or an HDF5 file. Default: the world that the model was trained on."""
     video: Path | None = None
-    """A video of your own instead: a file, or a folder of images."""
+    """Your own video instead: a file, or a folder of images."""
     given: int | None = None
-    """Frames that the model sees; as many as in its training's validation if not given."""
+    """Number of given frames. Default: as in the validation during training."""
     steps: int | None = None
-    """Frames that it then imagines; up to the end of the video if not given, at most 90."""
+    """Number of imagined frames. Default: up to the end of the video, at most 90."""
     futures: int = 16
     out: Path = Path("imagined")
-    """The folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
+    """The output folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
     sample: bool = True
-    """Imagine by samples; by means if not, and then all futures are the same."""
+    """Sample futures; otherwise use means, and all futures are the same."""
     episode: int = 0
-    """Which episode of the world, counted from 0."""
+    """The number of the episode, from 0."""
     split: SplitName | None = None
-    """Of this split; test for a world, and the whole file for a file, if not given."""
+    """The split. Default: test for a world, and the whole file for a file."""
     seed: int = 0
-    """Of the samples."""
+    """Seed of the samples."""
     scale: int = 2
-    """Enlarge the futures so many times, at most 16, and all else twice that."""
+    """Enlargement factor of futures, at most 16; everything else is twice as large."""
     trail: int = 8
-    """Draw where each object was in the last so many frames."""
+    """Length of the trail behind each object, in frames."""
     fps: int = 10
-    """Frames per second of the moving pictures."""
+    """Frames per second of the GIF and the MP4."""
     video_fps: float | None = None
-    """Frames per second to take of your video, by its own times, and 0 for every frame; as of the
-    videos that the model was trained on if not given."""
+    """Frames per second to take from your video, according to its timestamps; 0 takes every frame.
+    Default: as in the training videos."""
     fit: Fit | None = None
-    """letterbox: all of each frame of your video, between black bars; crop: its middle square;
-    stretch: all of it, squeezed into a square. If not given, as the videos that the model was
-    trained on were imported, and letterbox for a model of a world."""
+    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
+    frame, squeezed into a square. Default: as the training videos were imported, and letterbox for
+    a model of a world."""
     region: str | None = None
-    """Use only this part of your video's frames: x,y,width,height in pixels of the upright video,
-    or all. If not given, as the videos that the model was trained on were imported."""
+    """Use only this part of your video: x,y,width,height in pixels of the upright video, or all.
+    Default: as the training videos were imported."""
     discover: Discover | None = None
-    """Look for new objects in every given frame (always), or only in the first (first), as the
-    paper does. If not given, always for your own videos, and first for worlds."""
+    """Look for new objects in every given frame (always), or only in the first (first), as in the
+    paper. Default: always for your own videos, first for worlds."""
     mp4: bool = True
     """Write an MP4 beside the GIF."""
     allow_damaged: bool = False
-    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
+    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not make."""
+    """Replace files in a folder that gswm did not create."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
 
     def run(self) -> None:
         """Imagine, and show it."""

@@ -31,30 +31,31 @@ class ImportCommand:
     """Settings of `gswm data import`."""
 
     sources: Positional[tuple[Path, ...]]
-    """Video files, folders of videos, folders of a video's images, or trees of either. Folders
-    named train, val and test say which split a video is of. Others are split by their names, about
-    80 % train, 10 % val and 10 % test; all of them are train where none would be."""
+    """Video files, folders of videos, folders of a video's images, or trees of these. Folders named
+    train, val and test define the splits. Others are split by name: about 80 % train, 10 % val and
+    10 % test, or all train if a split would be empty."""
     out: Path
-    """The file to write, FILE.hdf5."""
+    """The output file, FILE.hdf5."""
     size: int = 64
-    """Frames become this many pixels wide and high."""
+    """Frame size in pixels."""
     fps: float | None = None
-    """Frames per second, by the videos' own times; otherwise every frame. Images have no times."""
+    """Frames per second, according to the videos' timestamps. Default: every frame. Images have no
+    timestamps."""
     frames: int = 100
-    """Frames of an episode. A long video gives several; what is left at its end is not used."""
+    """Frames per episode. A long video gives several; remaining frames at its end are not used."""
     fit: Fit = "letterbox"
-    """letterbox: all of each frame, between black bars; crop: its middle square; stretch: all of
-    it, squeezed into a square."""
+    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
+    frame, squeezed into a square."""
     region: str | None = None
     """Use only this part of each frame: x,y,width,height in pixels of the upright video."""
     force: bool = False
-    """Replace the file if there is one."""
+    """Replace the file if it exists."""
     allow_damaged: bool = False
-    """Take videos as they are, though FFmpeg reports damage or frames are missing."""
+    """Import videos that FFmpeg reports as damaged, or that lack frames."""
     workers: int = os.cpu_count() or 1
-    """Videos decoded at once."""
+    """Number of videos that are decoded at the same time."""
     once: Suppress[bool] = False
-    """Whether another command asked for it, which has none of these settings."""
+    """Whether another command imports, which has none of these settings."""
 
     def run(self) -> int:
         """Import what can be imported; 2 if anything had to be skipped."""
@@ -90,7 +91,7 @@ class ImportCommand:
             tell(f"gswm: to take the short ones too: `{other.command()}`, then the same again")
 
     def command(self) -> str:
-        """What to type to import this."""
+        """The command that imports this."""
         words = ["gswm", "data", "import", *map(str, self.sources), "--out", str(self.out)]
         words += ["--size", str(self.size)]
         words += [] if self.fps is None else ["--fps", f"{self.fps:g}"]
@@ -140,7 +141,7 @@ def report_skipped(summary: Summary) -> None:
 
 
 def report(summary: Summary, command: ImportCommand) -> None:
-    """What the file holds now."""
+    """A description of the file."""
     episodes = sum(summary.splits.values())
     shape = f"{command.frames} frames, {command.size} x {command.size}"
     print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
@@ -155,7 +156,7 @@ def report(summary: Summary, command: ImportCommand) -> None:
 
 
 def in_words(splits: Counter[str]) -> str:
-    """How many episodes each split has."""
+    """The number of episodes in each split."""
     known = [name for name in ("train", "val", "test") if name in splits]
     return ", ".join(f"{name} {splits[name]}" for name in known)
 
@@ -206,7 +207,7 @@ class InfoCommand:
     """Settings of `gswm data info`."""
 
     file: Positional[Path]
-    """An HDF5 file of episodes: made here, imported, or of the authors' release."""
+    """An HDF5 file of episodes: generated, imported, or from the authors' release."""
 
     def run(self) -> None:
         """Print what is in it, a fact a line."""

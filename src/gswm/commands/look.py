@@ -29,11 +29,11 @@ class LookCommand:
     """A video file, a folder of videos or of a video's images, or an imported HDF5 file. The camera
     must stand still."""
     out: Path | None = None
-    """A .png for frames with the boxes that were measured, the background, sizes and counts."""
+    """A .png of frames with the measured boxes, the background, sizes and counts."""
     json: Path | None = None
-    """A .json for all that is printed, and more."""
+    """A .json with everything that is printed, and more."""
     region: str | None = None
-    """X,Y,WIDTH,HEIGHT in pixels: look at this part of the frame only."""
+    """X,Y,WIDTH,HEIGHT in pixels: measure only this part of the frame."""
     force: bool = False
     """Replace the files of --out and --json if they exist."""
 

@@ -53,6 +53,6 @@ def one_line(box: str) -> str:
 
 
 def choices(said: re.Match[str]) -> str:
-    """What could have been chosen, always in the same order; nothing is no choice."""
+    """The possible choices in alphabetical order, without None."""
     names = re.findall(r"'(.*?)'", said[1])
     return f"; it must be one of {', '.join(sorted(set(names) - {'None'}))}"

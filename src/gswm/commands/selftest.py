@@ -18,11 +18,12 @@ class SelfTestCommand:
     """Settings of `gswm selftest`."""
 
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     recipes: tuple[str, ...] = COMPARED
-    """Whose models are compared, at small sizes."""
+    """Recipes whose models are compared, at small sizes."""
     paths: tuple[FastPath, ...] = ()
-    """deferred, kernels, captured and compiled on a GPU; deferred on a CPU, if not given."""
+    """The fast paths. Default: deferred, kernels, captured and compiled on a GPU; deferred on a
+    CPU."""
 
     def run(self) -> None:
         """Compare, and print a line for each as it is known."""

@@ -26,25 +26,25 @@ class StudioCommand:
     """Settings of `gswm studio`."""
 
     model: Annotated[Positional[str | None], arg(metavar="NAME|RUN|WEIGHTS")] = None
-    """A trained model: a run's folder, a file of weights, or the name of one that ships. Default:
-    two-layer, and clips with --video."""
+    """A run folder, a weights file, or the name of a shipped model. Default: two-layer, and clips
+    with --video."""
     world: str | None = None
-    """A world by its name, or an HDF5 file; the one that the model was trained on if not given."""
+    """A world by name, or an HDF5 file. Default: the world that the model was trained on."""
     video: Path | None = None
-    """A video of your own instead: a file, or a folder of images."""
+    """Your own video instead: a file, or a folder of images."""
     video_fps: float | None = None
-    """Frames per second to take of videos, dropped on the page too, by their own times, and 0 for
-    every frame; as of the videos that the model was trained on if not given."""
+    """Frames per second to take from videos, including dropped ones, according to their timestamps;
+    0 takes every frame. Default: as in the training videos."""
     allow_damaged: bool = False
-    """Take the file of --video as it is, though FFmpeg reports damage or frames are missing."""
+    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     port: int = 0
-    """Where to listen; the first free one from 8765 on if not given."""
+    """The port. Default: the first free one from 8765 on."""
     host: str = "127.0.0.1"
-    """The address to listen at; 0.0.0.0 lets other machines reach it too."""
+    """The address to listen on; with 0.0.0.0, other machines can connect."""
     browser: bool = True
     """Open the address in a browser."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
 
     def run(self) -> None:
         """Serve the page until it is interrupted."""
@@ -83,7 +83,7 @@ class StudioCommand:
         return FIRST if FIRST in catalog.models else next(iter(catalog.models))
 
     def source(self, catalog: Catalog, model: str) -> str:
-        """What is shown first, in the catalog."""
+        """The initial selection in the catalog."""
         if self.video is not None:
             known, size = catalog.models[model].videos, catalog.model(model).image_size
             most = MOST_GIVEN + MOST_STEPS

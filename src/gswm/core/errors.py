@@ -1,7 +1,7 @@
-"""What a user did that cannot work, said in one line."""
+"""Errors that a user can fix, as one line."""
 
 
 class UserError(Exception):
-    """What is wrong and what to do about it, in one line; the command ends with `code`."""
+    """An error that the user can fix; the message says in one line what is wrong and what to do."""
 
     code = 2

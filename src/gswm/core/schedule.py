@@ -11,7 +11,7 @@ from gswm.core.errors import UserError
 
 @dataclass(frozen=True)
 class Anneal:
-    """A number that goes in a straight line from `start` to `end`, or stays if they are equal.
+    """A number that changes linearly from `start` to `end`, or stays constant if they are equal.
 
     If `from_step` equals `to_step`, it jumps there.
     """
@@ -21,15 +21,15 @@ class Anneal:
     from_step: int = 0
     to_step: int = 1
     geometric: bool = False
-    """Go by equal factors per step instead of equal differences."""
+    """Change geometrically instead of linearly."""
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is 0 throughout."""
+        """Whether it is always 0."""
         return self.start == self.end == 0
 
     def at(self, step: Tensor) -> Float[Tensor, ""]:
-        """Its value; `step` may be on any device, and is not brought to the host."""
+        """The value at `step`, which may be on any device and is not copied to the host."""
         if self.from_step == self.to_step:
             share = (step >= self.to_step).float()
         else:
@@ -54,15 +54,15 @@ class Stage:
     length: int
     """T: frames per video."""
     background_only: bool = False
-    """Leave the objects out."""
+    """Train the background only."""
     repeats: int = 0
     """Period, in steps, after which the same windows repeat. Default: 0 (never).
 
     A model with such a stage implements `WorldModel.observe` and `WorldModel.loss_of`.
     """
     batch: int = 0
-    """Windows a step where they repeat, rounded up to a multiple of those of the training. Default:
-    0 (as many)."""
+    """Windows per step while they repeat, rounded up to a multiple of the batch. Default: 0 (the
+    batch)."""
 
     @property
     def through_frames(self) -> bool:
@@ -72,7 +72,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class PriorStage(Stage):
-    """A stage in which the prior may learn alone, from tracks that are inferred already."""
+    """A stage in which the prior may learn alone, from inferred tracks."""
 
     prior_only: bool = False
 
@@ -90,9 +90,9 @@ class Curriculum:
     """The part of a schedule that all models share; a model's own schedule adds to it."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 10),)
-    """The curriculum: (from which step, T)."""
+    """The curriculum as pairs: (first step, T)."""
     background_only: int = 0
-    """For so many steps only the background learns."""
+    """Number of first steps in which only the background learns."""
 
     def stage(self, step: int) -> Stage:
         """The stage of `step`."""
@@ -108,7 +108,7 @@ class Curriculum:
         return max(length for _, length in self.lengths)
 
     def needed(self, steps: int) -> int:
-        """Frames that a video must have for a training of so many steps."""
+        """The number of frames that a training of this many steps needs."""
         return self.longest
 
     @property

@@ -17,28 +17,28 @@ from gswm.data.labels import Labels
 
 @dataclass(frozen=True)
 class Truth:
-    """The objects of every frame, in slots that stay an object's own for the episode."""
+    """Ground truth of every frame; an object keeps its slot throughout an episode."""
 
     positions: Float64[Tensor, "episode time object 2"]
     """Centers (x, y), in pixels."""
     velocities: Float64[Tensor, "episode time object 2"]
     """Pixels per frame."""
     sizes: Float64[Tensor, "episode time object"]
-    """Radii, in pixels: an object's box is twice as wide."""
+    """Radii in pixels: a box is twice as wide."""
     layers: Int[Tensor, "episode time object"]
-    """Objects of one layer collide, where the world has collisions."""
+    """Layer; objects of the same layer collide if the world has collisions."""
     order: Int[Tensor, "episode time object"]
-    """Depth order: of two objects, the one with the larger number is in front."""
+    """Depth order: objects with larger numbers are in front."""
     colors: Float64[Tensor, "episode time object 3"]
     """Red, green and blue, from 0 to 1."""
     ids: Int[Tensor, "episode time object"]
-    """1, 2, ...: the same object in every frame; 0 where there is none."""
+    """1, 2, ...: the same number for the same object in every frame; 0 for empty slots."""
     present: Bool[Tensor, "episode time object"]
-    """Whether the slot holds an object that the frame shows, be it behind another."""
+    """Whether the frame contains the object, even behind another."""
     hw: Float64[Tensor, "episode time object 2"] | None = None
-    """Heights and widths of boxes, in pixels, where they are not squares of twice the size."""
+    """Heights and widths of boxes in pixels, if they are not squares of twice the size."""
     visibility: Float64[Tensor, "episode time object"] | None = None
-    """The share of an object that lies in the frame and that nothing hides, where it is known."""
+    """The visible share of an object, if known."""
 
     def boxes_hw(self) -> Float64[Tensor, "episode time object 2"]:
         """Heights and widths of all boxes, in pixels."""
@@ -47,7 +47,7 @@ class Truth:
         return 2 * self.sizes[..., None].expand(*self.sizes.shape, 2)
 
     def labels(self, image_size: int) -> Labels:
-        """Boxes to learn from; a world that says nothing of hidden objects hides none."""
+        """Boxes for supervision; a world without visibility treats all objects as visible."""
         seen = self.visibility if self.visibility is not None else torch.ones_like(self.sizes)
         return Labels(
             present=self.present,
@@ -59,30 +59,30 @@ class Truth:
 
 @dataclass(frozen=True)
 class Corridors:
-    """The maze of each episode, and where in it each agent is."""
+    """The maze of each episode, and the position of each agent."""
 
     grid: Int[Tensor, "episode row column"]
-    """1 where agents can be, 0 where they cannot."""
+    """1 for corridor cells, 0 for walls."""
     cells: Int[Tensor, "episode step object 2"]
     """(row, column) of each agent; frame 2s shows step s, frame 2s + 1 is halfway to the next."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """What is where in space, and in each pixel."""
+    """3D ground truth: poses and contacts of objects, and the content of each pixel."""
 
     masks: UInt8[Tensor, "episode time height width"]
-    """The id of the object in the middle of the pixel; 0 where there is none."""
+    """The id of the object at the center of the pixel; 0 for none."""
     depth: Float[Tensor, "episode time height width"]
-    """How far ahead of the camera that is."""
+    """Depth of that point along the optical axis."""
     visibility: Float[Tensor, "episode time object"]
-    """The share of an object in the frame that nothing hides."""
+    """The visible share of the part of an object that is in the frame."""
     poses: Float[Tensor, "episode time object 4"]
     """The center (x, y, z), and the turn about the vertical axis."""
     motions: Float[Tensor, "episode time object 4"]
-    """What of it changes in a frame."""
+    """The change of the pose per frame."""
     contacts: Float[Tensor, "episode time object object"]
-    """The impulse between each two objects since the frame before; 0 where they did not touch."""
+    """The impulse between each pair of objects since the previous frame; 0 without contact."""
     shapes: Int[Tensor, "episode object"]
     """0 for none, 1 for a sphere, 2 for a cylinder, 3 for a cube."""
     materials: Int[Tensor, "episode object"]
@@ -97,19 +97,19 @@ class Episodes:
 
     video: UInt8[Tensor, "episode time 3 height width"]
     truth: Truth | None = None
-    """None for videos of which nothing is known."""
+    """None for videos without ground truth."""
     corridors: Corridors | None = None
     """Mazes only."""
     space: Space | None = None
     """3D worlds only."""
     actions: Float32[Tensor, "episode time action"] | None = None
-    """What an agent does in each frame: `actions[:, t]` influences frame t + 1."""
+    """Actions: `actions[:, t]` influences frame t + 1."""
     rewards: Float32[Tensor, "episode time"] | None = None
     """`rewards[:, t]` is earned on the way to frame t."""
     background: UInt8[Tensor, "episode 3 height width"] | None = None
-    """The scene without its objects, where the camera stands still."""
+    """The scene without its objects, for a fixed camera."""
     labels: Labels | None = None
-    """Boxes that teach a model, where a file has some; worlds make theirs from the truth."""
+    """Boxes for supervision from a file; worlds derive theirs from the ground truth."""
 
     def __len__(self) -> int:
         return len(self.video)

@@ -1,4 +1,4 @@
-"""Where a model's frame lies in the picture of its source video, and when.
+"""The position of a model's frame in the picture and time of its source video.
 
 Source pixels are those of the upright picture: a video that its file says to turn is turned
 first. Pixel i covers [i, i + 1), from the top left corner. A model's frame is a square, and its
@@ -29,18 +29,18 @@ FARTHEST = 1e12
 
 @dataclass(frozen=True)
 class Placement:
-    """How the picture of a source video is placed in a model's frame."""
+    """The placement of the picture of a source video in the frame of a model."""
 
     width: int
     height: int
-    """Of the upright source picture, in pixels."""
+    """Width and height of the upright source picture, in pixels."""
     size: int
     """Side of the model's frame, in pixels."""
     shown: tuple[float, float, float, float]
     """Left, top, width and height of the part that the frame shows, in source pixels."""
     inside: tuple[int, int, int, int]
-    """Left, top, width and height of where it is in the frame, in the frame's pixels. The rest of
-    the frame is black."""
+    """Left, top, width and height of this part in the frame, in pixels of the frame. The rest is
+    black."""
     rotation: int = 0
     """Degrees, counterclockwise, by which the file's pictures are turned to be upright."""
     pixel_aspect: float = 1.0
@@ -79,7 +79,7 @@ class Placement:
 
     @property
     def is_sound(self) -> bool:
-        """Whether all lengths are finite and above 0: one may come from anybody's file."""
+        """Whether all lengths are finite and positive; they may come from an untrusted file."""
         sides = (self.width, self.height, self.size, *self.shown[2:], *self.inside[2:])
         return min(sides) > 0 and all(map(math.isfinite, (*self.shown, self.pixel_aspect)))
 
@@ -109,7 +109,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Footage:
-    """Where and when in a source video the frames of an episode are."""
+    """The source frames of an episode: placement, numbers and times."""
 
     placement: Placement
     frames: Int64[np.ndarray, " time"]
@@ -157,5 +157,5 @@ def parse_region(text: str | None) -> Region | None:
 
 
 def as_text(region: Region | None) -> str:
-    """What `parse_region` takes."""
+    """The text that `parse_region` accepts."""
     return WHOLE if region is None else ",".join(map(str, region))

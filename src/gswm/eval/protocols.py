@@ -22,28 +22,28 @@ ones too."""
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to measure."""
+    """An evaluation protocol."""
 
     name: str
     given: int
-    """Frames that the model sees; it finds its objects in the first."""
+    """Number of given frames; objects are discovered in the first."""
     steps: int
-    """Frames that it then imagines."""
+    """Number of imagined frames."""
     metrics: tuple[Metric, ...]
     sample: bool = False
-    """Imagine by samples, or by means."""
+    """Use sampled rollouts instead of the mean rollout."""
     futures: int = 1
     posterior: Posterior = "mean"
-    """How the model infers the frames that it sees: by the means of its posterior, or by a sample,
-    as the release of G-SWM does; each future then has its own."""
+    """Infer given frames by the means of the posterior, or by a sample, as the release of G-SWM
+    does. With samples, each future has its own."""
     samples: int = 0
-    """Sampled futures of each episode, whose center error is measured beside that of the means."""
+    """Number of sampled futures per episode whose center error is also measured."""
     split: SplitName = "test"
     """The split that the protocol's authors report."""
 
     @property
     def frames(self) -> int:
-        """All that is looked at of an episode; tracking sees, and finds objects in, each."""
+        """Number of frames of an episode that the protocol uses."""
         return self.given + self.steps
 
     @property
@@ -68,7 +68,7 @@ PROTOCOLS = {
 
 
 def register_protocol(rules: Protocol) -> None:
-    """Add a protocol, which a world can then declare by its name."""
+    """Register a protocol, so that worlds can name it."""
     if PROTOCOLS.get(rules.name, rules) != rules:
         raise UserError(f"there is another protocol '{rules.name}' already: choose another name")
     if unknown := [metric for metric in rules.metrics if metric not in get_args(Metric)]:
@@ -84,7 +84,7 @@ def register_protocol(rules: Protocol) -> None:
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol of that name."""
+    """Return a protocol by name."""
     WORLDS.load()  # installed packages may register some beside their worlds
     if name not in PROTOCOLS:
         raise UserError(f"there is no protocol '{name}'; there are {', '.join(PROTOCOLS)}")
@@ -92,5 +92,5 @@ def protocol(name: str) -> Protocol:
 
 
 def usual(world: str) -> Protocol:
-    """The protocol that a world declares; the default one if the world is not installed."""
+    """Return the protocol of a world, or the default if the world is not installed."""
     return protocol(WORLDS.get(world, World).protocol)

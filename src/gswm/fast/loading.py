@@ -1,4 +1,4 @@
-"""Trained models, ready to infer and imagine at full speed."""
+"""Load trained models for fast inference and rollouts."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from gswm.weights import files
 
 
 def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[ModelConfig]:
-    """A trained model.
+    """Load a trained model.
 
     Args:
         name: a weights file, a run's folder, the name of a model (`gswm weights` lists them), or

@@ -1,4 +1,4 @@
-"""`gswm.fit`: all of it, from a video to weights, tracks, futures and a page."""
+"""`gswm.fit`: train a model of a video, and write weights, tracks, futures and a page."""
 
 import math
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class FitConfig:
 
     minutes: float = 8.0
     steps: int | None = None
-    """Instead of as many as there is time for."""
+    """Number of steps, instead of a time limit."""
     batch: int = 16
     seed: int = 0
     device: str = "auto"
@@ -59,11 +59,11 @@ class FitConfig:
     """Stop when the video is measured and imported."""
     region: str | None = None
     allow_damaged: bool = False
-    """Take videos as they are, though FFmpeg reports damage or frames are missing."""
+    """Use videos that FFmpeg reports as damaged, or that lack frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not make."""
+    """Replace files in a folder that gswm did not create."""
     start: str | None = None
-    """Trained weights to begin with, or "none"; see `starting.find_start`."""
+    """Initial weights, or "none"; see `starting.find_start`."""
     decided: Mapping[str, Any] = field(default_factory=dict)
     """Values of `Decisions` that are not to be derived, by name; `object_size` is a share."""
 
@@ -185,7 +185,7 @@ def started_by(data: FitData, asked: str | None) -> FitData:
 
 
 def measured(video: Path, cfg: FitConfig, tell: Tell) -> VideoFacts:
-    """What moves in a video; what will not work is said."""
+    """Measure motion in a video, and report problems."""
     facts = measure(video, parse_region(cfg.region)).facts
     for verdict in verdicts_on(facts):
         if not verdict.fatal:
@@ -217,7 +217,7 @@ def films_of(
 
 
 def said_of(facts: VideoFacts, decisions: Decisions) -> dict[str, Any]:
-    """What is kept with the data: enough to train elsewhere."""
+    """Settings stored with the data, sufficient for training elsewhere."""
     fps = None if facts.fps is None else facts.fps / decisions.stride.value
     rows = [(name, shown(each.value), each.reason) for name, each in decisions.items()]
     return {
@@ -238,7 +238,7 @@ def shown(value: Any) -> str:
 
 
 def in_words(data: FitData) -> str:
-    """How many episodes each split has."""
+    """The number of episodes in each split."""
     return ", ".join(f"{number} {name}" for name, number in data.splits.items())
 
 

@@ -1,4 +1,4 @@
-"""What an experiment consists of."""
+"""Recipes: the complete settings of an experiment."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -12,38 +12,39 @@ class TrainConfig:
 
     steps: int = 40_000
     batch: int = 16
-    """Videos a step, over all processes."""
+    """Videos per step, over all processes."""
     lr: float = 3e-4
-    """Adam's, after `warmup` steps, and as many again where objects begin to learn after the
-    background; half a cosine then brings it down to `last_lr` of it."""
+    """Adam's learning rate after `warmup` steps; a cosine then lowers it to `last_lr` of it. The
+    warm-up is repeated when objects start to learn after the background."""
     warmup: int = 500
     last_lr: float = 0.05
     clip: float = 1.0
     """Largest norm of the gradients that are clipped together."""
     clip_by: Literal["all", "part"] = "all"
-    """Clip all gradients together, or each part of the model (`WorldModel.parts`) by its own
-    norm, so that the part with the largest gradients does not decide how far the others move."""
+    """Clip all gradients together, or each part of the model (`WorldModel.parts`) by its own norm,
+    so that the part with the largest gradients does not dominate the others."""
     frozen: tuple[str, ...] = ()
-    """Parts of the model (`WorldModel.parts`) that keep the weights they begin with."""
+    """Parts of the model (`WorldModel.parts`) that keep their initial weights."""
     start: str | None = None
-    """Weights to begin with, of a file, of a run, or by a name that ships; None for new ones."""
+    """Initial weights: a file, a run, or the name of a shipped model. Default: None (new
+    weights)."""
     validate_every: int = 2_000
     validation_episodes: int = 64
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """What to train and validate on."""
+    """Data for training and validation."""
 
     world: str
-    """A world by its name, or an HDF5 file."""
+    """A world by name, or an HDF5 file."""
     episodes: int = 10_000
     fresh: bool = False
-    """Of a world, new episodes without end: about so many at a time, each used 16 times or so."""
+    """Generate new episodes without end: about this many at a time, each used about 16 times."""
     first_frames: int | None = None
-    """Training windows are taken from so many first frames; None for all."""
+    """Training windows come from the first frames of an episode, this many. Default: None (all)."""
     given: int = 10
-    """Frames given when validating."""
+    """Number of given frames in validation."""
 
     @classmethod
     def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:

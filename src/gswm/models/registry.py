@@ -29,19 +29,19 @@ BUILT_IN = {
     "stove": "gswm.models.stove.recipes:MODEL",
 }
 WITHOUT_KIND = ("gswm", "scalor", "stove")
-"""The models of version 0.1.0, whose files do not name them."""
+"""Models of version 0.1.0, whose files do not contain a kind."""
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model, as it is registered."""
+    """The registration of a model."""
 
     config: type[ModelConfig]
-    """Its settings; `config.kind` is its name."""
+    """The class of its settings; `config.kind` is the name of the model."""
     model: Callable[[Any], WorldModel[Any]]
-    """Its class, which is called with the settings."""
+    """The model class, called with the settings."""
     recipes: tuple[Callable[[], Recipe], ...] = ()
-    """Functions without arguments; a recipe is known by its name."""
+    """Functions without arguments that return recipes; recipes are known by their names."""
 
     @property
     def kind(self) -> str:
@@ -58,7 +58,7 @@ class Registry:
         self.loaded = False
 
     def add(self, entry: Any) -> None:
-        """Add a model and its recipes; one defined anew, as in a notebook, replaces the old."""
+        """Add a model and its recipes; a new definition, as in a notebook, replaces the old one."""
         if not isinstance(entry, ModelEntry):
             raise UserError(f"register a ModelEntry, not {type(entry).__name__}")
         if not entry.kind:
@@ -92,7 +92,7 @@ REGISTRY = Registry()
 
 
 class Recipes(Mapping[str, Callable[[], Recipe]]):
-    """The recipes of all registered models: functions that make them, by name."""
+    """The recipes of all registered models, as functions by name."""
 
     def __getitem__(self, name: str) -> Callable[[], Recipe]:
         REGISTRY.load()
@@ -111,13 +111,13 @@ RECIPES = Recipes()
 
 
 def register(entry: ModelEntry) -> None:
-    """Make a model known: its recipes to all commands, its kind to `gswm.load`."""
+    """Register a model: its recipes for all commands, and its kind for `gswm.load`."""
     REGISTRY.load()
     REGISTRY.add(entry)
 
 
 def entry_of(kind: str) -> ModelEntry:
-    """A model by its name."""
+    """Return the entry of a model by name."""
     REGISTRY.load()
     if kind not in REGISTRY.entries:
         known = ", ".join(REGISTRY.entries)
@@ -137,14 +137,14 @@ def config_class(values: Mapping[str, Any]) -> type[ModelConfig]:
 
 
 def recipe(name: str) -> Recipe:
-    """A recipe by its name."""
+    """Return a recipe by name."""
     if name not in RECIPES:
         raise UserError(f"there is no recipe '{name}'; there are {', '.join(RECIPES)}")
     return RECIPES[name]()
 
 
 def build(what: str | Recipe) -> WorldModel[ModelConfig]:
-    """A recipe's model, untrained and in evaluation mode; it keeps the recipe."""
+    """Build the untrained model of a recipe, in evaluation mode."""
     chosen = recipe(what) if isinstance(what, str) else what
     model = entry_of(chosen.model.kind).model(chosen.model)
     model.recipe = chosen
@@ -169,5 +169,5 @@ def checked(make: Callable[[], Recipe], entry: ModelEntry) -> Recipe:
 
 
 def source(entry: ModelEntry) -> str:
-    """Where a model is defined."""
+    """The module in which a model is defined."""
     return f"{entry.config.__module__}.{entry.config.__qualname__}"

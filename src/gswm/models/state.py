@@ -6,7 +6,7 @@ NOT_EDITABLE = "this model's objects cannot be edited"
 
 
 class State:
-    """All that a model carries from one frame to the next, for every video of a batch.
+    """The state of a model between two frames, for every video of a batch.
 
     An edit returns a new state. It applies to every video that has an object of that id, or to
     video number `of` alone. Subclasses override the edits that they can do. A model whose objects
@@ -38,5 +38,5 @@ class State:
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
     ) -> "State":
-        """Change an object's size, depth, look or velocity."""
+        """Change an object's size, depth, appearance or velocity."""
         raise UserError(NOT_EDITABLE)

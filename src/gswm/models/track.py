@@ -32,7 +32,7 @@ AnyVideo = Video | UInt8[Tensor, "batch time 3 height width"]
 """Floats from 0 to 1, or bytes."""
 
 AXES = ("video", "future")
-"""What the axes of a track before time count."""
+"""Names of the axes of a track before time."""
 TABLE, MOT = (".csv",), (".txt",)
 SHEET = 20
 """Frames on the sheet of one video."""
@@ -61,13 +61,13 @@ class Track:
     hw: Float[Tensor, "*batch time object 2"]
     """Heights and widths, as fractions of the image."""
     depth: Float[Tensor, "*batch time object"]
-    """Nearness: the larger covers the smaller."""
+    """Depth order: objects with larger values are in front."""
     pres: Float[Tensor, "*batch time object"]
-    """Presence, from 0 to 1: an object is there if it is above a half."""
+    """Presence from 0 to 1; above 0.5, the object is there."""
     id: Int[Tensor, "*batch time object"]
     """The same number for the same object in all frames; -1 for none."""
     reconstruction: Float[Tensor, "*batch time 3 height width"] | None
-    """The frames as the model draws them; None where that was not asked for."""
+    """The frames as the model draws them; None if not rendered."""
     background: Float[Tensor, "*batch time 3 height width"] | None
     """The same without objects."""
     states: tuple[Any, ...] = ()
@@ -75,7 +75,7 @@ class Track:
     past: "Track | None" = None
     """The given frames from which this was imagined."""
     reward: Float[Tensor, "*batch time"] | None = None
-    """What is earned on the way to each frame, where the model was trained to tell."""
+    """Predicted reward of each frame, for models that were trained on rewards."""
 
     @staticmethod
     def join(parts: Sequence["Track"]) -> "Track":
@@ -119,16 +119,16 @@ class Track:
 
     @property
     def present(self) -> Bool[Tensor, "*batch time object"]:
-        """Where there is an object: its presence is above a half, and it has an id."""
+        """Mask of present objects: presence above 0.5, and an id."""
         return (self.pres > 0.5) & (self.id >= 0)
 
     @property
     def futures(self) -> int | None:
-        """How many futures each video has; None for the track of videos that a model saw."""
+        """Number of futures per video; None for the track of an observed video."""
         return self.pres.shape[1] if self.pres.dim() == 4 else None
 
     def state_at(self, frame: int) -> State | Any:
-        """Everything that the model carries on after `frame`: edit it, and imagine from it.
+        """Return the state after `frame`, to edit it or to imagine from it.
 
         A `State`, or any record of a model whose objects cannot be edited.
         """
@@ -137,7 +137,7 @@ class Track:
         return self.states[frame]
 
     def to_frame(self) -> dict[str, list[int | float]]:
-        """One row per object and frame, as columns: what pandas.DataFrame takes as it is.
+        """Return one row per object and frame as columns, for pandas.DataFrame.
 
         x, y, w and h are fractions of the image, x and y from its top left corner. Where there
         are futures, `future` says which.
@@ -153,7 +153,7 @@ class Track:
         return columns | {name: value.tolist() for name, value in values.items()}
 
     def to_csv(self, path: str | Path, first_episode: int = 0) -> None:
-        """Write what `to_frame` gives, a line per object and frame, to a file.
+        """Write the table of `to_frame`, one line per object and frame, to a file.
 
         Where it was imagined, the given frames come first, as future -1, and frames are counted
         from the first of them. Episodes are counted from `first_episode`.
@@ -178,7 +178,7 @@ class Track:
         scale: int = 4,
         trail: int = 8,
     ) -> Frames:
-        """Frames with boxes, ids and trails, as bytes (time, height, width, 3).
+        """Draw frames with boxes, ids and trails: bytes (time, height, width, 3).
 
         The boxes are drawn on the `video` that the model was given, or on the reconstruction.
         Of a track with futures, `future` chooses one, after the given frames; without it, all
@@ -219,7 +219,7 @@ class Track:
         fps: int = 10,
         title: str = "",
     ) -> None:
-        """Write the track to a file, whole or not at all, in the format that its ending names.
+        """Write the track to a file, in the format given by its ending.
 
         `.gif` and `.mp4` are moving pictures of what `draw` returns, `.png` is a sheet of some of
         its frames, and `.csv` is the table of `to_csv`. For a film, `.csv`, `.txt` and `.mp4` are
@@ -271,7 +271,7 @@ class Track:
         return formats.save_picture(path, sheet)
 
     def located(self, footage: Footage, episode: int = 0) -> Located:
-        """The objects of one video in pixels and seconds of its source, a row per object and frame.
+        """Return the objects of one video in pixels and seconds of its source.
 
         Args:
             footage: Where and when in the source the frames are: `film.footage`.
@@ -351,7 +351,7 @@ class Track:
         return Imagination(given, Clip(known, truth), futures)
 
     def frames_of(self, video: AnyVideo, episode: int, least: int) -> Frames:
-        """The frames of one of the videos that this is the track of."""
+        """The frames of one of the tracked videos."""
         check_videos(video)
         if len(video) != len(self):
             ours, theirs = counted(len(self), "video"), counted(len(video), "video")

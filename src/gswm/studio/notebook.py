@@ -15,7 +15,7 @@ GIVEN = 10
 
 
 class StudioFrame:
-    """A studio that runs, and is shown where a notebook shows the value of a cell."""
+    """A running studio, displayed as the value of a notebook cell."""
 
     def __init__(self, server: Server, height: int) -> None:
         self.server, self.height = server, height
@@ -31,7 +31,7 @@ class StudioFrame:
         return f"gswm studio at {self.address}"
 
     def stop(self) -> None:
-        """End it; it also ends with Python."""
+        """Stop the studio; it also stops when Python exits."""
         self.server.stop()
 
 

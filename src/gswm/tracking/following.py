@@ -15,7 +15,7 @@ from gswm.models.track import Track
 from gswm.viz.located import Located
 
 AT_ONCE = 10_000
-"""Most frames for a model that cannot continue from a state."""
+"""Largest number of frames for a model that cannot continue from a state."""
 
 
 def followed(

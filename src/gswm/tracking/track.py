@@ -1,4 +1,4 @@
-"""`gswm.track`: from a video file to the boxes of its objects."""
+"""`gswm.track`: track the objects of a video file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from gswm.weights.finding import for_any_video
 
 @dataclass(frozen=True, repr=False)
 class VideoTracks:
-    """The objects of a video file, in its own pixels and seconds.
+    """Tracked objects of a video file, in its own pixels and seconds.
 
         tracks = gswm.track("film.mp4")
         print(tracks)                 # how many objects and frames
@@ -32,9 +32,9 @@ class VideoTracks:
     """
 
     film: Film
-    """The video, and which of its frames the model saw."""
+    """The video, and the frames that the model saw."""
     boxes: Located
-    """A row per object and frame, as arrays."""
+    """Arrays with one row per object and frame."""
 
     def __repr__(self) -> str:
         frames = len(self.film.footage)
@@ -45,11 +45,11 @@ class VideoTracks:
         )
 
     def to_frame(self) -> dict[str, list[int | float]]:
-        """Return the columns of `boxes` by name, as pandas.DataFrame takes them."""
+        """Return the columns of `boxes` by name, for pandas.DataFrame."""
         return self.boxes.columns()
 
     def save(self, path: str | Path, *, trail: int = 8, fps: int = 10) -> None:
-        """Write the tracks to a file, in the format of its ending; an existing file is replaced.
+        """Write the tracks to a file in the format given by its ending; replaces an existing file.
 
         `.csv` is a table of the frames that the model saw, `.txt` is MOTChallenge text, and `.mp4`
         is the video with boxes, ids and trails. The last two have every frame up to the last one

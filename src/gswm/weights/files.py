@@ -29,9 +29,9 @@ FORMAT = "gswm-weights-1"
 CODED = "gswm-weights-2"
 """The format of files with integers in them, which the first versions of gswm cannot read."""
 MOST_NAMED = 3
-"""Settings that are named where weights do not fit."""
+"""Number of settings that messages name if weights do not fit."""
 SHOWN = 40
-"""Letters that are shown of a value that is wrong."""
+"""Number of characters of a wrong value that messages show."""
 
 
 def save(
@@ -43,7 +43,7 @@ def save(
     compact: bool = False,
     about: dict[str, Any] | None = None,
 ) -> None:
-    """Write `model` so that `load` gives it back; `about` is what else is worth knowing of it.
+    """Save a model with its recipe, for `load`.
 
     The recipe is the one that the model was built by, or loaded with, unless another is given.
     `about` has `model.videos` unless it says otherwise. The tensors are stored in 32 bits, with
@@ -86,7 +86,7 @@ def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what:
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """The recipe of a file of weights, and what is said about it."""
+    """Read the recipe of a weights file, and what else its header says."""
     header = read_metadata(path := Path(path))
     try:
         recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
@@ -97,12 +97,12 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def read_encoding(path: str | Path) -> str | None:
-    """The encoding of a file of weights; None for files from before there were encodings."""
+    """Read the encoding of a weights file; None for files older than encodings."""
     return read_metadata(Path(path)).get("encoding")
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The header of a file, if it has weights of gswm."""
+    """Read the header of a weights file."""
     check_regular(path)
     if not path.is_file():
         raise UserError(f"there is no file {path}")
@@ -117,7 +117,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def check_about(about: Any, path: Path) -> None:
-    """Refuse what a header says beside the recipe, if its parts are of the wrong kind."""
+    """Check the parts of a header other than the recipe."""
     if not isinstance(about, dict):
         raise UserError(f"{path} is damaged: `about` in its header is no object")
     for name, is_right in ABOUT.items():
@@ -144,7 +144,7 @@ def is_curve(value: Any) -> bool:
 
 
 def is_start(value: Any) -> bool:
-    """Whether this tells what training weights come from."""
+    """Whether this describes the origin of initial weights."""
     return (
         isinstance(value, dict)
         and all(is_count(value.get(name, 0)) for name in ("step", "minutes"))
@@ -169,17 +169,17 @@ ABOUT: dict[str, Callable[[Any], bool]] = {
     "trained_with": lambda value: isinstance(value, dict),
     "videos": lambda value: isinstance(value, dict),
 }
-"""What a header may say about weights, and how each part is known to be sound."""
+"""Checks of the parts of a header."""
 
 
 def shortened(value: Any) -> str:
-    """A value in a few letters."""
+    """A value, shortened."""
     text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def trained_by(header: dict[str, Any]) -> str:
-    """The command that trains weights of this header, with every setting not the recipe's own.
+    """The command that trains weights of this header, with all settings that are not defaults.
 
     `trained_with` is what was otherwise while they were trained than it is now.
     """
@@ -195,7 +195,7 @@ def trained_by(header: dict[str, Any]) -> str:
 
 
 def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
-    """All runs that weights of this header come from: each one's command, and the step it led to.
+    """The runs that weights of this header come from: the command and last step of each.
 
     Steps count from the first run on.
     """
@@ -205,7 +205,7 @@ def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[ModelConfig]:
-    """A trained model, ready to infer and imagine: by its file, or by its name if it ships."""
+    """Load a trained model from a file, or by name."""
     there = find_device(str(device))
     path = find(name)
     header = read_header(path)
@@ -240,7 +240,7 @@ def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def fill(model: WorldModel[Any], path: Path) -> None:
-    """Give a model the weights of a file, if that is whole."""
+    """Load the weights of a file into a model."""
     tensors = whole_tensors(path)
     check_finite(model, tensors, f"{path} cannot be used")
     try:
@@ -251,7 +251,7 @@ def fill(model: WorldModel[Any], path: Path) -> None:
 
 
 def misfit(model: WorldModel[Any], tensors: dict[str, torch.Tensor], theirs: Recipe) -> str:
-    """Why weights do not fit a model: the settings that are to blame, if any are."""
+    """Explain why weights do not fit a model by the settings that differ."""
     ours = model.recipe
     if ours is not None and type(ours.model) is not type(theirs.model):
         return f"they are of {type(build(theirs)).__name__}, and this is {type(model).__name__}"
@@ -271,14 +271,14 @@ def misfit(model: WorldModel[Any], tensors: dict[str, torch.Tensor], theirs: Rec
 
 
 def with_value(settings: Any, name: str, value: Any) -> Any:
-    """Settings with another value of the one that dots lead to."""
+    """Replace the value of a nested setting."""
     first, _, rest = name.partition(".")
     inner = with_value(getattr(settings, first), rest, value) if rest else value
     return replace(settings, **{first: inner})
 
 
 def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of a recipe's weights; None if the model cannot be built without values."""
+    """The shapes of the weights of a recipe; None if the model cannot be built without values."""
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())

@@ -1,4 +1,4 @@
-"""The places of weights, and whether those with a name are intact.
+"""Find weights by name, and verify them.
 
 A model with a name is looked for in the installation (in the wheel, or beside the source), then in
 the user's cache, and then at the address in `GSWM_WEIGHTS_URL`. `checksums.txt` in the installation
@@ -22,16 +22,16 @@ SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir(
 """Weights that come with the package: inside it, or beside its source."""
 MEND = "install gswm again, or `git checkout weights` where it is a clone"
 ANY_VIDEO = "clips"
-"""The weights for videos of any scene: the default where no model is named."""
+"""The weights for videos of any scene: the default if no model is named."""
 ADDRESS = "GSWM_WEIGHTS_URL"
 """The environment variable with the address of a folder of weights."""
 CATALOG = "catalog.json"
-"""In a wheel: what is known of all models with a name, also of those that it does not contain."""
+"""The file in a wheel that lists all named models, including those it does not contain."""
 Place = Literal["shipped", "cache", "downloadable", "not available"]
 
 
 def find(name: str | Path) -> Path:
-    """The file of weights that a user means: a file, a run's folder, a name, or hf://owner/name."""
+    """Resolve a file, a run folder, a name, or hf://owner/name to a weights file."""
     if str(name).startswith(SCHEME):
         return fetch_from_hub(str(name))
     path, ours = Path(name), shipped()
@@ -65,12 +65,12 @@ def for_any_video() -> str:
 
 
 def shipped() -> dict[str, Path]:
-    """The weights that come with the package, by name."""
+    """The shipped weights by name."""
     return {file.stem: file for file in sorted(SHIPPED.glob("*.safetensors"))} if SHIPPED else {}
 
 
 def checksums() -> dict[str, str]:
-    """The SHA-256 of all files with a name, as `checksums.txt` lists them."""
+    """The SHA-256 of all named models, from `checksums.txt`."""
     if SHIPPED is None:
         return {}
     file = SHIPPED / "checksums.txt"
@@ -84,13 +84,13 @@ def checksums() -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """All names of models: of those that ship, and of those that can be elsewhere."""
+    """The names of all models, shipped or not."""
     listed = checksums() if SHIPPED and (SHIPPED / "checksums.txt").exists() else {}
     return sorted({*shipped(), *(Path(file).stem for file in listed)})
 
 
 def catalog() -> dict[str, dict[str, Any]]:
-    """The catalog of a wheel, by name; empty where all weights lie beside the source.
+    """The catalog of a wheel by name; empty if all weights are beside the source.
 
     `bytes` is the size of a file, `ships` whether the wheel contains it, and `about` is in its
     header.
@@ -105,7 +105,7 @@ def catalog() -> dict[str, dict[str, Any]]:
 
 
 def fault(path: Path, wanted: dict[str, str]) -> str | None:
-    """Compare a file with the checksums in `wanted`; return None, or its fault in a word."""
+    """Compare a file with the checksums in `wanted`; return None, or the fault as one word."""
     if path.name not in wanted:
         return "unlisted"
     try:
@@ -118,7 +118,7 @@ def fault(path: Path, wanted: dict[str, str]) -> str | None:
 
 
 def check_shipped(path: Path) -> bool:
-    """Whether a file is among those that ship; if so, it must be what `checksums.txt` says."""
+    """Whether a file ships; if so, verify its checksum."""
     if SHIPPED is None or path.parent.resolve() != SHIPPED.resolve():
         return False
     if (wrong := fault(path, checksums())) == "unlisted":
@@ -132,7 +132,7 @@ def check_shipped(path: Path) -> bool:
 
 
 def cached(name: str) -> Path:
-    """The place of a model in the cache."""
+    """The path of a model in the cache."""
     return cache_folder() / f"{name}.safetensors"
 
 
@@ -157,7 +157,7 @@ def base_address() -> str | None:
 
 
 def place(name: str) -> Place:
-    """Find out where the weights with this name are."""
+    """The location of the weights of this name."""
     if name in shipped():
         return "shipped"
     if name in names():
@@ -169,12 +169,12 @@ def place(name: str) -> Place:
 
 
 def is_available(name: str) -> bool:
-    """Whether `find` can get the weights with this name."""
+    """Whether `find` can get the weights of this name."""
     return place(name) != "not available"
 
 
 def fetch(name: str) -> Path:
-    """The file of a model in the cache, after a download if it is not there or not intact."""
+    """Return the cached file of a model; download it if it is missing or damaged."""
     file, wanted = cached(name), checksums()
     if (wrong := fault(file, wanted)) is None:
         return file

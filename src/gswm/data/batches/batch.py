@@ -1,4 +1,4 @@
-"""What one training step sees."""
+"""The input of a training step."""
 
 from dataclasses import dataclass
 
@@ -21,6 +21,6 @@ class Batch:
     background: (
         UInt8[Tensor, "batch 3 height width"] | Float[Tensor, "batch 3 height width"] | None
     ) = None
-    """The background image of each episode, for a camera that stands still."""
+    """The background image of each episode, for a fixed camera."""
     labels: Labels | None = None
-    """The true boxes, for a model that a world teaches."""
+    """The true boxes, for models with supervision."""

@@ -56,7 +56,7 @@ class Film:
 
     @property
     def placement(self) -> Placement:
-        """Where the frames of the model lie in the video's picture."""
+        """The placement of the model's frames in the picture of the video."""
         if self._placement is None:
             with self.reading():
                 self._placement = self.cut.placement(next(self.timed()))
@@ -64,7 +64,7 @@ class Film:
 
     @property
     def footage(self) -> Footage:
-        """Number and time of each frame; the video is read for it unless it has been before."""
+        """Number and time of each frame; reads the video once if necessary."""
         if self._footage is None:
             with self.reading():
                 known = [(frame.index, time_of(frame)) for frame in self.timed()]
@@ -83,7 +83,7 @@ class Film:
         return np.array(self._source_times, np.float64)
 
     def expected(self) -> int | None:
-        """About how many frames there are, as the file announces; None where it does not."""
+        """The approximate number of frames, as announced by the file; None if it does not."""
         if self.path.is_dir():
             return self.frames
         announced = announced_length(self.path)
@@ -94,7 +94,7 @@ class Film:
         return min(number, self.frames or number) or None
 
     def chunks(self, frames: int = CHUNK) -> Iterator[Take]:
-        """All frames in order, some at a time."""
+        """Iterate over all frames in chunks."""
         parts: list[Footage] = []
         with self.reading():
             for some in takes(self.timed(), replace(self.cut, frames=frames)):
@@ -109,7 +109,7 @@ class Film:
         return batch_of(np.concatenate([part.video for part in self.chunks()]))
 
     def sample(self, frames: int) -> UInt8[Tensor, "1 time 3 size size"]:
-        """At least `frames` frames and fewer than twice as many, spread over the video.
+        """Return at least `frames` frames and fewer than twice as many, spread over the video.
 
         Keyframes are taken where the file has enough of them: they are decoded without the others.
         All frames of a shorter video are returned.
@@ -134,7 +134,7 @@ class Film:
         return kept
 
     def source_frames(self) -> Iterator[TimedFrame]:
-        """Every frame as it is in the file, also those that `fps` leaves out."""
+        """Iterate over every frame as it is in the file, including those that `fps` leaves out."""
         every = Film(self.path, replace(self.cut, fps=None))
         with self.reading():
             yield from every.timed()
@@ -174,7 +174,7 @@ class Film:
 
 
 def announced_length(path: Path) -> tuple[int, float] | None:
-    """How many frames, and seconds, a file says that it has; None where it says nothing."""
+    """The number of frames and seconds that a file announces; None if it does not."""
     import av
     from av.error import FFmpegError
 

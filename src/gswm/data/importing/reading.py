@@ -1,4 +1,4 @@
-"""One video as a tensor, or as a film that is read in parts, ready for a model."""
+"""Read one video as a tensor, or open it as a film to read in parts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every world, by its name.
+"""Worlds by name.
 
 The package's own worlds are listed in `BUILT_IN`. Others are added by `register_world`, or by a
 Python entry point of the group `gswm.worlds` whose value is a `World` or a function that makes one:
@@ -27,7 +27,7 @@ BALLS = (balls.INTERACTION, balls.OCCLUSION, balls.TWO_LAYER, balls.TWO_LAYER_DE
 SOLIDS = (OBJ3D, OBJ3D_128, OBJ3D_HARD, OBJ3D_SHADOWS, OBJ3D_TWO)
 BUILT_IN = (*BALLS, SingleBall(), Maze(), *SOLIDS, CLIPS, CLIPS_64, DIGITS)
 STATED = ("num_frames", "image_size", "num_objects", "splits", "layout", "protocol", "style")
-"""The attributes that a world must have beside its name."""
+"""Attributes that a world must have besides its name."""
 
 
 class Worlds(Mapping[str, World]):
@@ -40,7 +40,7 @@ class Worlds(Mapping[str, World]):
             self.add(each)
 
     def add(self, world: World) -> None:
-        """Add a world; one registered anew, as in a notebook, replaces the old."""
+        """Add a world; a new definition, as in a notebook, replaces the old one."""
         check(world)
         before = self._found.get(world.name)
         same = before is world or (source(before) == source(world) and before not in BUILT_IN)
@@ -95,7 +95,7 @@ def check(world: World) -> None:
 
 
 def source(world: World | None) -> str:
-    """Where the class of a world is defined."""
+    """The module that defines the class of a world."""
     return f"{type(world).__module__}.{type(world).__qualname__}"
 
 
@@ -103,13 +103,13 @@ WORLDS = Worlds()
 
 
 def register_world(world: World | Callable[[], World]) -> None:
-    """Make a world, or the one that a class or function returns, known by its name."""
+    """Register a world, or the one that a class or function returns, by its name."""
     WORLDS.load()
     WORLDS.add(made(world))
 
 
 def world(name: str) -> World:
-    """The world called `name`; obj3d:FOLDER is that of the scene files in a folder."""
+    """Return a world by name; obj3d:FOLDER uses the scene files in a folder."""
     if (base := base_name(name)) != name:
         return WORLDS[base].with_scenes(Path(name.removeprefix(f"{base}:")))
     if name not in WORLDS:

@@ -17,7 +17,7 @@ from torch import Tensor
 Picture = Float[Tensor, "*any 3 height width"]
 
 SCALES = (0.3, 0.1, 0.05, 0.03, 0.03)
-"""How far a pixel may be off before it counts as an object's, in each round of the fit."""
+"""Deviation from which on a pixel counts as an object's, in each round of the fit."""
 SIDE = 64
 """Rows and columns of the pixels that the fit uses."""
 RIDGE = (2 / 255) ** 2

@@ -52,7 +52,7 @@ LEVELS = (0.06, 0.12, 0.24)
 """Differences from which on pixels make a region, of 1: the lowest first. The higher
 ones part what a shadow joins."""
 NOISES = 2.0
-"""How much of the noise is added to each level."""
+"""Multiple of the noise that is added to each level."""
 LEAST_AREA = 8
 REACH = 2.0
 """Standard deviation, in pixels, of the local means on both sides of a border."""
@@ -61,9 +61,9 @@ MARGIN = 6
 SOFT = 3
 """Pixels around a region that are taken over with it: an object's soft edges."""
 CLEARLY = 1.5
-"""How much smaller the jump of the emptier view is."""
+"""Factor by which the jump of the emptier view is smaller."""
 SHARP = 0.2
-"""How large the difference of both jumps is, of that of the views: patches of light have none."""
+"""Difference of both jumps relative to that of the views; patches of light have none."""
 AGREE = 0.02
 """Frames whose median is taken differ by less from the view, of 1."""
 ROUNDS = 4
@@ -131,7 +131,7 @@ class View:
     """The least value at each pixel and the eight around it."""
     high: Picture
     steady: Mask
-    """Where the picture is what most of the frames show."""
+    """Pixels at which the picture agrees with most of the frames."""
 
     @staticmethod
     def of(picture: Picture, steady: Mask | None = None) -> "View":
@@ -158,7 +158,7 @@ class View:
         return View.of(median.numpy(), ((here >= STEADY) & (seen >= SEEN)).numpy())
 
     def beyond(self, other: "View") -> Float32[np.ndarray, "height width"]:
-        """How far each pixel is from all values of another view at this pixel and around it."""
+        """Distance of each pixel to all values of another view at this pixel and around it."""
         return np.maximum(self.picture - other.high, other.low - self.picture).max(axis=0)
 
 

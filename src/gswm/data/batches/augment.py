@@ -25,7 +25,7 @@ PLAIN = 0.3
 
 @dataclass(frozen=True)
 class AugmentNoise:
-    """What is random about it."""
+    """Random numbers of an augmentation."""
 
     mirrored: Bool[Tensor, " batch"]
     shift: Float[Tensor, "batch 2"]

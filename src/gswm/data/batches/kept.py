@@ -84,7 +84,7 @@ class KeptSet:
 
     @property
     def header(self) -> dict[str, Any]:
-        """How many episodes are complete, and shape and type of each array; empty for none."""
+        """The number of complete episodes, and shape and type of each array; empty for none."""
         try:
             held = json.loads((self.path / "set.json").read_text())
         except (OSError, ValueError):
@@ -93,7 +93,7 @@ class KeptSet:
 
     @property
     def episodes(self) -> int:
-        """How many episodes are complete, by the header and the size of each array."""
+        """The number of complete episodes, by the header and the size of each array."""
         header = self.header
         numbers = [header.get("episodes", 0)]
         for name, (code, shape) in header.get("arrays", {}).items():

@@ -167,7 +167,7 @@ class Reading:
             raise DamagedError(f"it is cut short at {self.seconds:.1f} s")
 
     def announced_seconds(self) -> float:
-        """How long the file says its video is; 0 where it does not."""
+        """The announced length of the video; 0 if unknown."""
         container, stream = self.container, self.stream
         if stream.duration:
             return float(stream.duration * stream.time_base)
@@ -176,7 +176,7 @@ class Reading:
 
 
 def most_missing(frames: int | float) -> int | float:
-    """How many of so many announced frames may be missing."""
+    """The number of announced frames that may be missing."""
     return max(MISSING_FRAMES, MISSING_SHARE * frames)
 
 

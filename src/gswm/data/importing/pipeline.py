@@ -30,7 +30,7 @@ AHEAD = 4
 
 @dataclass
 class Summary:
-    """What was imported, and what was not."""
+    """The imported and the skipped videos."""
 
     videos: int = 0
     splits: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""What there is to import: video files, and folders of images that are the frames of a video.
+"""Sources to import: video files, and folders of images that are the frames of a video.
 
 A folder is searched to its bottom. Each video file in it is a video, and so is each folder of
 images, in the order of the numbers in their names. Images beside video files are taken for
@@ -42,12 +42,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What cannot be imported, and why: what is wrong and what to do, in one line."""
+    """A source that cannot be imported, with the reason and what to do, in one line."""
 
     name: str
     reason: str
     frames: int | None = None
-    """How many it has, where these are too few for an episode."""
+    """Its number of frames, if that is too small for an episode."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:

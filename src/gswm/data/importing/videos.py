@@ -40,7 +40,7 @@ MOST_REPEATS = 1_000
 FINER = 3
 """Large frames are first averaged down, fast, to this many times the size that is wanted."""
 CUT = ("fps", "crop", "fit", "region")
-"""What files and weights state about how videos were cut."""
+"""Names of the import settings in files and weights."""
 BEFORE: dict[str, Fit] = {"center": "crop", "none": "stretch"}
 """The fits of files and weights that state a `crop`, as all did before there were letterboxes."""
 AHEAD = 4
@@ -54,7 +54,7 @@ EPS = 1e-6
 
 @dataclass(frozen=True)
 class Cut:
-    """How videos become episodes."""
+    """Settings that turn videos into episodes."""
 
     size: int = 64
     fps: float | None = None
@@ -96,7 +96,7 @@ class Cut:
         return Cut(size, float(fps) if fps else None, fit=how, region=part)
 
     def placement(self, frame: "TimedFrame") -> Placement:
-        """Where a model's frame lies in this one."""
+        """The placement of a model's frame in this picture."""
         sides, turned = (frame.width, frame.height, self.size), (frame.rotation, frame.pixel_aspect)
         try:
             return Placement.of(*sides, self.fit, self.region, *turned)
@@ -105,7 +105,7 @@ class Cut:
 
 
 def known_cut(stated: Mapping[str, Any], where: object) -> dict[str, Any]:
-    """How videos were cut, by what the file at `where` states; see `Cut.like`."""
+    """Import settings, as stated by the file at `where`; see `Cut.like`."""
     known = {key: stated[key] for key in CUT if key in stated}
     known = {k: v.item() if isinstance(v, np.generic) else v for k, v in known.items()}
     try:

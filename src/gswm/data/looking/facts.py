@@ -1,4 +1,4 @@
-"""What was measured of a video. Lengths are in pixels of the video, times in its frames."""
+"""Measurements of a video. Lengths are in pixels of the video, times in its frames."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Quantiles:
-    """How a number is distributed: 10 %, 50 %, 90 % and 99 % of its values are below these."""
+    """Quantiles of a number: 10 %, 50 %, 90 % and 99 % of its values are below these."""
 
     low: float = 0.0
     median: float = 0.0
@@ -29,7 +29,7 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class VideoFacts:
-    """What was measured of a video, or of the videos of a folder together."""
+    """Measurements of a video, or of the videos of a folder together."""
 
     videos: int
     frames: int
@@ -87,7 +87,7 @@ class VideoFacts:
 
     @property
     def seconds(self) -> float | None:
-        """How long all videos are."""
+        """The total length of all videos."""
         return None if self.fps is None else self.frames / self.fps
 
     def shares(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What was read of one video, or of a folder of videos from one kind of camera."""
+    """The frames read from one video, or from a folder of videos of one kind of camera."""
 
     stretches: tuple[Stretch, ...]
     stride: int
@@ -55,7 +55,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Place:
-    """What part of the videos at a path to look at."""
+    """The part of the videos at a path to measure."""
 
     reels: tuple[Reel, ...]
     region: Region

@@ -56,7 +56,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of a video, and what shows it."""
+    """Measurements of a video, and the images that show them."""
 
     facts: VideoFacts
     followed: tuple[Followed, ...]
@@ -92,7 +92,7 @@ def measure(path: str | Path, region: Region | None = None) -> Measurement:
 
 
 def measure_at(place: Place, stride: int) -> Measurement:
-    """What is seen of every `stride`-th frame."""
+    """Measure every `stride`-th frame."""
     footage = place.read(stride)
     scenes, cuts = [], 0
     for _, group in groupby(footage.stretches, key=lambda stretch: stretch.reel):
@@ -156,7 +156,7 @@ def chosen(followed: Sequence[Followed], noise: float) -> list[Followed]:
 
 
 def presence(traces: Sequence[Trace], frames: int) -> Float[np.ndarray, " time"]:
-    """How many traces are under way in each frame."""
+    """The number of active traces in each frame."""
     count = np.zeros(frames)
     for trace in traces:
         count[trace[0].time : trace[-1].time + 1] += 1

@@ -1,4 +1,4 @@
-"""What differs from the background, and travels.
+"""Regions that differ from the background and travel.
 
 Components of the foreground are linked from frame to frame. Fragments that keep their distance
 while they travel are one object (common fate). A trace that stays where it is, like a tree in the
@@ -37,7 +37,7 @@ LEAST_AREA = 5
 MOST = 150
 """Components of a frame."""
 REACH = 0.12
-"""How far a new object may go in its first step, of the longer side."""
+"""Largest first step of a new object, relative to the longer side."""
 GAP = 2
 """Frames for which a trace may be lost."""
 LENGTH = 4
@@ -68,7 +68,7 @@ class Blob:
     contrast: float
     """Mean difference to the background, of 1."""
     edges: float
-    """How much stronger the edges along its rim are in the frame than in the background."""
+    """Edge strength along its rim in the frame, relative to the background."""
     change: float
     """Mean difference to the frame before, of 1."""
 
@@ -211,7 +211,7 @@ def blobs_of(
 def slopes(
     picture: Float[np.ndarray, "*time height width"],
 ) -> Float[np.ndarray, "*time height width"]:
-    """How steep a grey picture is at each pixel."""
+    """The gradient magnitude of a gray image at each pixel."""
     across = np.gradient(picture, axis=-1)
     return np.hypot(across, np.gradient(picture, axis=-2))
 
@@ -237,7 +237,7 @@ def linked(frames: Sequence[Sequence[Blob]], side: int) -> list[Trace]:
 def misfits(
     traces: Sequence[Sequence[Blob]], blobs: Sequence[Blob], side: int
 ) -> Float[np.ndarray, "trace blob"]:
-    """How badly each blob continues each trace: below 1 if it may."""
+    """The cost of continuing each trace with each blob: below 1 if it is allowed."""
     last = [trace[-1] for trace in traces]
     before = [trace[-min(4, len(trace))] for trace in traces]
     since = np.array([max(1, a.time - b.time) for a, b in zip(last, before, strict=True)])

@@ -21,7 +21,7 @@ TILES = 6
 TEXTURE = 0.1
 """Texture of a tile that counts, of that of the roughest one."""
 BETTER = 0.85
-"""How much smaller differences must be after a shift than before."""
+"""A shift must lower differences to this share."""
 MOSTLY = 0.6
 """Share of the tiles with texture that a shift must explain."""
 OTHER = 0.12

@@ -1,4 +1,4 @@
-"""What will not work with a video, each in one sentence with its number and what to do."""
+"""Problems of a video: one sentence each, with the measured number and what to do."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Verdict:
 
     name: str
     line: str
-    """What was found and what to do, in one sentence."""
+    """The problem and what to do about it, in one sentence."""
     fatal: bool
     """Whether nothing can be learned from the video as it is."""
 

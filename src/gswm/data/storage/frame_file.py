@@ -68,7 +68,7 @@ class FrameFile:
         self._offsets = {part: self._lie(part) for part in held}
 
     def _lie(self, part: str) -> Int64[np.ndarray, " episode"] | None:
-        """Where the episodes of a part begin, if its bytes can be read as they are."""
+        """Offsets of the episodes of a part, if its bytes can be read directly."""
         data, kind = self._data[part], torch.empty(0, dtype=TYPES[part]).numpy().dtype
         return (
             _offsets(data, self._which) if self._bytes is not None and data.dtype == kind else None
@@ -131,7 +131,7 @@ class FrameFile:
 def _offsets(
     data: h5py.Dataset, episodes: Int64[np.ndarray, " episode"]
 ) -> Int64[np.ndarray, " episode"] | None:
-    """Where in the file each episode begins, if each is in one piece, as it is."""
+    """Offset of each episode in the file, if each is contiguous and uncompressed."""
     whole = data.shape[1:]
     size = int(np.prod(whole)) * data.dtype.itemsize
     if data.chunks is None and data.id.get_offset() is not None:

@@ -283,7 +283,7 @@ class File:
             return [printable(text) for text in self._data[key].asstr(errors="replace")[:]]
 
     def footage(self, episode: int) -> Footage | None:
-        """Where and when in its source video an imported episode is, where the file says it."""
+        """The source frames of an imported episode, if the file states them."""
         if not self.shapes.keys() >= FOOTAGE:
             return None
         with _reading(self.path):
@@ -299,7 +299,7 @@ class File:
 
     @property
     def extras(self) -> dict[str, str]:
-        """What the file has beside its layout, in words."""
+        """A description of the keys beyond the layout."""
         words = {"actions": "numbers a frame", "rewards": "one a frame", "backgrounds": "one each"}
         words["labels"] = "boxes a frame"
         found = {key: words[key] for key in EXTRAS if key in self.shapes}

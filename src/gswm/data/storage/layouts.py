@@ -126,7 +126,7 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
 
 
 def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
-    """What a file of `layout` stores of `episodes`; raise if that is less than they have."""
+    """The arrays that a file of `layout` stores; raises if these lose a part of `episodes`."""
     check_parts(layout, episodes)
     video = rearrange(episodes.video, "n t c h w -> n t h w c")
     stored = {"imgs": video, **_TO_TENSORS[layout](episodes), **_extras(episodes)}
@@ -384,7 +384,7 @@ def colors_shown(
     positions: Float64[Tensor, "episode time object 2"],
     present: Bool[Tensor, "episode time object"],
 ) -> Float64[Tensor, "episode object 3"]:
-    """What is seen at the middle of each object when the objects over it are furthest away."""
+    """Color at the center of each object when the objects above it are furthest away."""
     episodes, _, objects, _ = positions.shape
     distance = torch.cdist(positions, positions)
     later = torch.ones(objects, objects, dtype=torch.bool).triu(1) & present[:, :, None]

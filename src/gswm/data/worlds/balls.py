@@ -91,7 +91,7 @@ class Balls(World):
                 yield Episodes(self.video(truth, memory // 4), truth)
 
     def start(self, seeds: Int64[np.ndarray, " episode"]) -> Start:
-        """What the seeds draw."""
+        """Draw initial states from the seeds."""
         balls = len(self.layers)
         states = RandomStates(seeds)
         if self.colors == "any":

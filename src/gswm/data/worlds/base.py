@@ -23,8 +23,8 @@ SIZES = range(16, 1025)
 Layout = Literal["obj3d", "clips", "balls", "single-ball", "maze", "video"]
 """The file layouts: `storage.layouts` says what each of them holds."""
 Style = Literal["paths", "maze", "stills"]
-"""How figures draw a scene: the paths of objects on a dark square; the same between the walls of a
-maze; or the frames themselves, for scenes of light and shadow that places alone do not show."""
+"""Style of scenes in figures: paths of objects on a dark square; the same between the walls of a
+maze; or the frames themselves, for scenes with light and shadow."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class World(ABC):
     """The evaluation protocol that `gswm eval` uses unless another is named: one of
     `eval.protocols`, or of your own, by `gswm.register_protocol`."""
     style: Style = "paths"
-    """How the figures of a report draw the world's scenes."""
+    """Style of the world's scenes in figures of a report."""
     has_scene_files: bool = False
     """Whether the world can draw scenes that were simulated before: see `with_scenes`."""
 

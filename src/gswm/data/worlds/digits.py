@@ -214,7 +214,7 @@ def draw(
 def under(
     corner: Float64[Tensor, "episode time"], side: int, image_size: int
 ) -> Float32[Tensor, "episode time pixel side"]:
-    """How much each pixel of a square at `corner` gives to each pixel of a frame's axis."""
+    """Weights of each pixel of a square at `corner` for each pixel along an axis of the frame."""
     pixel = torch.arange(image_size, dtype=torch.float64, device=corner.device)
     own = torch.arange(side, dtype=torch.float64, device=corner.device)
     apart = pixel[:, None] - own - corner[..., None, None]

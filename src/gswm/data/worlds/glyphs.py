@@ -18,7 +18,7 @@ from gswm.data.worlds.clips.dice import Dice
 
 SEGMENTS = 24
 HEIGHT = (0.34, 0.42)
-"""How high a digit is before it is slanted and turned, in sides of the frame."""
+"""Height of a digit before it is slanted and turned, in sides of the frame."""
 NARROW = (0.85, 1.15)
 """A factor on its width."""
 THICKNESS = (0.045, 0.075)

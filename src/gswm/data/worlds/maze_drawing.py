@@ -24,7 +24,7 @@ GROUP = 8
 
 @dataclass(frozen=True)
 class CellStamps:
-    """What an agent covers, at each of the places where one can be, in x or in y."""
+    """Coverage by an agent at each possible position, in x or in y."""
 
     corner: Int64[Tensor, " place"]
     """The stamp's first pixel."""

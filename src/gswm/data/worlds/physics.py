@@ -146,7 +146,7 @@ def exchange(
 
 
 def native(tensor: Shaped[Tensor, "..."]) -> Shaped[Array, "..."]:
-    """What computes fastest where the tensor is: on a CPU, an array."""
+    """The fastest type for the tensor's device: an array on a CPU."""
     tensor = tensor.contiguous()
     return tensor.numpy() if tensor.device.type == "cpu" else tensor
 

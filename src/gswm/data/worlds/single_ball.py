@@ -97,6 +97,6 @@ def two_episodes(image_size: int = 64) -> Episodes:
 
 
 def velocities(positions: Tensor) -> Tensor:
-    """Where each frame's object goes next; in the last frame, where it came from."""
+    """The next position of each frame's object; the previous one in the last frame."""
     step = positions.diff(dim=1)
     return torch.cat([step, step[:, -1:]], dim=1)

@@ -30,7 +30,7 @@ SIDE = 17
 BITS = 7
 """A canvas holds that many binary digits of a grey level's fraction, in 16 bit."""
 FULL = 255.001 * (1 << BITS)
-"""What 1 is on a canvas: a full 1 that lost its last digit still truncates to 255."""
+"""The value of 1 on a canvas: large enough that a rounded 1 still truncates to 255."""
 APART = 4.0
 """Between the knots of two sizes."""
 GROUP = 1024
@@ -94,8 +94,8 @@ class Stamps:
     """Pixels on a side of a window."""
     sizes: Float64[Tensor, " size"]
     knots: Float64[Tensor, "size knot"]
-    """How far the window's first pixel is past the sprite's edge, from 0 to 1, then filled up;
-    and a multiple of APART, so that they rise from size to size."""
+    """Distance of the window's first pixel from the sprite's edge, from 0 to 1, then padded; plus a
+    multiple of APART, so that knots rise from size to size."""
     table: Float32[Tensor, "stamp value"]
     """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
 
@@ -104,7 +104,7 @@ class Stamps:
         positions: Float64[Tensor, "object frame 2"],
         sizes: Float64[Tensor, "object frame"],
     ) -> Footprints:
-        """Where objects are drawn, and from which stamps."""
+        """Positions and stamps of the objects."""
         edge = positions - (sizes * (1 + 2 / SIDE))[..., None]
         corner = edge.floor() + 1
         size = torch.searchsorted(self.sizes, sizes)[..., None]

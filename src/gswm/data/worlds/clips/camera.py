@@ -26,7 +26,7 @@ class Perspective:
 
     kappa: Float[Tensor, " episode"]
     lean: Float[Tensor, " episode"]
-    """How far the vanishing point lies to the right of the middle."""
+    """Offset of the vanishing point to the right of the middle."""
 
     def scale(self, y: Float[Tensor, "episode ..."]) -> Float[Tensor, "episode ..."]:
         """The scale at a height in the picture."""
@@ -35,7 +35,7 @@ class Perspective:
     def seen(
         self, ground: Float[Tensor, "episode ... 2"]
     ) -> tuple[Float[Tensor, "episode ... 2"], Float[Tensor, "episode ..."]]:
-        """Where a place on the ground is seen, and the scale there."""
+        """Project a point on the ground into the picture; also return the scale there."""
         across, along = ground.unbind(-1)
         depth = 1 - along
         kappa, lean = like(self.kappa, depth), like(self.lean, depth)

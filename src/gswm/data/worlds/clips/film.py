@@ -16,7 +16,7 @@ BLOCK = 8
 
 @dataclass(frozen=True)
 class FilmLook:
-    """How some episodes are filmed."""
+    """Camera effects of some episodes."""
 
     gain: Float[Tensor, "episode time 3"]
     """Of red, green and blue in each frame."""
@@ -32,7 +32,7 @@ class FilmLook:
     step: Float[Tensor, " episode"]
     """By which compression rounds; 0 for none."""
     sway: Float[Tensor, "episode time 3"]
-    """How far swaying parts are to the right and down, in pixels, and how much brighter."""
+    """Offsets of swaying parts to the right and down, in pixels, and their gain in brightness."""
     region: Float[Tensor, "episode 2"]
     """From where to where in the background's field parts sway."""
     sways: Bool[Tensor, " episode"]

@@ -28,7 +28,7 @@ WAVES = 5
 
 @dataclass(frozen=True)
 class Appearances:
-    """How objects of some episodes, or some objects one after the other, look."""
+    """Appearance of objects of some episodes, or of a sequence of objects."""
 
     kind: Int[Tensor, "*object"]
     numbers: Float[Tensor, "*object 16"]
@@ -38,12 +38,12 @@ class Appearances:
     key: Int[Tensor, "*object"]
     """Of the noise on it."""
     strength: Float[Tensor, "*object"]
-    """How far the texture is from the first color to the second."""
+    """Position of the texture between the first color and the second."""
     frequency: Float[Tensor, "*object"]
     angle: Float[Tensor, "*object"]
     """Of stripes, gradients and checks."""
     shade: Float[Tensor, "*object 2"]
-    """How much brighter the object is per unit of x and of y."""
+    """Brightness gradient of the object along x and y."""
     grain: Float[Tensor, "*object"]
     """Standard deviation of fine noise."""
     soft: Float[Tensor, "*object"]
@@ -62,7 +62,7 @@ def draw_looks(
     alike = dice.chance(settings.alike)[:, None]
 
     def shared(values: Tensor, jitter: float = 0.0) -> Tensor:
-        """Where objects are alike, the first one's value for all, and `jitter` of their own."""
+        """Use the first object's value for all that look alike, plus `jitter` of their own."""
         first = values[:, :1].expand_as(values)
         near = first + jitter * (values - first) if jitter else first
         return torch.where(alike.reshape(-1, *[1] * (values.ndim - 1)), near, values)
@@ -128,7 +128,7 @@ class Parts:
     tone: Float[Tensor, "object part"]
     """The number of its color."""
     swing: Float[Tensor, "object part"]
-    """How far ahead it is in one phase, and back in the other."""
+    """Displacement of the part: forward in one phase, backward in the other."""
     waves: Float[Tensor, "object wave 2"]
     """Amplitudes of the first part's outline, and where they are largest."""
     sides: Float[Tensor, " object"]

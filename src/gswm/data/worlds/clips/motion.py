@@ -18,7 +18,7 @@ from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.themes import KINDS, THEMES, UPRIGHT, of_themes
 
 MARGIN = 0.04
-"""How far from the picture's edges objects turn back."""
+"""Distance from the picture's edges at which objects turn back."""
 EMPTY = 0.05
 """Share of clips without objects, where that is allowed."""
 CROSSING = 0.35
@@ -85,7 +85,7 @@ def draw_dish(dice: Dice) -> Dish:
 
 @dataclass(frozen=True)
 class Habits:
-    """How the objects of some episodes move."""
+    """Motion parameters of the objects of some episodes."""
 
     pace: Float64[Tensor, "episode object"]
     """The usual speed; 0 for objects that rest."""
@@ -97,7 +97,7 @@ class Habits:
     pull: Float64[Tensor, "episode 2"]
     """By which the velocity changes in each frame."""
     turn: Float64[Tensor, "episode object"]
-    """How strongly directions drift."""
+    """Drift of directions."""
     saccade: Float64[Tensor, " episode"]
     """The probability of a sudden turn,"""
     stops: Float64[Tensor, " episode"]
@@ -160,7 +160,7 @@ def draw_habits(
     in_dish: Bool[Tensor, " episode"],
     number: int,
 ) -> Habits:
-    """How objects move in the themes of some episodes."""
+    """Draw motion parameters for the themes of some episodes."""
     named = {name: of_themes(name)[theme] for name in ("lanes", "bounce", "thrown", "turn")}
     in_lanes = dice.chance(named["lanes"])
     in_box = dice.chance(named["bounce"]) & (camera.kappa == 0) & ~in_dish

@@ -19,7 +19,7 @@ from gswm.data.worlds.clips.sprites import REACH, SIDE, SMALLEST, Sprites
 SHARPEST = 8
 """Pixels on a side of the smallest window."""
 SOFTER = 4
-"""How many times coarser the sprites of shadows are."""
+"""Coarseness of the sprites of shadows."""
 TAPS = 3
 """Moments that a blurred object is the average of."""
 STILL = 0.7
@@ -35,11 +35,11 @@ class Placed:
     """0 for the one in front of all others of its frame."""
     sprite: Int64[Tensor, " item"]
     xy: Float64[Tensor, "item 2"]
-    """Where the sprite's middle is, in pixels."""
+    """Center of the sprite, in pixels."""
     turn: Float64[Tensor, "item 2 2"]
     """From coordinates of the sprite to pixels."""
     smear: Float64[Tensor, "item 2"]
-    """How far it moves while the shutter is open, in pixels."""
+    """Motion while the shutter is open, in pixels."""
 
     def __getitem__(self, which: Tensor) -> "Placed":
         return map_tensors(lambda values: values[which], self)
@@ -97,7 +97,7 @@ def sample(
     side: int,
     taps: int,
 ) -> Float32[Tensor, "item 4 {side} {side}"]:
-    """What windows show, on average of `taps` moments while the shutter is open."""
+    """Content of windows, averaged over `taps` moments while the shutter is open."""
     device = sprites.device
     back = torch.linalg.inv(placed.turn) / REACH
     middle = corner + 0.5 - placed.xy
@@ -148,7 +148,7 @@ class Painted:
 
     color: Float32[Tensor, "frame 3 side side"]
     through: Float32[Tensor, "frame side side"]
-    """How much of the background is seen."""
+    """Visible share of the background."""
     shown: Float64[Tensor, " item"]
     """The area of each item in its frame, in pixels, hidden or not."""
     seen: Float64[Tensor, " item"]
@@ -194,7 +194,7 @@ def cast(
     frames: int,
     side: int,
 ) -> Float32[Tensor, "frame side side"]:
-    """How much light the soft shadows of all items leave on the ground."""
+    """Light on the ground after the soft shadows of all items."""
     device = sprites.levels[SIDE].device
     canvas = torch.ones(frames, 1, side, side, device=device)
     for group in groups(placed, sprites, side, SOFTER):

@@ -27,7 +27,7 @@ FIELD = 128
 
 @dataclass(frozen=True)
 class Scenery:
-    """What makes up some backgrounds."""
+    """Parameters of some backgrounds."""
 
     ground: Int[Tensor, " episode"]
     """Which of `GROUNDS`."""
@@ -37,7 +37,7 @@ class Scenery:
     slope: Float[Tensor, " episode"]
     """Of the noise: small for large spots, near 1 for fine grain."""
     rough: Float[Tensor, "episode 2"]
-    """How strong the noise is: in brightness, and between two colors."""
+    """Strength of the noise: in brightness, and between two colors."""
     zoom: Float[Tensor, " episode"]
     """Of the noise."""
     frequency: Float[Tensor, " episode"]
@@ -50,14 +50,14 @@ class Scenery:
     sites: Float[Tensor, "episode region 2"]
     """Middles of patches."""
     levels: Float[Tensor, "episode region"]
-    """How much of the pattern's color each patch has."""
+    """Share of the pattern's color in each patch."""
     shine: Float[Tensor, "episode 4"]
     """Uneven light: across, down, and how much of a spot there is, and how dark corners are."""
     spot: Float[Tensor, "episode 2"]
     speckle: Float[Tensor, "episode 2"]
     """The share of pixels that are spots, and how bright these are."""
     shade: Float[Tensor, "episode 2"]
-    """How dark the shadows of things outside are, and how little of the ground they cover."""
+    """Darkness of shadows from outside the picture, and the share of the ground without them."""
 
 
 def draw_scenery(dice: Dice, ground_weights: Float[Tensor, "episode ground"]) -> Scenery:
@@ -90,7 +90,7 @@ def draw_scenery(dice: Dice, ground_weights: Float[Tensor, "episode ground"]) ->
 
 @dataclass(frozen=True)
 class Grounds:
-    """Where on the ground each pixel of some backgrounds is."""
+    """Ground coordinates of each pixel of some backgrounds."""
 
     x: Float32[Tensor, "episode side side"]
     y: Float32[Tensor, "episode side side"]
@@ -98,7 +98,7 @@ class Grounds:
     side: int
 
     def line(self, distance: Tensor, width: Tensor) -> Tensor:
-        """How much of a pixel is within half a width of a line, both measured on the ground."""
+        """Share of a pixel within half a width of a line, both measured on the ground."""
         pixel = 1 / (self.side * self.scale)
         share = (width / pixel).clamp_max(1)
         return ((width / 2 - distance.abs()) / pixel + 0.5).clamp(0, 1) * share
@@ -140,7 +140,7 @@ def draw_background(
 def patterns(
     scenery: Scenery, on: Grounds, tracks: Routes, dish: Dish
 ) -> tuple[Float32[Tensor, "episode side side"], Float32[Tensor, "episode side side"]]:
-    """How much of the second color each pixel's ground has, and how much of a line is on it."""
+    """Share of the second color at each pixel of the ground, and coverage by lines."""
     cos, sin = block(scenery.angle.cos()), block(scenery.angle.sin())
     count, width = block(scenery.frequency), block(scenery.line)
     across, along = (cos * on.x + sin * on.y) * count, (cos * on.y - sin * on.x) * count
@@ -188,7 +188,7 @@ def patterns(
 
 
 def road(scenery: Scenery, on: Grounds, tracks: Routes) -> tuple[Tensor, Tensor]:
-    """What lies beside the road, and the lines on it: whole at its sides, broken between lanes."""
+    """The area beside the road, and the lines on it: solid at its sides, broken between lanes."""
     cos, sin = block(tracks.angle.cos()), block(tracks.angle.sin())
     x, y = on.x - block(tracks.middle[:, 0]), on.y - block(tracks.middle[:, 1])
     across, along = cos * y - sin * x, cos * x + sin * y

@@ -7,7 +7,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class ClipSettings:
-    """What clips are drawn from. A share is the probability that a clip, or an object, has it."""
+    """Distributions of clips. A share is the probability that a clip, or an object, has it."""
 
     num_frames: int = 24
     objects: tuple[int, int] = (0, 10)
@@ -15,12 +15,12 @@ class ClipSettings:
     sizes: Range = (0.03, 0.5)
     """The longer side of an object at the lower edge of the picture, before it turns."""
     usual_sizes: Range = (0.05, 0.45)
-    """Where a clip's typical size lies; the sizes of its objects scatter around it."""
+    """Range of a clip's typical size; the sizes of its objects scatter around it."""
     speeds: Range = (0.003, 0.06)
     """Of objects that move, at the lower edge of the picture."""
     covered: float = 0.6
-    """How much of the picture the squares around all objects may take together. Further objects
-    are left out, so that large ones are few."""
+    """Largest share of the picture that the squares around all objects may cover together. Further
+    objects are left out, so large ones are few."""
     resting: float = 0.1
     """Share of objects that never move, though the background picture does not show them."""
     alike: float = 0.45

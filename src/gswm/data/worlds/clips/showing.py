@@ -20,18 +20,18 @@ from gswm.data.worlds.threads import in_threads
 SHOWN = 0.4
 """The share of an object that must be in the frame for it to be present."""
 CLUTTER_SHADOW = 0.7
-"""How strong shadows of static things are, by those of objects."""
+"""Strength of shadows of static things, relative to those of objects."""
 
 
 @dataclass(frozen=True)
 class Backdrop:
-    """What some episodes show behind and before their objects."""
+    """Scenery behind and in front of the objects of some episodes."""
 
     picture: Float32[Tensor, "episode 3 side side"]
     field: Float32[Tensor, "episode side side"]
     """Tells parts of the picture apart, from 0 to 1."""
     through: Float32[Tensor, "episode side side"]
-    """What the static things in front of the objects let pass."""
+    """Transmission of the static things in front of the objects."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Cast:
 
     sprite: Int64[Tensor, "episode time object"]
     xy: Float64[Tensor, "episode time object 2"]
-    """Where sprites are, in pixels."""
+    """Positions of sprites, in pixels."""
     turn: Float64[Tensor, "episode time object 2 2"]
     center: Float64[Tensor, "episode time object 2"]
     """Of the box."""
@@ -238,7 +238,7 @@ def truth_of(
     painted: Painted,
     sprites: Sprites,
 ) -> Truth:
-    """What is true of all objects; boxes are of whole objects, hidden or out of the frame."""
+    """Ground truth of all objects; boxes enclose whole objects, hidden or out of the frame."""
     time = where.shape[1]
     whole = sprites.area[items.sprite] * torch.linalg.det(items.turn).abs()
     shares = []

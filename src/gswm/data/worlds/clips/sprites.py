@@ -40,7 +40,7 @@ class Sprites:
     first: Int[Tensor, " object"]
     """Each object's first sprite, on the CPU."""
     phases: Int[Tensor, " object"]
-    """How many it has, on the CPU."""
+    """Number of phases of each object, on the CPU."""
 
 
 def make_sprites(looks: Appearances, device: torch.device) -> Sprites:
@@ -107,7 +107,7 @@ def covered(
     phase: Float32[Tensor, " sprite"],
     soft: Float32[Tensor, " sprite"],
 ) -> Float32[Tensor, "sprite side side"]:
-    """How much of each pixel part number `i` covers."""
+    """Coverage of each pixel by part number `i`."""
     turn = column(part.angle[:, i])
     along, across = x - column(part.x[:, i]), y - column(part.y[:, i])
     along = along - column(part.swing[:, i] * phase)
@@ -125,7 +125,7 @@ def covered(
 
 
 def outline_radius(part: Parts, x: Tensor, y: Tensor) -> Tensor:
-    """How far the outline of a blob or a polygon is from its middle, in each direction."""
+    """Radius of the outline of a blob or a polygon, in each direction."""
     direction = torch.atan2(y, x)
     radius = torch.ones_like(x)
     for k in range(WAVES):

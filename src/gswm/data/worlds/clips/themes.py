@@ -34,7 +34,7 @@ class Theme:
     thrown: float = 0.0
     """Probability that a constant acceleration bends all paths."""
     turn: float = 0.05
-    """How strongly directions drift, in radians a frame."""
+    """Drift of directions, in radians per frame."""
     saccade: float = 0.0
     """Probability that an object suddenly turns in a frame."""
     stops: float = 0.03

@@ -30,7 +30,7 @@ SAMPLES = 64
 
 @dataclass(frozen=True)
 class BlenderFrames:
-    """What Blender draws."""
+    """Images drawn by Blender."""
 
     video: UInt8[Tensor, "frame 3 height width"]
     masks: UInt8[Tensor, "frame height width"]

@@ -23,7 +23,7 @@ from torch import Tensor
 from gswm.data.worlds.obj3d.settings import CUBE, CYLINDER, SPHERE, CameraSettings
 
 NEAR = 0.5
-"""What is not wholly further ahead than this has no place in the picture."""
+"""Objects that are not completely beyond this distance have no place in the picture."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where in the pictures there can be anything: boxes of objects and of their shadows, as pixels."""
+"""Pixel regions that can contain anything: boxes of objects and of their shadows."""
 
 import torch
 import torch.nn.functional as F

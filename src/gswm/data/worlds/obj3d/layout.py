@@ -1,4 +1,4 @@
-"""How a file holds 3D episodes: the keys of balls, which mean the same, and keys of their own.
+"""The file layout of 3D episodes: the keys of balls, with the same meaning, and additional ones.
 
     boxes       left, top, right and bottom of each whole object, in pixels
     masks       the id of the object in the middle of each pixel, or 0
@@ -28,13 +28,13 @@ KEYS: dict[str, tuple[str, str]] = {
     "materials": ("N O", "uint8"),
 }
 SCENES = "gswm scenes 1"
-"""What a file of scenes, which has no pictures, calls its format."""
+"""Format name of scene files, which have no pictures."""
 COMPRESSED = {key: {"compression": 1, "shuffle": True} for key in ("masks", "depth")}
-"""What a training does not read, and most of which is the plane."""
+"""Compression of the keys that training does not read; most of their pixels show the plane."""
 
 
 def to_tensors(episodes: Episodes, balls: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What is stored, beginning with the keys of balls."""
+    """The stored arrays, beginning with the keys of balls."""
     truth, space = episodes.truth, episodes.space
     assert truth is not None  # see `storage.layouts.check_parts`
     assert space is not None
@@ -68,7 +68,7 @@ def hw_of(stored: dict[str, Tensor]) -> Tensor:
 
 
 def space_of(stored: dict[str, Tensor]) -> Space:
-    """What a file knows of space."""
+    """The 3D ground truth in a file."""
     own = ("masks", "visibility", "poses", "motions", "contacts")
     return Space(
         **{key: stored[key] for key in own},

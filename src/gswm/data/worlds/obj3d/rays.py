@@ -1,4 +1,4 @@
-"""Where rays meet solids: sphere, upright cylinder with caps, and cube, in closed form.
+"""Intersections of rays with solids: sphere, upright cylinder with caps, and cube, in closed form.
 
 Every solid is an interval of the ray, from where it enters to where it leaves: of a round one, the
 part inside a quadric; of a cube, the parts between two pairs of sides; and of all, the part between
@@ -46,7 +46,7 @@ def interval(
     origin: Float[Tensor, "3 #ray #part"],
     way: Float[Tensor, "3 ray part"],
 ) -> tuple[Float[Tensor, "ray part"], Float[Tensor, "ray part"]]:
-    """Where each ray enters and leaves its solid, in lengths of `way`; missed: entry > exit.
+    """Entry and exit of each ray in its solid, in lengths of `way`; missed: entry > exit.
 
     It is faster where all solids are cubes, or none is.
     """
@@ -76,7 +76,7 @@ def interval(
 
 
 def slab(o: Tensor, d: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
-    """Where rays are between two parallel planes."""
+    """Intervals in which rays are between two parallel planes."""
     inverse = torch.where(d.abs() < TINY, TINY, d).reciprocal_()
     middle, reach = o * inverse, half * inverse.abs()
     return -middle - reach, reach - middle
@@ -88,7 +88,7 @@ def hits(
     origin: Float[Tensor, "3 #ray #part"],
     way: Float[Tensor, "3 ray part"],
 ) -> Float[Tensor, "ray part"]:
-    """How far along `way` each ray first meets its solid, from outside; infinity if it does not."""
+    """Distance along `way` to the first entry of each ray; infinity if it misses."""
     solid = local(shapes, index)
     enter, leave = interval(solid, origin, way)
     met = (enter <= leave) & (enter > 0) & (solid["radius"] > 0)

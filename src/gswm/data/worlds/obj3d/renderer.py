@@ -184,7 +184,7 @@ def shadow_entries(
     boxes: Int[Tensor, "frame object light 4"],
     since: Int[Tensor, "frame object"],
 ) -> tuple[Entries, Int[Tensor, " entry"]]:
-    """Where an object may keep which light from the plane, in the first frame of each place."""
+    """Regions in which an object may block each light, in the first frame of each pose."""
     new = since == torch.arange(len(since), device=since.device)[:, None]
     boxes = boxes * new[..., None, None]
     frame, slot, light, pixel = inside(boxes, stage.camera.size)

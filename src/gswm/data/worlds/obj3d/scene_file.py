@@ -26,7 +26,7 @@ CONTACTS = [f.name for f in fields(Contacts)]
 
 @dataclass(frozen=True)
 class SceneFile:
-    """What a scene file holds."""
+    """Content of a scene file."""
 
     scenes: Scenes
     settings: Settings

@@ -53,9 +53,9 @@ class Contacts:
     pair: UInt8[np.ndarray, "contact 2"]
     """The slots of the two."""
     impulse: Float32[np.ndarray, "contact 2"]
-    """What the first gives to the second, in the plane."""
+    """Impulse from the first to the second, in the plane."""
     depth: Float32[np.ndarray, " contact"]
-    """How far they enter each other at the most."""
+    """Largest overlap of the two."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Scenes:
     poses: Float32[np.ndarray, "episode time object 3"]
     """(x, y, yaw)."""
     motions: Shaped[np.ndarray, "episode time object 3"]
-    """What of it changes in a frame, in half precision."""
+    """Change of the pose per frame, in half precision."""
     contacts: Contacts
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class Scenes:
         return replace(self, poses=poses, motions=motions, contacts=contacts)
 
     def impulses(self) -> Float32[np.ndarray, "episode time object object"]:
-        """How strongly each two pushed each other between a frame and the one before it."""
+        """Impulse between each pair since the previous frame."""
         episodes, time, objects, _ = self.poses.shape
         out = np.zeros((episodes, time, objects, objects), np.float32)
         c = self.contacts
@@ -162,7 +162,7 @@ def one_scene(settings: Settings, seed: int, index: int) -> Scenes:
 
 
 def draw_looks(rng: np.random.Generator, settings: Settings) -> Looks:
-    """What the objects are."""
+    """Draw the properties of the objects."""
     num = 1 + int(rng.integers(settings.objects[0], settings.objects[1] + 1))
     shapes = np.array([SHAPES.index(s) for s in rng.choice(settings.shapes, num)])
     shapes[0] = SPHERE
@@ -197,7 +197,7 @@ def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> SceneSt
 
 
 def on_plane(camera: CameraSettings, across: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """Where on the plane something is seen at these shares of the picture."""
+    """Points on the plane that are seen at these shares of the picture."""
     eye = np.array(camera.position)
     ahead = np.array(camera.target) - eye
     ahead /= np.linalg.norm(ahead)

@@ -49,7 +49,7 @@ class LightSettings:
     position: Point
     radius: float
     power: float
-    """What it adds to a white surface that faces it at the middle of the scene."""
+    """Contribution to a white surface that faces it at the middle of the scene."""
     color: Point = (1.0, 1.0, 1.0)
 
 
@@ -71,16 +71,16 @@ class LookSettings:
     bounce: float = 0.08
     """The share of a light that other surfaces reflect into its shadows on the plane."""
     ground: float = 0.35
-    """How much of the light the plane sends back."""
+    """Diffuse reflection of the plane."""
     far: Range = (12.0, 60.0)
     """Between these distances the plane turns into the backdrop."""
     backdrop: float = 0.131
     around: Range = (0.15, 0.04)
-    """What metal mirrors of what is around: at the horizon, and above."""
+    """Surroundings that metal reflects: at the horizon, and above."""
     mirrored: float = 0.15
     """The brightness of other objects in metal; their own lighting is not traced."""
     clear: float = 0.85
-    """How opaque they are there."""
+    """Opacity of these objects in metal."""
     rubber: float = 0.61
     """Diffuse reflection of rubber, as a share of the object's color."""
     rubber_gloss: tuple[float, float] = (16.0, 0.0)
@@ -124,7 +124,7 @@ SHADOWS_LOOK = LookSettings(
 
 @dataclass(frozen=True)
 class Settings:
-    """What scenes are drawn from, and how they move."""
+    """Distributions of scenes, and their physics."""
 
     objects: tuple[int, int] = (3, 4)
     """The fewest and the most that stand on the plane; the sphere that is shot comes on top."""
@@ -139,11 +139,11 @@ class Settings:
     gap: float = 0.15
     """The least distance between two objects in the first frame."""
     across: Range = (0.25, 0.75)
-    """Where objects stand, as a share of the picture from its left side to its right."""
+    """Horizontal range of objects, as shares of the picture from left to right."""
     down: Range = (0.40, 0.62)
     """The same from its top to its bottom."""
     entry_across: Range = (0.05, 0.95)
-    """Where the sphere starts, from the picture's left side to its right."""
+    """Horizontal range of the start of the sphere, from left to right."""
     entry: Range = (0.84, 0.96)
     """The same from its top to its bottom."""
     speed: Range = (0.18, 0.28)

@@ -58,7 +58,7 @@ class Lights:
         return Lights(points.contiguous(), face.T, middle.T, radius, strength, tint)
 
     def total(self, light: Float[Tensor, "light ..."]) -> Float[Tensor, "channel ..."]:
-        """What comes from all lights together, in their colors."""
+        """The sum over all lights, in their colors."""
         tint = self.tint.reshape(*self.tint.shape, *[1] * (light.ndim - 1))
         return (tint * light).sum(dim=1)
 
@@ -78,7 +78,7 @@ def received(
 
 
 def backdrop(look: LookSettings, point: Float[Tensor, "xyz ..."]) -> Float[Tensor, "..."]:
-    """How much of the backdrop shows in the plane at a point of it."""
+    """Share of the backdrop that shows in the plane at a point."""
     near, far = look.far
     share = ((torch.hypot(point[0], point[1]) - near) / (far - near)).clamp(0, 1)
     return share * share * (3 - 2 * share)
@@ -99,14 +99,14 @@ def gloss(
     at: Float[Tensor, "3 light ray"],
     exponent: Float[Tensor, " ray"],
 ) -> Float[Tensor, "light ray"]:
-    """How strongly each light glances off: Blinn's lobe around the half way, of even power."""
+    """Specular strength of each light: Blinn's lobe around the half vector, with an even power."""
     half = F.normalize(F.normalize(at - point[:, None], dim=0) + back[:, None], dim=0)
     lobe = (half * normal[:, None]).sum(dim=0).clamp_min(1e-4).pow(exponent)
     return lobe * (exponent + 8) / (8 * math.pi)
 
 
 def around(look: LookSettings, way: Float[Tensor, "3 ray"]) -> Float[Tensor, " ray"]:
-    """What is seen in a direction where there is nothing; `way` has the length 1."""
+    """The surroundings in a direction; `way` has length 1."""
     low, high = look.around
     return low + (high - low) * way[2].clamp(0, 1).sqrt()
 

@@ -29,7 +29,7 @@ APART = 2
 
 @dataclass(frozen=True)
 class Looks:
-    """What the objects of a scene are."""
+    """Properties of the objects of a scene."""
 
     shapes: Int64[np.ndarray, " object"]
     materials: Int64[np.ndarray, " object"]
@@ -45,7 +45,7 @@ class SceneStart:
     poses: Float64[np.ndarray, "object 3"]
     """(x, y, yaw)."""
     motions: Float64[np.ndarray, "object 3"]
-    """What of it changes in a frame."""
+    """Change of the pose per frame."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Contact:
     """When they meet, in frames."""
     pair: tuple[int, int]
     impulse: tuple[float, float]
-    """What the first gives to the second, in the plane."""
+    """Impulse from the first to the second, in the plane."""
     depth: float
-    """How far they enter each other at the most."""
+    """Largest overlap of the two."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """What a scene comes to."""
+    """Result of simulating a scene."""
 
     poses: Float64[np.ndarray, "time object 3"]
     motions: Float64[np.ndarray, "time object 3"]

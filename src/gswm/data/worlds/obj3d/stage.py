@@ -1,4 +1,4 @@
-"""What is the same in all frames of a camera: rays, lights and the empty plane."""
+"""Everything that is the same in all frames of a camera: rays, lights and the empty plane."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,13 +25,13 @@ class RenderStage:
     sources: Float[Tensor, "3 light source"]
     """As the plane sees them: `points` of each for every part."""
     points: Float[Tensor, "3 pixel part"]
-    """Where the rays meet the plane."""
+    """Intersections of the rays with the plane."""
     spread: Float[Tensor, " pixel"]
-    """How far from the middle one the points of a pixel are."""
+    """Offsets of the points of a pixel from the middle one."""
     received: Float[Tensor, "light pixel part"]
-    """What the plane receives there from each light."""
+    """Light that the plane receives there from each source."""
     share: Float[Tensor, "pixel part"]
-    """How much of the backdrop shows there."""
+    """Share of the backdrop that shows there."""
     empty: UInt8[Tensor, "pixel 3"]
     depth: Float[Tensor, " pixel"]
 

@@ -62,7 +62,7 @@ def centers(size: int, like: Tensor) -> Float[Tensor, " size"]:
 
 
 def bilinear(at: Float[Tensor, "*batch sample"], size: int) -> Float[Tensor, "*batch sample size"]:
-    """How much each of `size` pixels that fill [-1, 1] gives to a sample at `at`."""
+    """Bilinear weights of `size` pixels that fill [-1, 1], for a sample at `at`."""
     index = (at + 1) * (size / 2) - 0.5
     pixel = torch.arange(size, device=at.device, dtype=at.dtype)
     return (1 - (index[..., None] - pixel).abs()).clamp_min(0)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gswm.core.records import concatenate, cut, frames, map_tensors, tensors
 
 CHUNK, CACHED = 256, 32
-"""How many frames `in_parts` works on at once: on a GPU, and on a CPU, whose caches are small."""
+"""Number of frames that `in_parts` processes at once: on a GPU, and on a CPU with small caches."""
 
 Maps = Float[Tensor, "batch time channel rows columns"]
 Map = Float[Tensor, "batch channel rows columns"]

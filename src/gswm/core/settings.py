@@ -10,7 +10,7 @@ from gswm.core.errors import UserError
 
 Settings = TypeVar("Settings")
 NOTHING = "nothing"
-"""What stands in a comparison where one of two has no such setting."""
+"""Placeholder in a comparison for a setting that one side lacks."""
 
 
 def to_dict(settings: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Baseline:
     """Whether objects of one layer collide in this world."""
 
     def imagine(self, episodes: Episodes, given: int, steps: int) -> Track:
-        """How each episode goes on after its first `given` frames: one future."""
+        """Predict one future of each episode after its first `given` frames."""
         if episodes.truth is None and self.rule == "stay":
             return repeated(nothing_on(episodes.video, given, steps), episodes.video, given)
         truth, side = known(episodes), episodes.video.shape[-1]
@@ -59,7 +59,7 @@ class Baseline:
     def positions(
         self, now: Truth, steps: int, side: int
     ) -> Float64[Tensor, "episode {steps} object 2"]:
-        """Where everything is in each of the coming frames, from the truth about one frame."""
+        """Predict all positions in the next frames from the ground truth of one frame."""
         x, v = now.positions, now.velocities
         ahead = torch.arange(1, steps + 1, dtype=x.dtype, device=x.device)[:, None, None]
         match self.rule:

@@ -43,11 +43,11 @@ MOST = 16
 
 
 OF_TRACKS = ("tracking", "sizes", "counts")
-"""What is measured of a model that sees all frames."""
+"""Metrics of a model that sees all frames."""
 ONLY_PIXELS = ("pixels",)
-"""What can be measured of videos of which no more is known."""
+"""Metrics for videos without ground truth."""
 VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_right")
-"""What training watches of every world."""
+"""Scores that are reported in validation for every world."""
 SAMPLED = 10
 """Futures that training samples of an episode, where there are several."""
 
@@ -76,7 +76,7 @@ class PerRow(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """What a model scored, and all that one must know to compare it."""
+    """The scores of a model, and everything needed to compare them."""
 
     protocol: Rules
     episodes: int
@@ -157,14 +157,14 @@ def standard_errors(each: Mapping[str, Tensor]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a model says of one batch."""
+    """Predictions of a model for one batch."""
 
     track: Track
-    """What it imagines."""
+    """The imagined futures."""
     predicted: Boxes | None
     """Given and imagined frames, a row for each future; None where nothing is known to compare."""
     tracked: Boxes | None
-    """What it tracks when it sees all frames; None where that is not asked for."""
+    """Tracks of all frames; None if not requested."""
     sampled: Boxes | None = None
     """Imagined frames of sampled futures beside the means, a row for each; None as above."""
 
@@ -298,7 +298,7 @@ def check_known(model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Ru
 def imagine(
     model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
 ) -> Track:
-    """What comes after the given frames."""
+    """Roll out the frames after the given ones."""
     if isinstance(model, Baseline):
         return model.imagine(episodes, rules.given, rules.steps)
     draws, futures = rules.posterior == "sample", rules.futures
@@ -339,7 +339,7 @@ def whole(track: Track) -> Boxes:
 
 
 def past_of(track: Track) -> Track:
-    """What the model saw in the given frames, in a row for each episode or for each future."""
+    """The track of the given frames, with a row for each episode or each future."""
     if track.past is None:
         raise UserError("the model does not say what it saw in the given frames: `past` is None")
     return track.past
@@ -348,7 +348,7 @@ def past_of(track: Track) -> Track:
 def validate(
     model: WorldModel[Any], episodes: Episodes, given: int, steps: int = 10, futures: int = 1
 ) -> dict[str, float]:
-    """How a model does while it is trained: center errors and object counts, by means.
+    """Validate a model during training: center errors and object counts of the mean rollout.
 
     Weights are chosen by `error`: the strict error, which no missed object makes better; or where
     there are several `futures`, how far sampled ones are from true ones, and true from sampled.
@@ -394,7 +394,7 @@ def validate_pixels(
 def chances(
     model: WorldModel[Any], episodes: Episodes, rules: Rules, true: Boxes
 ) -> dict[str, float]:
-    """How sampled futures and true ones lie to each other."""
+    """Distances between sampled futures and true ones."""
     generator = torch.Generator(episodes.video.device).manual_seed(0)
     predicted = whole(imagine(model, episodes, rules, generator))
     number = rules.futures

@@ -21,7 +21,7 @@ STEPS = 40
 STRIP = 8
 """Frames of which there are tracked boxes, from the first to the last."""
 NEAR = 0.25
-"""What is further from a true object does not stand for it."""
+"""Largest distance at which a predicted object is matched to a true one."""
 DIGITS = 4
 
 
@@ -86,7 +86,7 @@ def listed(boxes: Boxes, row: int, time: int) -> list[list[float | int]]:
 
 
 def grid(episodes: Episodes, row: int) -> list[list[int]]:
-    """Where agents can be; nothing where there is no maze."""
+    """The corridor cells of a maze; empty for other worlds."""
     return [] if episodes.corridors is None else episodes.corridors.grid[row].cpu().tolist()
 
 

@@ -1,4 +1,4 @@
-"""How much of a video a model explains: what it draws, compared with a still picture.
+"""The share of a video that a model explains, compared with a still picture.
 
     unexplained = Σ (x - x̂)² / Σ (x - b)²    b = median_t x, or a background that the model is given
 

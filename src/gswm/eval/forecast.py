@@ -223,7 +223,7 @@ def batches(windows: Iterable[Window]) -> Iterator[list[Window]]:
 
 
 def starts(frames: int, given: int, first: int = 0) -> range:
-    """Where windows begin in a video of `frames` frames, of which `first` is the first to use."""
+    """First frames of the windows in a video of `frames` frames, from `first` on."""
     length = window_length(frames - first, given)
     room = frames - first - length + 1
     return range(first, first + max(0, room), max(EVERY, -(-room // MOST)))

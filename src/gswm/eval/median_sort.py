@@ -54,7 +54,8 @@ class MedianSort:
     samples: int = 64
     """Frames, spread over the video, that the background is found from; up to twice as many."""
     deviations: float = 5.0
-    """How many standard deviations of the noise a pixel of an object differs."""
+    """Difference from which on a pixel belongs to an object, in standard deviations of the
+    noise."""
     least_noise: float = 6.0
     """Standard deviation below which no pixel's noise is taken to be, of 255."""
     closing: float = 0.01
@@ -113,7 +114,7 @@ class MedianBackground:
 def difference(
     image: Image, median: Float32[np.ndarray, "height width 3"]
 ) -> Float32[np.ndarray, "height width"]:
-    """How far each pixel is from the background, after a change of light is taken out."""
+    """Difference of each pixel from the background, after correcting the light."""
     apart = image - median
     return np.abs(apart - np.median(apart[::LIGHT, ::LIGHT], axis=(0, 1))).max(axis=-1)
 
@@ -258,5 +259,5 @@ def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
 
 
 def factor_of(frame: TimedFrame, side: int) -> int:
-    """How far a frame can be averaged down and still be `side` pixels wide and high."""
+    """Largest factor by which a frame can be averaged down to at least `side` pixels."""
     return max(1, min(frame.width, frame.height) // side)

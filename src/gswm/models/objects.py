@@ -1,4 +1,4 @@
-"""What an object is (§2, "Object Representation").
+"""Object representation (§2).
 
 The paper keeps two forms of an object apart, and so does the code:
 
@@ -22,7 +22,7 @@ from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
 XY = slice(4, 6)
-"""Where xy stands among all attributes, side by side."""
+"""Position of xy among the concatenated attributes."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Objects:
     id: Ids
     """Which object this is, in all frames; NOBODY where there never was one."""
     born: Int[Tensor, " batch"]
-    """How many objects there have been: the next one's id."""
+    """Number of objects so far: the id of the next one."""
 
     def flat(self) -> Float[Tensor, "batch object all"]:
         """Everything but the ids, side by side."""
@@ -139,7 +139,7 @@ class GRUObjects:
     id: Ids
     """Which object this is, in all frames; NOBODY where there never was one."""
     born: Int[Tensor, " batch"]
-    """How many objects there have been: the next one's id."""
+    """Number of objects so far: the id of the next one."""
 
     @staticmethod
     def none(

@@ -21,7 +21,7 @@ from gswm.models.track import Track
 
 Slots = Bool[Tensor, "batch object"]
 FARTHEST = 2.0
-"""How far from the middle an object may be put, in the units of `xy`: the frame ends at 1."""
+"""Largest distance from the middle at which an object can be placed, in units of `xy`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +32,7 @@ class Scene(State, Generic[Slotted]):
     context: Any
     """The recurrent state of the background."""
     seen: Float[Tensor, " batch *seen"]
-    """What the objects see of the background."""
+    """The background as the objects see it."""
 
     def __repr__(self) -> str:
         there = (self.objects.o.pres[..., 0] > 0.5).sum(dim=1).tolist()
@@ -134,7 +134,7 @@ class Scene(State, Generic[Slotted]):
 def as_track(
     scenes: Sequence[Scene[Any]], reconstruction: Video | None, background: Video | None
 ) -> Track:
-    """What a user sees of the scenes after each frame."""
+    """The scenes after each frame as a track for users."""
     o: Attributes = stack([scene.objects.o for scene in scenes], dim=1)
     ids = torch.stack([scene.objects.id for scene in scenes], dim=1)
     return Track(

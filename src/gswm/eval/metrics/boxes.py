@@ -1,4 +1,4 @@
-"""Where objects are, said by a model or by the truth: one record for both.
+"""Boxes of objects, predicted or true: one record for both.
 
 All of it lies on the CPU and in double precision. It is small, and so a score does not depend on
 the device that the model ran on more than the model itself does.
@@ -29,14 +29,14 @@ class Boxes:
 
     @staticmethod
     def of_track(track: Track) -> "Boxes":
-        """What a model says: an object is there if its presence is above a half."""
+        """Boxes of a track; an object is present if its presence is above 0.5."""
         xy, hw = ((values.detach().cpu().double()) for values in (track.xy, track.hw))
         there = track.present
         return Boxes((xy + 1) / 2, hw, track.id.cpu(), there.cpu())
 
     @staticmethod
     def of_truth(truth: Truth, image_size: int) -> "Boxes":
-        """What is true."""
+        """Boxes of the ground truth."""
         hw = truth.boxes_hw() / image_size
         parts = truth.positions / image_size, hw, truth.ids, truth.present
         return Boxes(*(part.cpu() for part in parts))
@@ -78,7 +78,7 @@ class Boxes:
 def distances(
     one: Float64[Tensor, "*row left 2"], other: Float64[Tensor, "*row right 2"]
 ) -> Float64[Tensor, "*row left right"]:
-    """How far each is from each."""
+    """Pairwise distances."""
     apart = one[..., :, None, :] - other[..., None, :, :]
     return torch.hypot(apart[..., 0], apart[..., 1])
 

@@ -104,7 +104,7 @@ def hits(signs: Bool[Tensor, "row time object"]) -> Bool[Tensor, "row time objec
 def matched(
     imagined: Bool[Tensor, "row time object"], happened: Bool[Tensor, "row time object"]
 ) -> tuple[Int[Tensor, " row"], Int[Tensor, " row"]]:
-    """How many imagined hits are right, and by how many frames they are late together.
+    """Number of right imagined hits, and the sum of their delays in frames.
 
     The closest in time are matched first; of two as close, the earlier imagined one.
     """

@@ -23,7 +23,7 @@ from gswm.eval.metrics.matching import nearest_ids
 
 AFTER = (10, 25, 50)
 LARGEST = 2.0
-"""How many times as large as the true one a box may be, or as small."""
+"""Largest factor between the areas of a box and the true one."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def similar(
 
 
 def mean_step(boxes: Boxes) -> Float64[Tensor, " row"]:
-    """How far objects move from one frame to the next."""
+    """Mean distance that objects move per frame."""
     step = torch.linalg.vector_norm(boxes.xy.diff(dim=1), dim=-1)
     both = boxes.there[:, 1:] & boxes.there[:, :-1]
     return torch.where(both, step, torch.nan).flatten(1).nanmean(dim=1)

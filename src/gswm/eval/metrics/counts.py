@@ -1,4 +1,4 @@
-"""How many objects a model sees, against how many there are."""
+"""Object counts of a model against the ground truth."""
 
 from dataclasses import dataclass
 

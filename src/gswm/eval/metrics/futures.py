@@ -26,7 +26,7 @@ from gswm.eval.metrics.matching import nearest_ids
 
 NEAR = 3 / 64
 FAR = 0.5
-"""What is further from an object does not stand for it."""
+"""Largest distance at which a predicted object is matched to a true one."""
 LOST = 1.0
 """The largest distance that counts, and that of an object that was not found."""
 BEST_OF = (1, 5, 10, 20, 50, 100)
@@ -41,7 +41,7 @@ class Futures:
     """NaN where the object was not found."""
     true: Float64[Tensor, "row step 2"]
     start: Float64[Tensor, "row given 2"]
-    """What is true of the given frames."""
+    """True positions in the given frames."""
 
     def modes(self) -> Float64[Tensor, "row mode step 2"]:
         """Every true future of each row."""

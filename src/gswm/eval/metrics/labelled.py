@@ -113,7 +113,7 @@ def in_slots(
 
 
 def places(rows: MotBoxes) -> Int64[np.ndarray, " row"]:
-    """How many rows before each are of the same frame."""
+    """Number of preceding rows of the same frame, for each row."""
     order = np.argsort(rows.frame, kind="stable")
     ordered = rows.frame[order]
     place = np.empty(len(rows), np.int64)

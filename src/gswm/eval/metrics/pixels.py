@@ -36,7 +36,7 @@ class Pixels:
     """None where there are no weights for it."""
 
     def values(self) -> dict[str, Float[Tensor, "row step"]]:
-        """What was measured, by name."""
+        """The measured values by name."""
         named = {"psnr": self.psnr, "ssim": self.ssim, "lpips": self.lpips}
         return {name: value for name, value in named.items() if value is not None}
 

@@ -33,7 +33,7 @@ SIZES = {
 }
 """From which size on, and below which, a box is in a class."""
 SCORES = ("true_boxes", "precision", "recall", "f1", "mota", "hota")
-"""What is known of each class; the score of a class is named after both: `f1_small`."""
+"""Scores of each class; names combine both, such as `f1_small`."""
 VISIBLE = 0.25
 """The visibility from which on an object counts."""
 

@@ -27,7 +27,7 @@ OVERLAP = 0.5
 ALPHAS = tuple(0.05 * i for i in range(1, 20))
 EPS = torch.finfo(torch.float64).eps
 STAY = 1000.0
-"""What it is worth to stay with one's partner: more than any overlap."""
+"""Bonus for keeping the partner of the previous frame: larger than any overlap."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def aligned(size: int) -> int:
 
 @cache
 def offsets(num_own: int, num_ctx: int, hidden: int, e: int) -> dict[str, int]:
-    """Where each part of a row begins, and how long a row is (`total`)."""
+    """Offsets of the parts of a row, and its length (`total`)."""
     wide = aligned(num_own)
     sizes = {
         "first_in": (num_own + hidden) * 5 * e,

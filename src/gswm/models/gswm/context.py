@@ -23,7 +23,7 @@ from gswm.models.objects import LSTMState, Sizes
 
 @dataclass(frozen=True)
 class ContextState:
-    """What the context carries on: both RNNs after the last z_ctx."""
+    """The state of the context: both RNNs after the last z_ctx."""
 
     h_prior: LSTMState
     h_post: LSTMState

@@ -68,7 +68,7 @@ class DiscoveryConfig:
 
 @dataclass(frozen=True)
 class DiscoveryNoise:
-    """What is random in one frame."""
+    """Random numbers of one frame."""
 
     state: Float[Tensor, "*batch cell state"]
     att: Float[Tensor, "*batch cell z_att"]
@@ -77,13 +77,13 @@ class DiscoveryNoise:
 
 @dataclass(frozen=True)
 class DiscoveryEvidence:
-    """What the objective needs to know of what the cells found."""
+    """Inputs of the objective from discovery."""
 
     pres: Bernoulli
     q_att: Gaussian
     q_state: Gaussian
     weight: Float[Tensor, "*batch cell 1"]
-    """How much the attributes of a cell count: its drawn presence, before rejection."""
+    """Weight of the attributes of a cell: its sampled presence, before rejection."""
 
 
 class Discovery(nn.Module):

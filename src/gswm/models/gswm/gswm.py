@@ -78,7 +78,7 @@ class GSWMConfig(ModelConfig):
     augment: bool = False
     """Train on mirrored, shifted and recolored videos too; with a static background alone."""
     motion_threshold: float = 0.1
-    """How much a pixel differs from a static background where something moves."""
+    """Difference from a static background that counts as motion."""
     aux_pres: bool = True
     """The auxiliary loss of presence."""
     tight_boxes: bool = False
@@ -172,7 +172,7 @@ class GSWMConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the objective needs to know of a frame."""
+    """Inputs of the objective for one frame."""
 
     found: DiscoveryEvidence
     known: PropagationEvidence | None
@@ -320,7 +320,7 @@ class GSWM(WorldModel[GSWMConfig]):
         return Tracks.of(objects, known, seen[:, 0], given)
 
     def loss_of(self, observed: Tracks, noise: OvershootNoise) -> Loss:
-        """How far the prior's rollouts are from the tracks."""
+        """The distance of the prior's rollouts from the tracks."""
         cfg = self.cfg.schedule.overshoot
         terms = overshoot_terms(self.propagation, observed, cfg, noise)
         return Loss.of(terms, {"objects": number(observed.o.pres)})
@@ -485,7 +485,7 @@ class GSWM(WorldModel[GSWMConfig]):
         return self.as_track(imagined, contexts, render=render)
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
-        """What a user sees of the objects."""
+        """The objects as a track for users."""
         seen = self.propagation.situation.survey(contexts.mu_bg)
         scenes = [
             Scene(each, context, seen[:, t])

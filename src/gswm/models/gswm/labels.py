@@ -38,11 +38,11 @@ VISIBLE = 0.3
 GLIMPSED = 0.1
 """Share up to which an object counts as hidden."""
 MISSED = 3.0
-"""What it costs to miss an object, compared with finding one where there is none."""
+"""Cost of missing an object, relative to finding one where there is none."""
 LAST = 10.0
 """Above the square of any distance inside a box, in half sides."""
 BETA = 0.1
-"""Where the Huber loss turns from a square into a line, in shares of an object's size."""
+"""Error at which the Huber loss becomes linear, relative to an object's size."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def apart(
     true_xy: Float[Tensor, "*batch 2"],
     true_hw: Float[Tensor, "*batch 2"],
 ) -> Float[Tensor, "*batch"]:
-    """How far boxes are from true ones, in units of their size."""
+    """Distance of boxes from true ones, in units of their size."""
     true_hw = true_hw.clamp_min(1e-3)
     offset = huber((xy - true_xy) / true_hw.flip(-1))
     ratio = huber(hw.clamp_min(1e-4).log() - true_hw.log())

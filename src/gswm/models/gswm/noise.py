@@ -17,7 +17,7 @@ from gswm.models.objects import Sizes
 
 @dataclass(frozen=True)
 class RolloutNoise:
-    """What is random in rollouts from some frames of each video."""
+    """Random numbers of rollouts from some frames of each video."""
 
     start: Float[Tensor, "*batch start"]
     """From which frames, as fractions of those that may be."""
@@ -53,7 +53,7 @@ class GSWMNoise(Noise):
 
 @dataclass(frozen=True)
 class NoiseShape:
-    """How much noise a frame needs."""
+    """Shapes of the noise of a frame."""
 
     sizes: Sizes
     num_objects: int

@@ -32,9 +32,9 @@ from gswm.models.objects import Attributes
 STEEPNESS = 6.0
 """Of the step from unmoved to moved, in units of the threshold."""
 LEAST_DENSE = 0.15
-"""How much of the surroundings of an object's middle must move."""
+"""Share of the surroundings of an object's center that must move."""
 MISSED = 10.0
-"""What it costs to miss an object that moves, compared with finding one where nothing does."""
+"""Cost of missing a moving object, relative to finding one where nothing moves."""
 
 
 def propagation_terms(
@@ -66,7 +66,7 @@ def discovery_terms(
 def motion_pres(
     first_pres: Bernoulli, moves: Float[Tensor, "batch 1 height width"], object_size: float
 ) -> PerVideo:
-    """How far presence in the first frame is from what moves.
+    """The cost of presence in the first frame, given the moving pixels.
 
     Args:
         first_pres: presence in each cell of the first frame, where every object is new.
@@ -87,7 +87,7 @@ def slack(o: Attributes, fill: Float[Tensor, "batch time object 1"], image_size:
 
 
 def motion(video: Video, mu_bg: Video, threshold: float) -> Float[Tensor, "b t 1 h w"]:
-    """Where a frame differs from the background by more than a threshold, softly."""
+    """A soft mask of pixels that differ from the background by more than a threshold."""
     differs = (video - mu_bg).abs().amax(dim=2, keepdim=True)
     return ((differs / threshold - 1) * STEEPNESS).sigmoid()
 

@@ -45,7 +45,7 @@ SHORTEST = 1e-3
 
 @dataclass(frozen=True)
 class OvershootNoise(Noise):
-    """What is random in the rollouts of some windows: one after the other, frame by frame."""
+    """Random numbers of the rollouts of some windows, one after the other, frame by frame."""
 
     rollouts: PropagationNoise
 
@@ -167,7 +167,7 @@ def joint_term(
 def rollouts(
     propagation: Propagation, start: Objects, seen: Seen, noise: PropagationNoise, horizon: int
 ) -> Attributes:
-    """What the prior imagines: the attributes of (batch, rollout, frame, object).
+    """Roll out the prior: the attributes of (batch, rollout, frame, object).
 
     There are as many rollouts of each start as there is noise for.
     """
@@ -186,7 +186,7 @@ def rollouts(
 
 
 def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "*batch object"]:
-    """How far rollouts are from a track; xy goes from -1 to 1, so half of it is a fraction."""
+    """Energy score of rollouts against a track; xy is halved to be a fraction of the frame."""
     place = energy_score(x.xy, y.xy) / 2 + energy_score(x.hw, y.hw)
     width = math.sqrt(y.what.shape[-1])
     look = energy_score(x.depth, y.depth) + energy_score(x.what, y.what) / width
@@ -214,7 +214,7 @@ def distance(
 
 @contextmanager
 def only_prior_learns(propagation: Propagation) -> Iterator[None]:
-    """What is computed here passes gradients through all networks, and to the prior's alone."""
+    """Pass gradients through all networks, but only to the parameters of the prior."""
     ours = {p for module in propagation.networks_of_prior() for p in module.parameters()}
     others = [p for p in propagation.parameters() if p.requires_grad and p not in ours]
     for param in others:

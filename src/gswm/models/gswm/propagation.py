@@ -70,7 +70,7 @@ class PropagationConfig:
     multimodal: bool = True
     """z_state between h and the attributes; off is the paper's G-SWM-D, "w/o MU"."""
     situation: SituationKind = "attend"
-    """What an object sees of the background; "whole" is "w/o AOE" and "off" is "w/o SA"."""
+    """The part of the background that an object sees; "whole" is "w/o AOE", "off" is "w/o SA"."""
     situation_size: float = 0.25
     """s_ctx: how much larger than the object the background is that it sees."""
     proposal_range: tuple[float, float] = (0.0, 0.2)
@@ -84,7 +84,7 @@ class PropagationConfig:
 
 @dataclass(frozen=True)
 class PropagationNoise:
-    """What is random in one step."""
+    """Random numbers of one step."""
 
     state: Float[Tensor, "*batch object state"]
     att: Float[Tensor, "*batch object z_att"]
@@ -96,7 +96,7 @@ class Drawn:
     """The latents of a step: z_pres, the other attributes' z, and where these came from."""
 
     q: Gaussian
-    """What was drawn from: z_state, or z_att where there is no z_state."""
+    """The sampled distribution: of z_state, or of z_att if there is no z_state."""
     z_state: Float[Tensor, "batch object state"]
     pres: Bernoulli
     z_att: Float[Tensor, "batch object z_att"]
@@ -105,7 +105,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class PropagationEvidence:
-    """What the objective needs to know of a step of the posterior."""
+    """Inputs of the objective from a step of the posterior."""
 
     q: Gaussian
     h_prior: Float[Tensor, "*batch object hidden"]
@@ -113,7 +113,7 @@ class PropagationEvidence:
     pres: Bernoulli
     """Of z̃_pres, which the auxiliary loss is about (§3.4.2)."""
     weight: Float[Tensor, "*batch object 1"]
-    """How much each slot counts: the presence it had; no gradient passes."""
+    """Weight of each slot: its previous presence, without gradient."""
 
 
 class ObjectStateRNN(nn.Module):

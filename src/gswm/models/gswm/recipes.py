@@ -158,7 +158,7 @@ def clips() -> Recipe:
 
 
 def any_video(image_size: int) -> GSWMConfig:
-    """What all models of a fixed camera's videos have in common.
+    """Common settings of models for videos of a fixed camera.
 
     Objects of any size are welcome, and discovery starts at its prior: see `DiscoveryConfig`.
     """
@@ -183,7 +183,7 @@ def any_video(image_size: int) -> GSWMConfig:
 
 
 def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
-    """What the recipes of the 3D world have in common.
+    """Common settings of the recipes for the 3D world.
 
     Objects stand close together: a grid of 8 rarely has two of them in a cell. Their boxes are
     0.17 ± 0.04 of the frame wide. Soft light makes them cheap to leave to the background: with a
@@ -215,7 +215,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
 
 
 def balls() -> GSWMConfig:
-    """What the worlds of several balls have in common."""
+    """Common settings for the worlds of several balls."""
     return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
 
 

@@ -1,4 +1,4 @@
-"""What changes while G-SWM trains (§3.4.2, B.1), and when its prior learns from its rollouts."""
+"""The training schedule of G-SWM (§3.4.2, B.1), including overshooting."""
 
 from dataclasses import dataclass, field, replace
 
@@ -49,7 +49,7 @@ class Overshooting:
                 raise UserError(f"{flag} is {ours}: it must be at least {value}")
 
     def joint_frames(self, length: int) -> int:
-        """How many frames rollouts beside the ELBO imagine, in windows of `length`."""
+        """Number of frames of rollouts beside the ELBO, in windows of `length`."""
         return min(self.joint_horizon, max(0, length - 2)) if self.joint else 0
 
     @property
@@ -82,9 +82,9 @@ class Schedule(Curriculum):
     aux_weight: Anneal = field(default=Anneal(1.0, 1.0))
     """Factor on the auxiliary loss of presence."""
     motion_weight: Anneal = field(default=Anneal(0.0, 0.0))
-    """How much each pixel of the motion loss counts; 0 for none. It needs a static background."""
+    """Weight of each pixel of the motion loss; 0 turns it off. Needs a static background."""
     label_weight: Anneal = field(default=Anneal(0.0, 0.0))
-    """How much the true boxes of a world teach (see `labels`); 0 for not at all."""
+    """Weight of the supervision by true boxes of a world (see `labels`); 0 turns it off."""
     slack_weight: Anneal = field(default=Anneal(0.0, 0.0))
     """How much each pixel of a box counts in which its object is not drawn. Boxes are as large as
     they like without it."""

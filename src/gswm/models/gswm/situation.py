@@ -22,7 +22,7 @@ SituationKind = Literal["attend", "whole", "off"]
 CHANNELS = (3, 16, 32, 64, 128)
 
 Survey = Float[Tensor, "batch time *seen"]
-"""What objects can see of the background of each frame."""
+"""The background of each frame as objects can see it."""
 
 
 class Situation(nn.Module):

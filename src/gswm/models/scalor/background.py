@@ -25,14 +25,14 @@ HIDDEN = 32
 
 @dataclass(frozen=True)
 class BackgroundState:
-    """What the background carries on."""
+    """The state of the background."""
 
     z: Float[Tensor, "batch context"]
     h: Float[Tensor, "batch hidden"]
 
 
 class Background(nn.Module):
-    """What is behind the objects."""
+    """The model of the background."""
 
     def __init__(self, num_z: int, image_size: int) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ class ScalorDiscovery:
     """Settings of discovery."""
 
     grid: int = 4
-    """How many cells high and wide."""
+    """Number of cells along a side."""
     rejection: float = 0.3
     """A proposal is rejected if so much of its mask is explained already."""
     rivals: float = 0.8
@@ -44,7 +44,7 @@ class ScalorDiscovery:
 
 @dataclass(frozen=True)
 class Proposals:
-    """What the cells propose."""
+    """Proposals of the cells."""
 
     o: Attributes
     q: Gaussian
@@ -54,13 +54,13 @@ class Proposals:
 
 @dataclass(frozen=True)
 class DiscoveryEvidence:
-    """What the objective needs to know of what the cells proposed."""
+    """Inputs of the objective from discovery."""
 
     q: Gaussian
     """Of where, depth and what, side by side."""
     pres: Bernoulli
     weight: Float[Tensor, "*batch cell 1"]
-    """How much a cell counts: its drawn presence, rejected or not."""
+    """Weight of a cell: its sampled presence, rejected or not."""
     rejected: Bool[Tensor, "*batch cell 1"]
     looked: Float[Tensor, "*batch 1 1"]
     """1 in the frames in which there is discovery."""

@@ -36,7 +36,7 @@ def shuffled(num_in: int, num_out: int, times: int) -> list[nn.Module]:
 
 
 class ImageFeatures(nn.Module):
-    """What discovery and propagation see of each frame, and of those before it."""
+    """Features of each frame and of those before it, for discovery and propagation."""
 
     def __init__(self, stride: int, grid: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ImageFeatures(nn.Module):
 
 
 def mask_encoder(stride: int) -> nn.Sequential:
-    """What is already explained, into 32 numbers a cell."""
+    """Encode the already explained part of the image in 32 numbers per cell."""
     return nn.Sequential(
         *(*block(1, 16, 4), *block(16, 32, 4), *block(32, 32, 3), *block(32, 64, 4)),
         *(*block(64, 64, 3), *(block(64, 64, 4) if stride == 16 else ()), *block(64, 32, 1)),
@@ -101,5 +101,5 @@ def background_decoder(num_in: int, image_size: int) -> nn.Sequential:
 
 
 def doublings(image_size: int) -> int:
-    """How often 64 is doubled to give a power of 2 that is no smaller."""
+    """Number of doublings of 64 that reach at least the image size."""
     return image_size.bit_length() - 7

@@ -1,4 +1,4 @@
-"""What an object is in SCALOR, how its box is made, and who keeps a slot.
+"""Objects in SCALOR: their attributes, boxes and slots.
 
 A box is its anchor, changed by a bounded amount; position is carried on, size is not:
 
@@ -31,7 +31,7 @@ Where = Float[Tensor, "batch object 4"]
 
 @dataclass(frozen=True)
 class ScalorSizes:
-    """How many numbers each vector of an object has."""
+    """Sizes of the vectors of an object."""
 
     what: int = 64
     hidden: int = 128
@@ -39,7 +39,7 @@ class ScalorSizes:
     prior: int = 64
     """Of the prior's LSTM."""
     encoding: int = 128
-    """What an object sees of the image around it, and the wider hidden layers."""
+    """Size of the encoding of an object's surroundings, and of the wider hidden layers."""
     context: int = 10
     """z_bg."""
 
@@ -58,7 +58,7 @@ class BoxConfig:
     """Height by width."""
     ratio_range: float = 0.2
     step: float = 0.2
-    """How far an object moves in one frame; the image is 2 wide."""
+    """Scale of the motion of an object per frame; the image is 2 wide."""
 
     def hw(self, where: Where) -> Points:
         """Height and width."""
@@ -83,13 +83,13 @@ class ScalorObjects:
     """Its depth is nearness: minus the paper's."""
     bias: Where
     absence: Scalars
-    """How much of its presence an object has lacked, over its whole life."""
+    """Accumulated absence of an object, over its whole life."""
     h_prior: LSTMState
     h_post: Float[Tensor, "batch object hidden"]
     id: Ids
     """Which object this is, in all frames; NOBODY where there is none."""
     born: Int[Tensor, " batch"]
-    """How many objects there have been: the next one's id."""
+    """Number of objects so far: the id of the next one."""
 
     @staticmethod
     def none(sizes: ScalorSizes, batch: int, slots: int, like: Tensor) -> "ScalorObjects":
@@ -118,13 +118,13 @@ class ScalorObjects:
 
     @property
     def told(self) -> Float[Tensor, "batch object n"]:
-        """What both RNNs are told of an object: where, pres, what, bias."""
+        """Inputs of both RNNs: where, pres, what, bias."""
         o = self.o
         return torch.cat([o.hw, o.xy, o.pres, o.what, self.bias], dim=-1)
 
     @property
     def told_prior(self) -> Float[Tensor, "batch object n"]:
-        """What the prior's RNN is told: that, and depth."""
+        """Inputs of the prior's RNN: the same, and depth."""
         return torch.cat([self.told, self.o.depth], dim=-1)
 
     def flat(self) -> Float[Tensor, "batch object all"]:
@@ -168,7 +168,7 @@ def joined(propagated: ScalorObjects, found: Attributes, kept: Scalars) -> Scalo
 
 
 def carried(objects: ScalorObjects) -> ScalorObjects:
-    """What goes on to the next frame: those with an id; the others' slots are empty.
+    """Objects that continue in the next frame: those with an id; other slots become empty.
 
     All but the ids is one tensor, as in slots with nothing in them: to a compiler it looks alike.
     """

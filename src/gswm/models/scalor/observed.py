@@ -1,4 +1,4 @@
-"""What the prior of propagation learns from, where it learns alone.
+"""Inferred tracks from which the prior of propagation learns alone.
 
 Of the objective only KL_prop depends on it, and what the posterior infers does not. So tracks that
 were inferred once are enough to learn from, again and again:
@@ -26,7 +26,7 @@ class Observed:
     """Tracks of some videos."""
 
     told: Float[Tensor, "batch time object n"]
-    """What the prior is told of every frame."""
+    """Inputs of the prior in every frame."""
     stays: Bool[Tensor, "batch time object"]
     """Whether the same object was there in the frame before."""
     known: PropagationEvidence

@@ -35,7 +35,7 @@ from gswm.models.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes
 from gswm.models.scalor.rendering import Appearance
 
 ATTENTION = 0.5
-"""How much of the image an object sees around it."""
+"""Share of the image that an object sees around it."""
 LARGEST_LOGIT = 8.8
 ENDS = 0.6
 """An object ends when its absence reaches this."""
@@ -46,7 +46,7 @@ Encoding = Float[Tensor, "batch object e"]
 
 @dataclass(frozen=True)
 class Sight:
-    """What a frame is to those who infer."""
+    """Features of a frame for inference."""
 
     frame: Frame
     features: Map
@@ -58,7 +58,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class PropagationEvidence:
-    """What the objective needs to know of a step of the posterior."""
+    """Inputs of the objective from a step of the posterior."""
 
     q: Gaussian
     """Of bias, depth and what, side by side."""
@@ -66,7 +66,7 @@ class PropagationEvidence:
     h_prior: Float[Tensor, "*batch object prior"]
     """From which the prior follows."""
     weight: Float[Tensor, "*batch object 1"]
-    """How much a slot counts: its presence, 0 if it ended."""
+    """Weight of a slot: its presence, 0 if it ended."""
     held: Float[Tensor, "*batch object 1"]
     """1 for slots that held an object before this frame."""
 

@@ -1,4 +1,4 @@
-"""What objects look like, and objects into a frame.
+"""Appearance of objects, and their composition into a frame.
 
     [y_k, α_k] = σ(Deconv_what(what_k))      α̂_k = α_k · pres_k
     I_k = ST⁻¹(α̂_k) σ(depth_k)               w_k = I_k / (Σ_j I_j + ε)
@@ -37,7 +37,7 @@ class Appearance(nn.Module):
         self.deconv_what = glimpse_decoder(num_what)
 
     def look(self, frame: Frame, xy: Points, hw: Points) -> Gaussian:
-        """What the frame shows in each box."""
+        """Infer the appearance in each box of a frame."""
         return Gaussian.of(per_object(self.conv_what, self.crop(frame, xy, hw, GLIMPSE)))
 
     @torch.no_grad()

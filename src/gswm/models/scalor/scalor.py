@@ -158,7 +158,7 @@ class Scalor(WorldModel[ScalorConfig]):
 
     @torch.no_grad()
     def observe(self, batch: Batch, noise: ScalorNoise) -> Observed:
-        """What the prior learns from where it learns alone, at the last temperature."""
+        """Infer the tracks from which the prior learns alone, at the final temperature."""
         video = as_float(batch.video)
         tau = video.new_full((), self.cfg.schedule.tau_end)
         tracked = self.track(video, noise, tau, torch.ones_like(video[:, :, 0, 0, 0]))
@@ -166,7 +166,7 @@ class Scalor(WorldModel[ScalorConfig]):
         return Observed.of([each.objects for each in tracked], known, number_in(tracked))
 
     def loss_of(self, observed: Observed, noise: ScalorNoise) -> Loss:
-        """What the prior decides of -ELBO."""
+        """The part of -ELBO that depends on the prior."""
         terms = observed.terms(self.propagation).items()
         per_frame = {name: term / observed.told.shape[1] for name, term in terms}
         return Loss.of(per_frame, {"objects": observed.number})
@@ -334,7 +334,7 @@ def number_in(tracked: list[ScalorFrame]) -> Float[Tensor, ""]:
 def tracks(
     objects: list[ScalorObjects], foreground: Foreground | None, contexts: Contexts
 ) -> Track:
-    """What a user sees of the objects; with pictures where there is a foreground."""
+    """The objects as a track for users; with images if there is a foreground."""
     nothing = objects[0].bias[:, 0, :0]
     both = zip(objects, contexts.states, strict=True)
     scenes = [Scene(each, context, nothing) for each, context in both]

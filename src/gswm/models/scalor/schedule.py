@@ -1,4 +1,4 @@
-"""What changes with the step, as functions of the step and of nothing else.
+"""The training schedule, as functions of the step alone.
 
 At first nothing that goes from one frame to the next passes a gradient back. The temperature of
 presence goes down from 1, τ = τ_end^(step / τ_steps), and the prior ρ of a cell's presence with it.
@@ -18,7 +18,7 @@ from gswm.core.schedule import Anneal, Curriculum, PriorStage
 
 @dataclass(frozen=True)
 class ScalorStage(PriorStage):
-    """What does not change from one step to the next, but a few times in a training."""
+    """Settings that change only a few times during training."""
 
     detached: bool = False
     """Whether gradients stay within a frame."""
@@ -26,7 +26,7 @@ class ScalorStage(PriorStage):
 
 @dataclass(frozen=True)
 class ScalorSchedule(Curriculum):
-    """What changes with the step."""
+    """Settings that change with the step."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 4), (2_000, 10), (6_000, 20))
     """The curriculum: (from which step, T)."""

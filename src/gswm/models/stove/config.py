@@ -12,7 +12,7 @@ from gswm.models.stove.supair import EncoderConfig, ImagesConfig
 
 @dataclass(frozen=True)
 class StoveSchedule(Curriculum):
-    """What changes with the step."""
+    """Settings that change with the step."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 8), (20_000, 20))
     """The curriculum: (from which step, T)."""
@@ -27,7 +27,7 @@ class StoveConfig(ModelConfig):
     kind: ClassVar[str] = "stove"
 
     num_objects: int = 3
-    """How many there are, always."""
+    """The fixed number of objects."""
     color: bool = False
     """Whether the networks see three channels, or their sum."""
     match_hue: bool = False

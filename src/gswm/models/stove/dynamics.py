@@ -51,7 +51,7 @@ class DynamicsConfig:
     hue: bool = False
     """Whether the dynamics know an object's color."""
     actions: int = 0
-    """How many numbers an action has; 0 for no actions."""
+    """Numbers per action; 0 for no actions."""
     rewards: bool = False
     """Whether the dynamics tell rewards, from -1 to 0."""
 
@@ -63,7 +63,7 @@ class DynamicsConfig:
 
 @dataclass(frozen=True)
 class StoveEvidence:
-    """What the objective needs to know of a frame."""
+    """Inputs of the objective for one frame."""
 
     q: Gaussian
     """Of (s_x, q, s)."""
@@ -73,7 +73,7 @@ class StoveEvidence:
 
 
 class Dynamics(nn.Module):
-    """How objects move."""
+    """The dynamics of objects."""
 
     def __init__(self, cfg: DynamicsConfig, num_objects: int) -> None:
         super().__init__()

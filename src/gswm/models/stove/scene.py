@@ -1,4 +1,4 @@
-"""What carries on after a frame: boxes and hues, velocities and latents."""
+"""The state after a frame: boxes and hues, velocities and latents."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ class StoveScene(Scene[Objects]):
 
     @property
     def s(self) -> Bodies:
-        """What the dynamics know."""
+        """The input of the dynamics."""
         return torch.cat([self.objects.o.xy, self.objects.z_state], dim=-1)
 
     def after(self, s: Bodies) -> "StoveScene":

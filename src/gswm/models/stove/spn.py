@@ -109,5 +109,5 @@ def join(
 
 
 def truncated_normal(*shape: int) -> nn.Parameter:
-    """How every parameter begins."""
+    """A parameter with its initial values."""
     return nn.Parameter(nn.init.trunc_normal_(torch.empty(shape), std=0.1, a=-0.2, b=0.2))

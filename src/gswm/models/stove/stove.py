@@ -45,7 +45,7 @@ from gswm.models.track import Track
 Images = Float[Tensor, "batch time channel height width"]
 Hues = Float[Tensor, "batch time object 3"]
 CHUNK = 256
-"""How many frames are drawn at once."""
+"""Number of frames that are drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Stove(WorldModel[StoveConfig]):
         return Loss.of(terms, {name: value.detach() for name, value in metrics.items()})
 
     def look(self, video: Video) -> Images:
-        """What the networks see of a video."""
+        """Convert a video to the input of the networks."""
         return video if self.cfg.color else as_grey(video)
 
     def see(self, video: Video, images: Images) -> tuple[Gaussian, Hues]:
@@ -239,7 +239,7 @@ class Stove(WorldModel[StoveConfig]):
         return replace(track, reward=torch.stack(rewards, dim=1).sigmoid() - 1)
 
     def as_track(self, scenes: Sequence[StoveScene], *, render: bool) -> Track:
-        """What a user sees of the objects."""
+        """The objects as a track for users."""
         if not render:
             return as_track(scenes, None, None)
         o = stack([scene.objects.o for scene in scenes], dim=1)

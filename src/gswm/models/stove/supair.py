@@ -41,7 +41,7 @@ class ImagesConfig:
     patch: int = 10
     """Pixels of an object seen up close, high and wide."""
     patch_weight: float = 1.0
-    """How much more than by the share of the image that its box fills an object counts."""
+    """Factor on the weight of an object, which is the share of the image that its box fills."""
     overlap_rate: float = 10.0
     """Of the exponential prior of how far an object is covered."""
     object: SPNConfig = field(default_factory=lambda: SPNConfig(2, 6, 10, 10, (0.12, 0.35)))
@@ -60,7 +60,7 @@ class Likelihood:
 
 
 class ImageModel(nn.Module):
-    """How likely a frame is; and how it would look."""
+    """The likelihood of a frame, and its reconstruction."""
 
     def __init__(self, cfg: ImagesConfig, image_size: int, channels: int) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class ImageModel(nn.Module):
         return self.spn_background(images.flatten(1), self.per_channel(left))
 
     def per_channel(self, weight: Float[Tensor, "n 1 h w"]) -> Float[Tensor, "n variable"]:
-        """How far each value of a picture counts."""
+        """Weights of each value of an image."""
         return repeat(weight, "n 1 h w -> n (c h w)", c=self.channels)
 
     def draw(

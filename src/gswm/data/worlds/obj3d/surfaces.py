@@ -91,8 +91,7 @@ def mirror(
     point: Float[Tensor, "3 ray"],
     way: Float[Tensor, "3 ray"],
 ) -> Float[Tensor, "3 ray"]:
-    """Reflections in metal: the nearest other object, evenly lit, the plane, or the
-    surroundings."""
+    """Reflections in metal: the nearest other object, the plane, or the surroundings."""
     objects = solids.shapes.shape[1]
     down = way[2] < -1e-3
     fallen = torch.where(down, -point[2] / way[2].clamp_max(-1e-3), torch.inf)

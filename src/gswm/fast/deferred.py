@@ -98,7 +98,7 @@ class DeferredMethod:
         setattr(module, name, self)
 
     def __call__(self, *args: Any) -> Any:
-        """What the module's own method gives."""
+        """Call the module's own method."""
         if not torch.is_grad_enabled():
             return self.own(*args)
         out = map_tensors(reached, self.frame(*args))
@@ -137,7 +137,7 @@ def reached(tensor: Tensor) -> Tensor:
 
 
 class Gradients:
-    """What reaches some tensors in the backward pass."""
+    """Gradients that reach some tensors in the backward pass."""
 
     def __init__(self, outputs: list[Tensor]) -> None:
         self.outputs = [tensor.detach() for tensor in outputs]

@@ -25,7 +25,7 @@ from gswm.train.distributed import Processes
 from gswm.train.step import MakeTrainee, Trainee
 
 NICE = 5
-"""How much the compiler yields to the training."""
+"""Niceness of the compiler process."""
 VIDEOS = 32
 
 

@@ -65,7 +65,7 @@ class Replayed:
         self.recordings: Recordings | None = None
 
     def __call__(self, *args: Any) -> Any:
-        """What the method returns."""
+        """Call the method, replayed if possible."""
         if torch.is_grad_enabled() or not can_be_recorded(values := leaves(args)):
             return self.method(*args)
         with lock:
@@ -97,7 +97,7 @@ class Recordings:
         """None for what was called once."""
 
     def __call__(self, call: Callable[..., Any], args: tuple[Any, ...], values: list[Any]) -> Any:
-        """What `call` gives for `args`, of `values`; recorded anew where weights have moved."""
+        """Call `call` with `args`, replayed with `values`; recorded again if weights have moved."""
         if any(self.hooks):
             return call(*args)
         shapes = tuple((x.shape, x.dtype) if isinstance(x, Tensor) else x for x in values)
@@ -115,7 +115,7 @@ class Recordings:
 
 
 class Recording:
-    """What a call did, to be done again with other values."""
+    """A recorded call that can be replayed with other values."""
 
     def __init__(self, call: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.args = map_tensors(lambda x: x.clone(memory_format=CONTIGUOUS), args)
@@ -123,7 +123,7 @@ class Recording:
         self.inputs, self.outputs = tensors(self.args), tensors(self.out)
 
     def __call__(self, values: list[Any]) -> Any:
-        """What the call gives for these, in memory of its own."""
+        """Replay the call with these values; the result has its own memory."""
         copy_tensors(tensors(values), self.inputs)
         self.replay()
         fresh = [torch.empty_like(x) for x in self.outputs]
@@ -132,7 +132,7 @@ class Recording:
 
 
 def record(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-    """How to do it again, and where the results will be."""
+    """Record a call: a function that replays it, and its results."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         out = call()
@@ -152,7 +152,7 @@ def can_be_recorded(values: list[Any]) -> bool:
 
 
 def surroundings() -> Hashable:
-    """What else decides which kernels are started, and where."""
+    """Global settings that affect which kernels run, and where."""
     backends: Any = torch.backends
     precision = (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
     return torch.cuda.current_stream().cuda_stream, precision, torch.is_inference_mode_enabled()

@@ -54,7 +54,7 @@ LEAST = 1e-5
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far one path is from the plain one, in one recipe."""
+    """The difference between one path and the plain one, for one recipe."""
 
     recipe: str
     path: FastPath
@@ -195,7 +195,7 @@ def result(model: Any, loss: Loss) -> dict[str, Tensor]:
 def difference(
     name: str, path: FastPath, want: dict[str, Tensor], got: dict[str, Tensor]
 ) -> Comparison:
-    """How far `got` is from what the plain path gives."""
+    """Compare `got` with the result of the plain path."""
     both = [key for key in want if key and key in got]
     least = LEAST * float(torch.stack([want[key].norm() for key in both]).norm())
     far = {

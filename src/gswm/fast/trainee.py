@@ -27,7 +27,7 @@ WARM_UP = 3
 
 
 def accelerate(*, compiled: bool = True) -> MakeTrainee:
-    """How to make trainees that are fast on a GPU.
+    """Return a factory of trainees that are fast on a GPU.
 
     Models that name no `recurrent` methods, and all models on a CPU, take the plain path.
 
@@ -160,7 +160,7 @@ def last_through_frames(model: WorldModel[Any], steps: int) -> int:
 
 @contextmanager
 def side_stream() -> Iterator[None]:
-    """Where a step runs that is to be captured later."""
+    """A side stream for a step that is captured later."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):

@@ -179,7 +179,7 @@ def train_within(
 def steps_within(
     seconds: float, pace: Pace, planned: Callable[[int], Recipe], least: int = STANDARD.least
 ) -> int:
-    """How many steps there is time for; refuse fewer than `least`."""
+    """The number of steps for which there is time; refuses fewer than `least`."""
     thousand = pace.total(planned(1_000)) / 1_000
     number = int((1 - RESERVED) * seconds / thousand)
     if number < least:

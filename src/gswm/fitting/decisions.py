@@ -36,7 +36,7 @@ STDS = (0.05, 0.2)
 THRESHOLDS = (0.06, 0.2)
 """Least and largest difference from the background that counts as motion."""
 SIGMAS = 3.0
-"""How many σ an object differs from the background."""
+"""Difference of an object from the background, in σ."""
 PRESENT = (0.1, 0.3)
 """Least and largest prior of presence at the start."""
 TEN = 1.2816
@@ -260,7 +260,7 @@ def stride_for(facts: VideoFacts, square: SquareFacts) -> Decision[int]:
 
 
 def fps_for(facts: VideoFacts, stride: Decision[int]) -> Decision[float | None]:
-    """What to give to the import."""
+    """The frame rate for the import."""
     if stride.value == 1:
         return Decision(None, "every frame is needed")
     if facts.fps is None:
@@ -330,7 +330,7 @@ def update_hw_for(square: SquareFacts) -> Decision[float]:
 
 
 def proposal_range_for(usual: float, fast: float) -> Decision[tuple[float, float]]:
-    """What the posterior looks at: the object, where a usual and a fast step take it."""
+    """The region that the posterior sees: the object after a typical and after a fast step."""
     low = min(0.3, max(0.05, 2 * usual))
     high = min(0.5, max(2 * fast + 0.05, low + 0.1, 0.2))
     reason = f"an object is up to {fast:.1%} from where it was, on either side"

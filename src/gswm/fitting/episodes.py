@@ -61,7 +61,7 @@ NEEDED: dict[str, Callable[[Any], bool]] = {
     "decisions": is_rows,
     "fps": lambda value: value is None or (is_number(value) and 0 < value <= MOST_TAKEN),
 }
-"""What a prepared file states, and how each part is known to be sound."""
+"""Checks of the parts of a prepared file."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class FitData:
     labelled: bool
     """Whether boxes of moving objects are there to teach by."""
     said: dict[str, Any]
-    """What was measured and decided."""
+    """Measurements and decisions."""
 
     @staticmethod
     def read(file: Path) -> "FitData":
-        """What `prepare` wrote earlier."""
+        """Read a file that `prepare` wrote."""
         with open_file(file) as stored:
             if SAID not in stored.attributes or stored.splits is None:
                 raise UserError(
@@ -104,7 +104,7 @@ class FitData:
 
 
 def said_in(text: str, file: Path) -> dict[str, Any]:
-    """What was measured and decided, by the attribute of a file."""
+    """Parse measurements and decisions from the attribute of a file."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How many steps fit into the time there is: a few steps of each length are taken and timed."""
+"""Time a few steps of each length, and derive how many fit into the available time."""
 
 import time
 from dataclasses import dataclass, replace

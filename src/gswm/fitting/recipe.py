@@ -31,7 +31,7 @@ VALIDATIONS = 3
 
 @dataclass(frozen=True)
 class Teaching:
-    """How fast to learn, and how objects are kept alive. Shares are of the training's steps."""
+    """Learning rate and supervision. Shares are relative to the training's steps."""
 
     lr: float = 4e-4
     least: int = 100
@@ -70,7 +70,7 @@ class Teaching:
 
 @dataclass(frozen=True)
 class Length:
-    """How long to train."""
+    """The length of a training."""
 
     steps: int
     batch: int = 16

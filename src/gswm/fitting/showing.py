@@ -1,4 +1,4 @@
-"""What a fit leaves behind: tracks of the video in its own units, imagined futures, and a page."""
+"""Results of a fit: tracks of the video in its own units, imagined futures, and a page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ WIDTH, HEIGHT, EDGE = 900, 320, 40
 
 @dataclass(frozen=True)
 class Scores:
-    """How well a model does on the end of its video, on which it was not trained."""
+    """Scores of a model on the held-out end of its video."""
 
     inferred: float
     """PSNR of the frames that it sees, in dB."""
@@ -166,7 +166,7 @@ def track_names(films: int) -> list[str]:
 
 
 def drawing(rows: Located) -> Drawing:
-    """Where each object is from left to right, over time."""
+    """Draw the horizontal position of each object over time."""
     first, last = rows.frame.min(), max(rows.frame.max(), rows.frame.min() + 1)
     wide = max(1.0, rows.x.max())
     parts: list[Part] = []

@@ -1,4 +1,4 @@
-"""What was seen and imagined, and every edit as a branch of it.
+"""Observed and imagined frames, with every edit as a branch.
 
 A branch has moments, one for each frame up to the edit that made it, and futures from there.
 Moments are shared with the branch it came from. Futures are a function of the last moment and the
@@ -24,7 +24,7 @@ from gswm.studio.protocol import Change, Edit, ViewSettings
 from gswm.studio.throwing import throw
 
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
-"""What is said of an object: its attributes, and the region in which it was looked for."""
+"""Columns of an object: its attributes, and the region in which the model looked for it."""
 PIECES = (1, 2, 4)
 """Frames of the first pieces that are imagined; later ones have more."""
 PIECE = 8
@@ -92,11 +92,11 @@ class Branch:
 
     @property
     def imagined(self) -> int:
-        """How many frames of the futures there are."""
+        """The number of imagined frames."""
         return sum(len(piece) for piece in self.futures)
 
     def bytes(self) -> int:
-        """What its futures hold."""
+        """Memory of its futures."""
         return sum(held(piece) for piece in self.futures)
 
 
@@ -114,7 +114,7 @@ def held(piece: Moments) -> int:
 
 
 def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) -> Moments:
-    """What there is to see in one video's track, or in the futures of one state.
+    """The visible content of one video's track, or of the futures of one state.
 
     before: the state before its first frame, for the regions in which objects were looked for.
     """
@@ -143,7 +143,7 @@ def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) 
 def regions(
     model: WorldModel[Any], track: Track, before: Any | None
 ) -> Float[Tensor, "*batch object 4"]:
-    """Where each object was looked for; nowhere, where the model does not say."""
+    """The regions in which each object was looked for; empty if the model has none."""
     where = track.xy.new_zeros(*track.pres.shape, 4)
     if model.editable:
         for frame, (then, now) in enumerate(pairwise((before, *track.states))):
@@ -209,7 +209,7 @@ def moments_along(branch: Branch, future: int, futures: Iterator[Moments]) -> It
 
 
 def pieces(steps: int, futures: int) -> Iterator[int]:
-    """How many frames at a time: few at first, so that the first ones are there at once."""
+    """Sizes of pieces in frames: small at first, so that the first frames appear quickly."""
     count = 0
     while steps > 0:
         size = PIECES[count] if count < len(PIECES) else PIECE

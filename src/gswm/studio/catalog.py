@@ -46,11 +46,11 @@ class Entry:
     """On which it is shown first."""
     given: int
     steps: int
-    """How many frames are given, and imagined, at first."""
+    """Initial numbers of given and imagined frames."""
     line: str
-    """What is said about it."""
+    """A description."""
     videos: dict[str, Any] = field(default_factory=dict)
-    """How the videos that it was trained on were cut, where they were somebody's own."""
+    """Import settings of the training videos, for models of users' videos."""
     group: str = "Your own"
     """The heading under which it is listed."""
     header: dict[str, Any] | None = None
@@ -195,7 +195,7 @@ class Catalog:
         return ANY_VIDEO
 
     def cut(self, name: str) -> Cut:
-        """How a video is cut for a model."""
+        """The import settings of a video for a model."""
         size = self.model(name).image_size
         return Cut.like(self.models[name].videos, size, self.video_fps)
 
@@ -231,7 +231,7 @@ class Catalog:
         raise UserError(f"{world.name} has no episode {index}")
 
     def listed(self) -> dict[str, Any]:
-        """What the page shows to choose from."""
+        """The choices that the page offers."""
         models = [
             {"name": name}
             | {key: getattr(entry, key) for key in ("world", "given", "steps", "line", "group")}

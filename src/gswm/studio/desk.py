@@ -1,4 +1,4 @@
-"""What is open on one page, and the work on it: each method gives messages, one piece at a time."""
+"""The open view of one page, and its work: each method yields messages, one piece at a time."""
 
 import time
 from collections.abc import Generator, Iterator
@@ -70,11 +70,11 @@ class Desk:
         self.unfinished = False
         """Whether a video or an edit is not all there yet: what comes next waits for it."""
         self.own_bytes = 0
-        """What the frames of branches hold, without their futures."""
+        """Memory of the frames of branches, without their futures."""
         self.followed: tuple[Branch, int, list[Moments]] | None = None
         """A branch, a future of it, and its frames up to where an object is being dragged."""
         self.rest: Work | None = None
-        """What is done when there is nothing else to do."""
+        """Work for idle times."""
 
     def open(self, message: Open) -> Work:
         """Show a video to a model, do the edits, and imagine the branch that is shown."""
@@ -86,7 +86,7 @@ class Desk:
         yield from self.show(min(message.current, len(self.branches) - 1))
 
     def opened(self, message: Open) -> Work:
-        """What the model sees in the given frames, and a branch for each edit."""
+        """Infer the given frames, and make a branch for each edit."""
         preparing = self.catalog.prepare(message.model, message.world, message.episode)
         try:
             yield preparing
@@ -176,7 +176,7 @@ class Desk:
         yield encode({"type": "done", "kind": kind, "branch": branch.number} | figures)
 
     def reconstruct(self, past: Moments) -> Work:
-        """What the model sees in the frames after those that are given, and whether it fits."""
+        """Infer the frames after the given ones, and check whether the model fits."""
         assert self.episodes is not None
         video, given = self.episodes.video, len(past)
         yield encode({"type": "seen", "at": 0}, **arrays_of(past))
@@ -231,7 +231,7 @@ class Desk:
                 return
 
     def order(self, message: ExportRequest) -> ExportOrder:
-        """What a file is made of."""
+        """The content of an exported file."""
         branch = self.branch(message.branch)
         shown = [branch] if message.compare < 0 else [branch, self.branch(message.compare)]
         assert self.episodes is not None
@@ -309,7 +309,7 @@ class Desk:
         return self.settings.given + self.settings.steps
 
     def told(self, branch: Branch, kind: str = "branch") -> bytes:
-        """What the page needs to know of a new branch: the frames that are its own."""
+        """The message about a new branch: the frames of its own."""
         edit = branch.edit
         head = {"type": kind, "branch": branch.number, "first": branch.first}
         head |= {"frame": branch.frame, "edit": None if edit is None else asdict(edit)}
@@ -320,7 +320,7 @@ class Desk:
 def perceived(
     model: WorldModel[Any], video: AnyVideo, how: Discover, behind: AnyFrame | None
 ) -> Iterator[Moments]:
-    """What a model sees in a video, in pieces if it can go on from a state."""
+    """Infer a video, in pieces if the model can continue from a state."""
     if not model.continues:
         yield moments_of(model, model.infer(video, discover=how, background=behind))
         return

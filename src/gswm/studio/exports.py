@@ -131,7 +131,7 @@ class ExportedView:
 
     @cached_property
     def imaginations(self) -> list[Imagination]:
-        """What each branch imagines after its past, beside the truth."""
+        """The imagination of each branch after its past, beside the ground truth."""
         truth = Clip(self.video, self.truth if self.boxes else None)
         return [
             Imagination(
@@ -156,7 +156,7 @@ class ExportedView:
 
     @property
     def labels(self) -> list[str]:
-        """What each row is."""
+        """Labels of the rows."""
         return ["truth", *(branch.name for branch in self.branches)]
 
 

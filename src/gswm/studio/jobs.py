@@ -18,7 +18,7 @@ from gswm.studio.protocol import encode
 MOST_DRAWN = 2
 """Files that are drawn at the same time, for all pages together; others wait."""
 SECONDS = 900
-"""How long drawing may take before the process is killed."""
+"""Time limit for drawing, after which the process is killed."""
 COMMAND = (sys.executable, "-m", "gswm.studio.drawing")
 POLL = 0.2
 """Seconds between checks whether the page is still open, while a file waits for its turn."""

@@ -34,7 +34,7 @@ NEEDS = {
     **{"move": ("xy",), "duplicate": ("xy",), "throw": ("xy", "velocity")},
     **{"resize": ("hw",), "depth": ("depth",), "look": ("other",)},
 }
-"""What a change says beside the object, by its kind."""
+"""Fields of a change besides the object, by its kind."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Id = Annotated[int, Meta(ge=0, le=MOST_IDS)]
@@ -48,12 +48,12 @@ XY = tuple[Coordinate, Coordinate]
 
 @dataclass(frozen=True)
 class Change:
-    """What is done to one object."""
+    """An edit of one object."""
 
     kind: Kind
     id: Id
     xy: XY = (0.0, 0.0)
-    """Where to: move, throw and duplicate."""
+    """The new position: move, throw and duplicate."""
     velocity: XY = (0.0, 0.0)
     """Per frame: throw."""
     hw: tuple[Side, Side] = (0.25, 0.25)
@@ -79,7 +79,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """What is imagined."""
+    """Settings of the imagination."""
 
     given: Annotated[int, Meta(ge=1, le=MOST_GIVEN)] = 10
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 40
@@ -199,7 +199,7 @@ def encode(head: dict[str, Any], **arrays: np.ndarray) -> bytes:
 
 
 def decode(message: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What `encode` was given."""
+    """The inverse of `encode`."""
     (length,) = struct.unpack_from("<I", message)
     head = json.loads(message[4 : 4 + length])
     types = {code: dtype for dtype, code in CODES.items()}

@@ -1,4 +1,4 @@
-"""Who may talk to the server: its own pages, opened by somebody who has the token.
+"""Access control: only the server's own pages, opened with the token, may talk to it.
 
 Other users of the machine can reach the loopback too, but lack the token. Pages of other sites can
 send requests to it: the Origin header shows where they are from, and the Host header shows a name
@@ -19,12 +19,12 @@ NOTEBOOKS = "http://localhost:* http://127.0.0.1:* https://localhost:* vscode-we
 
 @dataclass(frozen=True)
 class Rules:
-    """What is asked of a request."""
+    """Requirements for a request."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     """Must be in the address."""
     names: tuple[str, ...] | None = LOOPBACK
-    """What the server may be called; None for anything, with a token."""
+    """Allowed names of the server; None for any, with a token."""
     frames: str = "'none'"
     """Which pages may have the studio within them."""
 

@@ -39,7 +39,7 @@ UNSENT = 8 << 20
 
 @dataclass(frozen=True)
 class FirstView:
-    """What a page opens first."""
+    """The initial view of a page."""
 
     model: str
     world: str
@@ -133,7 +133,7 @@ class StudioApp:
                 await writes
 
     async def read(self, socket: WebSocket, session: Session, outbox: "Outbox") -> None:
-        """What the page asks for, until it is closed."""
+        """Read the requests of a page until it is closed."""
         while True:
             received = await socket.receive()
             if received["type"] == "websocket.disconnect":

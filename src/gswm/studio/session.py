@@ -25,7 +25,7 @@ MOST_JOBS = 8
 
 
 class Session:
-    """What one page has open, and what it has asked for."""
+    """The open view of one page, and its requests."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Session:
         self.opens = False
         """Whether it opens a video."""
         self.awaited: Future[Any] | None = None
-        """What it waits for."""
+        """The result that it waits for."""
         self.others: deque[Work] = deque()
         self.jobs: deque[ExportJob] = deque()
         """Exports; one at a time is in progress."""
@@ -135,7 +135,7 @@ class Session:
         self.jobs.clear()
 
     def begin(self, message: Open | Edit | ShowRequest) -> Work:
-        """What replaces whatever was being imagined."""
+        """Start work that replaces the current imagination."""
         match message:
             case Open():
                 return self.desk.open(message)

@@ -17,16 +17,16 @@ from gswm.models.track import Track
 from gswm.studio.protocol import XY
 
 FRAMES = 4
-"""How many of the last frames are drawn anew, where there are so many."""
+"""Number of last frames that are drawn again, if there are as many."""
 FASTEST = 0.2
 """Half frame sides per frame, along x and along y: faster than any object that was learned."""
 
 JUMP = 0.3
 """Farther than this no object goes from one frame to the next, in the units of `xy`."""
 NEAR = 0.15
-"""How far from where it was drawn an object may be found, in the units of `xy`."""
+"""Largest distance between a drawn object and where it is found, in units of `xy`."""
 FAR = (9.0, 9.0)
-"""Where an object is that is not found at all."""
+"""Position of an object that is not found."""
 
 
 def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -> Track:
@@ -70,7 +70,7 @@ def flight(
 
 
 def astray(track: Track, flown: Track, id: int, xy: XY) -> float:
-    """How far from where it was drawn an object is found: two that meet may be mixed up."""
+    """Distance between a drawn object and where it is found: two that meet may be mixed up."""
     wanted = there(track, track.pres.shape[1] - 1) | {id: xy}
     found = there(flown, flown.pres.shape[1] - 1)
     return max(math.dist(wanted[each], found.get(each, FAR)) for each in wanted)
@@ -82,7 +82,7 @@ def limited(speed: float) -> float:
 
 
 def inside(track: Track, id: int) -> XY:
-    """How far from the middle the center of an object may be, along x and y, to be all in view."""
+    """Largest offset of an object's center, along x and y, at which all of it is in view."""
     index = (track.id[0, -1] == id).nonzero()
     if id < 0 or not len(index):
         raise UserError(f"there is no object {id} in this frame")
@@ -107,7 +107,7 @@ def placed(scene: State, way_of: dict[int, dict[int, XY]], frame: int) -> State:
 
 
 def ways(track: Track, last: int) -> dict[int, dict[int, XY]]:
-    """Where the objects of the last frame were; all of its way is moved with one that jumped.
+    """Past positions of the objects of the last frame; the whole path moves with one that jumped.
 
     An object that was put elsewhere by an edit was never on its way there.
     """
@@ -130,7 +130,7 @@ def ways(track: Track, last: int) -> dict[int, dict[int, XY]]:
 
 
 def there(track: Track, frame: int) -> dict[int, XY]:
-    """Where the objects of a frame are."""
+    """Positions of the objects of a frame."""
     found = track.present[0, frame]
     ids, xy = track.id[0, frame][found].tolist(), track.xy[0, frame][found].tolist()
     return {id: (x, y) for id, (x, y) in zip(ids, xy, strict=True)}

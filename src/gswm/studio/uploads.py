@@ -18,20 +18,20 @@ from gswm.studio.decoding import MORE, MOST_FRAMES
 
 MOST_BYTES = 64 << 20
 BODY_SECONDS, IDLE_SECONDS = 300, 20
-"""How long a video may take to arrive in all, and how long it may stall."""
+"""Time limits of an upload: in total, and without a byte."""
 SECONDS = 60
-"""How long a decoder may take before it is killed."""
+"""Time limit of a decoder, after which it is killed."""
 FORMATS = (
     (0, b"GIF8", "gif"),
     (4, b"ftyp", "mov"),
     (0, b"\x1a\x45\xdf\xa3", "matroska"),
     (8, b"AVI ", "avi"),
 )
-"""Where in a file, what is there, and how it is then decoded: never a list of other files."""
+"""Offset, signature and decoder of each format: never a list of other files."""
 
 
 def format_of(head: bytes) -> str:
-    """How a file that begins so is decoded."""
+    """The decoder for a file that begins with `head`."""
     for at, magic, name in FORMATS:
         if head[at : at + len(magic)] == magic:
             return name

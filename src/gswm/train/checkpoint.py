@@ -38,7 +38,7 @@ class Checkpoint:
     step: int
     tensors: dict[str, Tensor]
     state: dict[str, Any]
-    """What JSON can hold."""
+    """State that JSON can hold."""
 
 
 def save(folder: Path, checkpoint: Checkpoint, part_bytes: int | None = None) -> Path:
@@ -136,7 +136,7 @@ def verified(path: Path, digest: str) -> bytes:
 
 
 def damaged(path: Path, how: str) -> UserError:
-    """What is said of a checkpoint that is not what was written."""
+    """The error for a checkpoint that has changed since it was written."""
     return UserError(f"the checkpoint {path} is damaged: {how}")
 
 

@@ -45,7 +45,7 @@ class Diagnostics:
     """The first report after a change by which losses jump, of which some steps may be older."""
 
     def look(self, line: dict[str, float]) -> list[str]:
-        """What is wrong now and was not said before; the line is a report or a validation."""
+        """New warnings for a line of metrics, which is a report or a validation."""
         self.remember(line)
         found = [c for c in CHECKS if c.name not in self.said and self.lasting(c)]
         self.said |= {check.name for check in found}
@@ -86,7 +86,7 @@ class Diagnostics:
 
 
 def phase_at(model: ModelConfig | None, step: int) -> Any:
-    """What losses jump with: the stage, of which T is a part, and σ of the pixels."""
+    """The settings whose changes make losses jump: the stage, including T, and σ of the pixels."""
     if model is None:
         return None
     sigma = getattr(model.schedule, "likelihood_std", None)
@@ -195,7 +195,7 @@ class Check:
     """Whether it is seen in validations, and not in reports."""
 
     def sentence(self, model: ModelConfig | None = None) -> str:
-        """What to say of it to who trains `model`, or any model."""
+        """The warning as a sentence, with advice for `model`, or for any model."""
         flags = {each: re.findall(r"--model[\w.-]+", each) for each in self.remedies}
         fitting = [each for each in flags if all(has(model, flag) for flag in flags[each])]
         return f"{self.symptom}: {', or '.join(fitting)}" if fitting else self.symptom

@@ -1,4 +1,4 @@
-"""What a person sees of a training: a bar in a terminal, plain lines elsewhere."""
+"""Progress of a training: a bar in a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -64,7 +64,7 @@ class Display:
         self.spoke = time.perf_counter()
 
     def left(self, step: int, pace: float) -> str:
-        """How long the rest takes, at so many seconds a step."""
+        """The remaining time, at a pace in seconds per step."""
         return f"{duration((self.steps - step) * pace)} left"
 
     @contextmanager

@@ -19,7 +19,7 @@ GONE = (
     "Connection was likely closed",
     "remote process exit",
 )
-"""What gloo, NCCL and torch's store say, in RuntimeErrors, when another process has ended."""
+"""Fragments of the RuntimeErrors of gloo, NCCL and torch's store when another process has ended."""
 
 
 class LeftError(UserError):
@@ -81,7 +81,7 @@ class Processes:
     def share(
         self, state: Any, tensors: dict[str, Tensor], device: torch.device
     ) -> tuple[Any, dict[str, Tensor]]:
-        """What the first process has, for all of them; what the others have does not matter."""
+        """Broadcast the first process's values to all processes."""
         if not self.joined:
             return state, tensors
         about = [state, {name: (t.shape, t.dtype) for name, t in tensors.items()}]

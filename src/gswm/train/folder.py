@@ -42,16 +42,16 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.known = path
-        """Where the folder was when it was last looked for."""
+        """The last known path of the folder."""
         self.listeners: list[Listener] = []
-        """Who else is told each line of metrics."""
+        """Other receivers of each line of metrics."""
         self.held: TextIO | None = None
         self.handle: int | None = None
         """The folder itself, while a process trains in it."""
 
     @property
     def path(self) -> Path:
-        """Where the folder is, also if somebody has moved it since the training began."""
+        """The path of the folder, even if it was moved since the training began."""
         if self.handle is not None:
             self.known = place_of(self.handle, self.known)
         return self.known
@@ -152,7 +152,7 @@ class RunFolder:
         return from_dict(Recipe, read_json(file), where=str(file))
 
     def starts(self) -> list[dict[str, Any]]:
-        """Where the run ran, at each start."""
+        """The environment of each start of the run."""
         file = self.path / "environment.json"
         if not file.is_file():
             return []
@@ -225,7 +225,7 @@ def is_metrics(line: Any) -> bool:
 
 
 def place_of(handle: int, known: Path) -> Path:
-    """Where an open folder is: where it was known to be, or where it was moved to."""
+    """The current path of an open folder, which may have been moved from `known`."""
     ours = os.fstat(handle)
     with suppress(OSError):
         if os.path.samestat(ours, os.stat(known)):
@@ -281,7 +281,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
+    """Read a JSON file."""
     check_regular(path)
     try:
         return json.loads(path.read_text())

@@ -179,7 +179,7 @@ def training_loader(
 
 
 def imported(recipe: Recipe) -> dict[str, Any]:
-    """How the recipe's videos were cut: `fps`, where not every frame was imported, and `fit`."""
+    """Import settings of the recipe's videos: `fps`, if not every frame was imported, and `fit`."""
     if not is_name_of_file(recipe.data.world):
         return {}
     with open_file(recipe.data.world) as file:

@@ -41,7 +41,7 @@ BEST_BY = "error"
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """What a run does beside training; of it, only the path touches the weights, by rounding."""
+    """Settings of a run besides training. Only the path affects the weights, by rounding."""
 
     max_minutes: float | None = None
     """Stop, with a checkpoint, so many minutes after the start."""
@@ -76,7 +76,7 @@ class LoopConfig:
 
     @property
     def part_bytes(self) -> int | None:
-        """How large a file of a checkpoint may be."""
+        """The largest size of a checkpoint file."""
         return None if self.checkpoint_parts is None else num_bytes(self.checkpoint_parts)
 
 

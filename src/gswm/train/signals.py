@@ -10,7 +10,7 @@ from gswm.core.ending import heard_signals, leave_hung_up, terminals
 
 
 class Stopped(Exception):  # noqa: N818
-    """What was going on need not be finished."""
+    """Raised to abandon the current work."""
 
 
 class Signals:
@@ -46,7 +46,7 @@ class Signals:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; else 0."""
+        """Exit code: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; else 0."""
         return 0 if self.by is None else 128 + self.by
 
     def hear(self, which: int, *_: Any) -> None:

@@ -18,7 +18,7 @@ from gswm.train.sweep import Job
 
 @dataclass
 class LoggedCommand:
-    """What a job does: run a command, and add what it says to a log."""
+    """A job that runs a command and appends its output to a log."""
 
     words: list[str]
     log: Path
@@ -68,7 +68,7 @@ class Submitted:
 def launcher(
     folder: Path, settings: Mapping[str, str], cluster: str = "slurm"
 ) -> Callable[[Job], Submitted]:
-    """What submits a run; submitit keeps its files in `folder`."""
+    """A function that submits a run; submitit keeps its files in `folder`."""
     try:
         import submitit
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a model sees and imagines, as two small pictures at each validation."""
+"""Two small pictures of what a model sees and imagines, at each validation."""
 
 from collections.abc import Callable
 from pathlib import Path

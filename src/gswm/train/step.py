@@ -32,7 +32,7 @@ REPORTED = {"loss", "gradient", "step", "length", "minutes", "frames_per_second"
 
 @runtime_checkable
 class MakeTrainee(Protocol):
-    """How a run makes its trainee: `Trainee` itself, or `gswm.fast.trainee.accelerate()`."""
+    """A factory of trainees: `Trainee` itself, or `gswm.fast.trainee.accelerate()`."""
 
     def __call__(
         self,
@@ -79,7 +79,7 @@ class Trainee:
         self.generator = torch.Generator(device)
         self.stage: Stage | None = None
         self.kept: dict[int, Any] = {}
-        """What the model observed at each step whose windows repeat."""
+        """The observations of each step whose windows repeat."""
         self.observed: Any = None
         """The one of these that the step learns from, always in the same memory."""
         self.sums: dict[str, Tensor] = {}
@@ -222,7 +222,7 @@ class Trainee:
         return {k: v.detach().cpu() for k, v in named.items()}
 
     def counts(self) -> dict[str, Any]:
-        """What else there is to go on from: the sums of which the next means will be made."""
+        """The sums from which the next means are computed, for checkpoints."""
         return {"sums": self.totals() if self.summed else {}, "summed": self.summed}
 
     def restore(self, step: int, tensors: dict[str, Tensor], counts: dict[str, Any]) -> None:
@@ -310,5 +310,5 @@ def learning_rate(
 
 
 def noise_seed(seed: int, step: int) -> int:
-    """What seeds the noise of a step."""
+    """The seed of the noise of a step."""
     return int(mix(torch.tensor(signed(seed * 0x9E3779B97F4A7C15 + step)))) & (2**63 - 1)

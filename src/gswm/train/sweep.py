@@ -43,11 +43,11 @@ class Job:
     recipe: Recipe
     folder: Path
     command: Sequence[str]
-    """What trains it, or has it go on."""
+    """The command that trains or continues it."""
 
     @property
     def log(self) -> Path:
-        """What the process says, beside the run's folder."""
+        """The log of the process, beside the run's folder."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def is_finished(self) -> bool:
@@ -63,7 +63,7 @@ class Job:
 
 @runtime_checkable
 class Process(Protocol):
-    """What a sweep asks of a run that goes on."""
+    """The interface that a sweep needs of a running job."""
 
     returncode: int | None
 
@@ -90,7 +90,7 @@ class Sweep:
 
     jobs: Sequence[Job]
     number: int
-    """How many go on at once."""
+    """The number of jobs that run at once."""
     tell: Tell
     launch: Callable[[Job], Process] | None = None
     """Starts a run elsewhere; None for a process here."""
@@ -98,7 +98,7 @@ class Sweep:
     failed: dict[str, str] = field(default_factory=dict)
     """The last words of runs that failed, by the name of their folder."""
     signals: int = 0
-    """How often it was told to stop, and of these how many the runs know of."""
+    """The number of stop signals received; `passed_on` of them were forwarded to the runs."""
     passed_on: int = 0
     terminals: list[int] = field(default_factory=terminals)
 
@@ -147,13 +147,13 @@ class Sweep:
                 self.tell(f"{job.folder.name} {self.state(job)}")
 
     def state(self, job: Job) -> RunState:
-        """How far a run came."""
+        """The progress of a run."""
         if job.folder.name in self.failed:
             return "failed"
         return "finished" if job.is_finished() else "stopped"
 
     def row(self, job: Job) -> dict[str, Any]:
-        """What came of a run."""
+        """The result of a run."""
         lines = RunFolder(job.folder).read_metrics()
         key = f"validation_{SCORES[0]}"
         scored = [line for line in lines if line.get(key) is not None]
@@ -200,7 +200,7 @@ class Sweep:
 
 
 def log_of(job: Job) -> TextIO:
-    """Where to add what a run says."""
+    """Open the log of a run for appending."""
     try:
         return job.log.open("a")
     except OSError as error:

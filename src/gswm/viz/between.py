@@ -79,7 +79,7 @@ class SourceBoxes:
         return self._pair[1]
 
     def share(self, k: int, number: int, time: float) -> float:
-        """How far a frame is from the k-th that the model saw to the next."""
+        """Position of a frame between the k-th seen frame and the next, from 0 to 1."""
         begin, end, now = self.times[k], self.times[k + 1], time
         if math.isnan(now) or not end > begin:
             begin, end, now = self.frames[k], self.frames[k + 1], number

@@ -15,13 +15,13 @@ from gswm.viz.pictures import Clip, DrawnVideo, Frames, Picture, PixelBoxes
 GENERATED = (255, 170, 40)
 """The color of the border."""
 DIM = 0.3
-"""How bright a frame stays where its video has ended."""
+"""Brightness of frames after the end of a video."""
 WAY = 8
 """Frames for which the trail of an object stays where all futures are shown at once."""
 SHOWN = 4
 """Futures on a sheet."""
 EMPTY = 4.0
-"""How much an empty place in the rows of futures costs, against rows of another height."""
+"""Cost of an empty place in the rows of futures, relative to rows of another height."""
 NARROW = 100
 """Pixels below which there is no room for a word above a future."""
 
@@ -62,15 +62,15 @@ class Imagination:
     truth: Clip | None
     """The video itself, given frames and as many more as are known; None if it is not known."""
     futures: tuple[Clip, ...]
-    """What the model imagines after the given frames, all of one length."""
+    """Futures after the given frames, all of one length."""
 
     @property
     def length(self) -> int:
-        """How many frames there are, given and imagined."""
+        """The number of frames, given and imagined."""
         return len(self.given) + (len(self.futures[0]) if self.futures else 0)
 
     def true(self, scale: int, trail: int = 8) -> Frames:
-        """What happened; dark where that is not known."""
+        """The ground truth; dark after its end."""
         return self.true_drawn(scale, trail).whole()
 
     def true_drawn(self, scale: int, trail: int = 8) -> DrawnVideo:
@@ -166,7 +166,7 @@ class Imagination:
 
 
 def tiling(panels: int, large: int, number: int) -> tuple[int, int]:
-    """How `number` futures fill rows as wide as some panels: their scale, and how many in a row.
+    """Tile `number` futures into rows as wide as some panels: their scale, and the number per row.
 
     Args:
         panels: Above the futures.

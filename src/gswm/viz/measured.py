@@ -115,7 +115,7 @@ def axes(
 def histogram(
     pen: ImageDraw.ImageDraw, corner: tuple[int, int], name: str, values: Sequence[float]
 ) -> None:
-    """How often each value is there."""
+    """Draw a histogram."""
     if not values:
         axes(pen, corner, name, ("", "", "none"))
         return

@@ -181,7 +181,7 @@ def color(number: int) -> tuple[int, int, int]:
 
 
 def corners_by_id(boxes: PixelBoxes, time: int, scale: int) -> dict[int, Corners]:
-    """What a frame shows: left, top, right and bottom of boxes, in enlarged pixels."""
+    """Boxes of a frame by id: left, top, right and bottom, in enlarged pixels."""
     low = np.round((boxes.xy[time] - boxes.wh[time] / 2) * scale)
     high = np.maximum(np.round((boxes.xy[time] + boxes.wh[time] / 2) * scale), low + 1)
     shown = boxes.present[time] & np.isfinite(low).all(axis=-1) & np.isfinite(high).all(axis=-1)
@@ -232,7 +232,7 @@ def draw_trails(
 
 
 def middle(box: Corners) -> tuple[float, float]:
-    """Where a box's object is."""
+    """The center of a box."""
     left, top, right, bottom = box
     return (left + right) / 2, (top + bottom) / 2
 

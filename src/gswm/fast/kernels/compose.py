@@ -132,7 +132,7 @@ def empty_gradients(
 
 
 def remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    """What `backward` is called with."""
+    """Save the inputs of `backward`."""
     glimpses, xy, hw, depth, _, ctx.summed, _ = inputs
     image, total = output
     ctx.mark_non_differentiable(total)

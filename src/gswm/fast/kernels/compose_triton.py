@@ -62,7 +62,7 @@ def weights(at, pixel):
 @triton.jit
 @no_type_check
 def layers(own, i, j, glimpse: tl.constexpr):
-    """What an object's glimpse shows at rows i and columns j: y, and α."""
+    """Values of an object's glimpse at rows i and columns j: y, and α."""
     rows, columns = pair(i[:, None], glimpse), pair(j[None, :], glimpse)
     red = sample(own, rows, columns, glimpse)
     green = sample(own + glimpse * glimpse, rows, columns, glimpse)
@@ -134,7 +134,7 @@ def pull(image, d_image, at, inside, layer, d):
 @triton.jit
 @no_type_check
 def along(own, i, j, d_red, d_green, d_blue, d_alpha, glimpse: tl.constexpr):
-    """What lies along a layer's gradient: the sum over channels of the two's product."""
+    """The product of a layer with its gradient, summed over channels."""
     red, green, blue, alpha = layers(own, i, j, glimpse)
     return d_red * red + d_green * green + d_blue * blue + d_alpha * alpha
 

@@ -20,7 +20,7 @@ TILE = 16
 def crop(
     image: Float[Tensor, "batch channel height width"], xy: Points, hw: Points, size: int
 ) -> Glimpses:
-    """What `image` shows inside each box, resampled to `size` × `size`; 0 beyond its edges."""
+    """Crop each box from `image`, resampled to `size` × `size`; 0 beyond its edges."""
     return torch.ops.gswm.crop(image.to(xy.dtype), xy, hw, size)
 
 
@@ -75,7 +75,7 @@ def scatter(d_glimpses: Tensor, xy: Tensor, hw: Tensor, height: int, width: int)
 
 
 def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    """What `backward` is called with."""
+    """Save the inputs of `backward`."""
     image, xy, hw, _ = inputs
     ctx.save_for_backward(image, xy, hw)
 

@@ -18,7 +18,7 @@ from gswm.fast.kernels.tiles import celu, celu_slope, read, write
 ROWS = 16
 """Rows a program takes: the least that a tensor core does."""
 BLOCK = 64
-"""How much of a wide layer is loaded at once."""
+"""Size of the blocks in which a wide layer is loaded."""
 WARPS, STAGES = 4, 3
 
 
@@ -95,7 +95,7 @@ mlp_forward.register_autograd(backward, setup_context=save)
 
 
 def program(hidden: int, layers: int) -> dict[str, Any]:
-    """How a program does its work."""
+    """Launch settings of a program."""
     sizes = {"HIDDEN": padded(hidden), "LAYERS": layers, "ROWS": ROWS, "BLOCK": BLOCK}
     return {**sizes, "PRECISION": precision(), "num_warps": WARPS, "num_stages": STAGES}
 

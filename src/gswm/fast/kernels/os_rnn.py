@@ -127,7 +127,7 @@ def empty_gradients(
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    """What `gradients` will ask for."""
+    """Save the inputs of `gradients`."""
     own, e_ctx, pres, _, c, weights, e = inputs
     _, c_new, saved = output
     ctx.save_for_backward(pres, c, c_new, weights, saved)

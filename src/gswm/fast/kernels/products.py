@@ -1,4 +1,4 @@
-"""How kernels multiply matrices: of what sizes, and how exactly."""
+"""Matrix products in kernels: block sizes and precision."""
 
 import torch
 

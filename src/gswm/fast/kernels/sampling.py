@@ -46,7 +46,7 @@ def pair(i, size: tl.constexpr):
 @triton.jit
 @no_type_check
 def sample(image, rows, columns, width: tl.constexpr):
-    """What `image` shows between a pair of rows and a pair of columns; 0 beyond its edges."""
+    """Sample `image` between a pair of rows and a pair of columns; 0 beyond its edges."""
     top, bottom, has_top, has_bottom, v = rows
     left, right, has_left, has_right, u = columns
     from_left, from_right = has_left * (1 - u), has_right * u

@@ -1,4 +1,4 @@
-"""What the kernels are made of: products of a few rows with many weights.
+"""Building blocks of the kernels: products of a few rows with many weights.
 
 A program holds some rows, a power of two and at least 16 of them, of which the first `count` exist;
 the others read as zeros and are never written. So it is with columns, where `width` of them exist.

@@ -86,8 +86,8 @@ class Schedule(Curriculum):
     label_weight: Anneal = field(default=Anneal(0.0, 0.0))
     """Weight of the supervision by true boxes of a world (see `labels`); 0 turns it off."""
     slack_weight: Anneal = field(default=Anneal(0.0, 0.0))
-    """How much each pixel of a box counts in which its object is not drawn. Boxes are as large as
-    they like without it."""
+    """Weight of each pixel of a box in which its object is not drawn; 0 leaves the size of boxes
+    free."""
     hw_prior_mean: Anneal = field(default=Anneal(-1.5, -1.5))
     """Mean of the prior of z̄_hw, before its sigmoid."""
     overshoot: Overshooting = field(default_factory=Overshooting)

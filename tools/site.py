@@ -36,7 +36,10 @@ MOVED = {
 WIDTH = 88
 RECIPE = "two-layer"
 """The recipe whose settings stand for those of all."""
-LINK = re.compile(r"(\]\()([^)\s#]*)(#[^)]*)?(\))")
+LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]*)(#[^)]*)?\)")
+"""A link or an image: its text, its target, and an anchor there."""
+UNLINKED = re.compile(r"tests/(test_\w+\.py|fuzz)")
+"""Files that are named on pages, and are not on the site."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".cff": "yaml"}
 
 
@@ -102,7 +105,7 @@ def linked_sources() -> list[Path]:
         if (target := target_of(page, match[2])) is not None
     }
     outside = (path for path in found if str(path) not in MOVED and path.parts[0] != "docs")
-    return sorted(path for path in outside if (ROOT / path).is_file())
+    return sorted(path for path in outside if not UNLINKED.match(str(path)))
 
 
 def target_of(page: Path, link: str) -> Path | None:
@@ -122,19 +125,28 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
         target = target_of(ROOT / source, match[2])
         if target is None:
             return match[0]
-        to = MOVED.get(str(target))
-        if to is None and target.parts[0] == "docs":
-            to = target.relative_to("docs").as_posix()
-            if target.suffix == ".ipynb" and not place.startswith("tutorials/"):
-                to = str(Path(to).with_suffix(".md"))
-        elif to is None:
-            to = f"source/{target}.md" if (ROOT / target).is_file() else None
-        if to is None:  # a folder
-            return f"{match[1]}#{match[4]}"
-        start = Path(place).parent
-        return f"{match[1]}{os.path.relpath(to, start)}{match[3] or ''}{match[4]}"
+        if UNLINKED.match(str(target)):
+            return match[1]
+        text = title(ROOT / target) if target.name == Path(match[1]).name else match[1]
+        to = os.path.relpath(place_of(target, place), Path(place).parent)
+        return f"[{text}]({to}{match[3] or ''})"
 
     return LINK.sub(moved, markdown)
+
+
+def place_of(target: Path, linked_from: str) -> str:
+    """The place on the site of a file of the repository."""
+    if target.parts[0] != "docs":
+        return MOVED.get(str(target), f"source/{target}.md")
+    place = target.relative_to("docs")
+    is_page = target.suffix == ".ipynb" and not linked_from.startswith("tutorials/")
+    return (place.with_suffix(".md") if is_page else place).as_posix()
+
+
+def title(file: Path) -> str:
+    """The title of a page, in place of the name of its file; the name of other files."""
+    found = re.match("# (.*)\n", file.read_text()) if file.suffix == ".md" else None
+    return file.name if found is None else found[1]
 
 
 def on_page_content(html: str, **_: object) -> str:

@@ -210,7 +210,7 @@ def usable(device: str) -> str:
     if kind not in ("cpu", "cuda"):
         raise UserError(f"--device is '{device}'; it must be cpu or cuda")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device is cuda, but torch finds no GPU here; use --device cpu")
+        raise UserError("no CUDA device found; use --device cpu")
     return device
 
 

@@ -10,7 +10,7 @@ from gswm.core.errors import UserError
 
 
 def find_device(name: str) -> torch.device:
-    """A device by its name; `auto` is a GPU where there is one."""
+    """Return a device by name; `auto` is a GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -18,8 +18,8 @@ def find_device(name: str) -> torch.device:
         torch.zeros(1, device=device).item()  # some devices hold no values
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
-            raise UserError("torch sees no GPU here: take cpu (--device cpu)") from error
-        raise UserError(f"there is no device '{name}' here: take cpu, cuda or auto") from error
+            raise UserError("no CUDA device found; use --device cpu") from error
+        raise UserError(f"there is no device '{name}' here; use cpu, cuda or auto") from error
     return device
 
 

@@ -41,6 +41,19 @@ def result(recipe: str = "two-layer", kind: str = "GSWM", **changes: Any) -> dic
     return made | changes
 
 
+def of(model: str, world: str, **changes: Any) -> dict[str, Any]:
+    """A result of a model in a world."""
+    if model == "G-SWM":
+        return result(world, "GSWM", **changes)
+    return result(f"{model.lower()}-{world}", model.capitalize(), world=world, **changes)
+
+
+def rule_of(rule: str, world: str, error: float) -> dict[str, Any]:
+    """A result of a rule in a world."""
+    made = result(world, scores={"center_error": error})
+    return made | {"model": {"baseline": rule}, "examples": []}
+
+
 def maze_result(recipe: str) -> dict[str, Any]:
     true = [[[0.1 + 0.05 * t, 0.07]] for t in range(12)]
     example = {"episode": 0, "given": 5, "sizes": [0.14], "colors": ["#00ff00"], "true": true}

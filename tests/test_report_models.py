@@ -1,12 +1,11 @@
-"""The report's comparisons: three models side by side, and the 3D world by two protocols."""
+"""The report's comparisons: all models side by side, and the 3D world by two protocols."""
 
 import math
 import statistics
 from pathlib import Path
-from typing import Any
 
 import pytest
-from measured import ball_example, by_slotformer, maze_result, result, row, saved, solid_result
+from measured import ball_example, by_slotformer, maze_result, of, result, row, saved, solid_result
 
 from gswm.cli import main
 from gswm.commands.weights import listed
@@ -14,17 +13,9 @@ from gswm.report import figures, filmstrips
 from gswm.report.cells import EMPTY, UNMEASURED
 from gswm.report.charts import Series, unbroken
 from gswm.report.drawing import Drawing, Label, Line
-from gswm.report.paper import BALLS, MODELS, SLOTFORMER
+from gswm.report.paper import BALLS, MODELS, SLOTFORMER, TABULATED
 from gswm.report.results import FAIL, read, standard_error
 from gswm.report.tables import BOUNDED, EXTRA, MARKED, SAME, SAMPLED, tables
-
-KINDS = {"G-SWM": "GSWM", "SCALOR": "Scalor", "STOVE": "Stove"}
-
-
-def of(model: str, world: str, **changes: Any) -> dict[str, Any]:
-    """A result of a model in a world."""
-    recipe = world if model == "G-SWM" else f"{model.lower()}-{world}"
-    return result(recipe, KINDS[model], world=world, **changes)
 
 
 def labels(drawing: Drawing | None) -> list[str]:
@@ -44,15 +35,18 @@ def test_all_models_are_in_both_tables(everything: Path) -> None:
         for world in BALLS:
             cells = row(made[name], world)
             shown = [cells[f"{model}, here"].removesuffix(MARKED) for model in MODELS]
-            assert shown == [score] * 3
+            assert shown == [score] * len(MODELS)
+            assert {f"{model}, paper" in cells for model in TABULATED} == {True}
+            assert not any(f"{model}, paper" in cells for model in MODELS if model not in TABULATED)
     assert [line[:2] for line in made["strict"].rows] == [(w, m) for w in BALLS for m in MODELS]
 
 
 def test_gaps_are_relative_to_the_papers_errors(tmp_path: Path) -> None:
     runs = of("SCALOR", "interaction", scores={"center_error": 1.1044}), of("STOVE", "two-layer")
     made = tables(read([saved(tmp_path, *runs)]))["gaps"]
-    assert [row(made, "interaction")[model] for model in MODELS] == ["–", "+10 %", "–"]
+    assert [row(made, "interaction")[model] for model in TABULATED] == ["–", "+10 %", "–"]
     assert row(made, "two-layer")["STOVE"] == "–"
+    assert made.head == ("", *TABULATED)
 
 
 SAMPLES = {"name": "gswm-10-90", "given": 10, "posterior": "sample"}
@@ -244,11 +238,12 @@ def test_the_single_ball_has_the_futures_of_all_models(tmp_path: Path) -> None:
     runs = [of(model, "single-ball", **kept) for model in MODELS]
     plain = result("single-ball-d", world="single-ball", **kept)
     found = read([saved(tmp_path, *runs, plain)])
+    names = ("G-SWM", "G-SWM-D", *MODELS[1:])
     assert labels(figures.single_ball(found)) == [
         "true",
-        *(f"{name}: 100 futures" for name in ("G-SWM", "G-SWM-D", "SCALOR", "STOVE")),
+        *(f"{name}: 100 futures" for name in names),
     ]
-    for name in ("G-SWM", "G-SWM-D", "SCALOR", "STOVE"):
+    for name in names:
         assert row(tables(found)["futures"], name)["left"] == "50.0 %"
 
 

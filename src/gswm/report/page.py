@@ -10,7 +10,7 @@ from html import escape
 from PIL import Image
 
 from gswm.core.words import printable
-from gswm.report.cells import EMPTY, FAILED, HERE, UNMEASURED, N, Table
+from gswm.report.cells import EMPTY, FAILED, HERE, LACKS, UNMEASURED, N, Table
 from gswm.report.drawing import DARK, LIGHT, Drawing
 from gswm.viz.pictures import Picture
 
@@ -96,7 +96,7 @@ def td(text: str, ours: bool) -> str:
         kind = "empty"
     elif N in text and "`" not in text:
         kind = "partial"
-    elif ours and text.startswith(FAILED):
+    elif ours and text.startswith((FAILED, LACKS)):
         kind = "fails"
     else:
         kind = "ours" if ours else "words" if "`" in text else ""

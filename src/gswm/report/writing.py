@@ -8,7 +8,8 @@ from gswm.report.cells import N, Table, markdown
 from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, inline, page, table_html
 from gswm.report.results import Results
-from gswm.report.tables import ORIGINAL, tables
+from gswm.report.space import ORIGINAL
+from gswm.report.tables import tables
 from gswm.viz import formats
 from gswm.viz.pictures import Picture
 
@@ -27,7 +28,7 @@ LEAD = (
 MARK = "Written by `gswm report`"
 """In the last line of what is written, so that nothing of somebody else is replaced."""
 BESIDE = {
-    "error": ("error", "ways"),
+    "error": ("error", "ways", "silot"),
     "mota": ("tracking",),
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),

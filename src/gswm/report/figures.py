@@ -6,7 +6,7 @@ from typing import Any
 from gswm.eval.metrics.distance import LIMIT
 from gswm.eval.stills import STEPS
 from gswm.report import trajectories
-from gswm.report.charts import Series, chart
+from gswm.report.charts import BLUE, GREEN, PURPLE, SKY, VERMILION, Chart, Charts, Series
 from gswm.report.drawing import Drawing, Label, rows
 from gswm.report.filmstrips import other_stills, solids, tracking
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS
@@ -14,11 +14,10 @@ from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, st
 from gswm.viz.pictures import Picture
 
 COLORS = {
-    **{"G-SWM": "#3b82e6", "SCALOR": "#e08a2e", "STOVE": "#22a37f"},
-    **{"maze": "#3b82e6", "maze-no-mu": "#e08a2e", "maze-no-aoe": "#22a37f"},
-    **{"maze-no-sa": "#c154a8"},
-    **dict(zip(BALLS, ("#3b82e6", "#22a37f", "#c154a8", "#e08a2e"), strict=True)),
-    "obj3d": "#7a5cd6",
+    **{"G-SWM": BLUE, "SCALOR": VERMILION, "STOVE": GREEN},
+    **{"maze": BLUE, "maze-no-mu": VERMILION, "maze-no-aoe": GREEN, "maze-no-sa": PURPLE},
+    **dict(zip(BALLS, (BLUE, GREEN, PURPLE, VERMILION), strict=True)),
+    "obj3d": SKY,
 }
 RULES = {"stay": "everything stays", "walls": "no collisions"}
 SOLID_RULES = {"stay": "everything stays", "straight": "straight on"}
@@ -69,9 +68,9 @@ CAPTIONS = {
 }
 
 
-def figures(results: Results) -> dict[str, Drawing | Picture]:
+def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
     """All that can be drawn, by name."""
-    makers: dict[str, Callable[[Results], Drawing | Picture | None]] = {
+    makers: dict[str, Callable[[Results], Drawing | Charts | Picture | None]] = {
         **{"error": error, "ways": ball_ways, "tracking": tracking, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
         **{"obj3d": solids, "obj3d-curves": solid_curves},
@@ -81,15 +80,15 @@ def figures(results: Results) -> dict[str, Drawing | Picture]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def error(results: Results) -> Drawing | None:
+def error(results: Results) -> Charts | None:
     """Center error over the imagined frames (Fig. 5), of the worlds that were measured."""
     panels = []
     for world in BALLS:
         series = errors(results, world, results.models(world))
         sides = "imagined frame", "frame sides"
         if any(each.values for each in series):
-            panels.append(chart(world, series, *sides, top=0.5, roof=LIMIT))
-    return rows(panels, columns=2) if panels else None
+            panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
+    return Charts(panels) if panels else None
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
@@ -102,7 +101,7 @@ def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) ->
     flat = style_of(world) == "paths"
     for i, (rule, name) in enumerate((RULES if flat else SOLID_RULES).items()):
         values, _ = curve(results.of(rule, world), "center_error")
-        series.append(Series(name, values, "faint", width=1.0, dash=i > 0, sample=True))
+        series.append(Series(name, values, "faint", width=1.0, dash=i > 0))
     for model, measured in models.items():
         values, spread = curve(measured, "center_error")
         name = f"{model} fails" if flat and fails(measured) else model
@@ -116,17 +115,17 @@ def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) ->
     return series
 
 
-def solid_curves(results: Results) -> Drawing | None:
+def solid_curves(results: Results) -> Charts | None:
     """Errors and pixels of the 3D world over the imagined frames."""
     if not (measured := results.of("G-SWM", "obj3d")):
         return None
     lines = errors(results, "obj3d", {"G-SWM": measured})
     sides = "imagined frame", "frame sides"
-    panels = [chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
+    panels = [Chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
     values, spread = curve(measured, "psnr")
     line = Series("G-SWM", values, COLORS["G-SWM"], spread=spread)
-    panels.append(chart("PSNR", [line], "imagined frame", "dB", top=30))
-    return rows(panels, columns=2)
+    panels.append(Chart("PSNR", [line], "imagined frame", "dB", top=30))
+    return Charts(panels)
 
 
 def ball_ways(results: Results) -> Drawing | None:
@@ -222,7 +221,7 @@ def other_ways(results: Results) -> Drawing | None:
     return rows(lines, columns=1, gap=6) if lines else None
 
 
-def corridor(results: Results) -> Drawing | None:
+def corridor(results: Results) -> Charts | None:
     """Agents in the corridor, for the model and its ablations (Fig. 6)."""
     measured = {r: results.of("G-SWM", r) for r in ABLATIONS}
     if not any(measured.values()):
@@ -236,11 +235,11 @@ def corridor(results: Results) -> Drawing | None:
                 start = 1 if name == "in_corridor" else 1 - results_of[0].given
                 color = COLORS[recipe]
                 series.append(Series(ABLATIONS[recipe], values, color, start, spread=spread))
-        panels.append(chart(title, series, "imagined frame", top=1.0))
-    return rows(panels, columns=2)
+        panels.append(Chart(title, series, "imagined frame", top=1.0))
+    return Charts(panels)
 
 
-def learning(results: Results) -> Drawing | None:
+def learning(results: Results) -> Charts | None:
     """How the error fell while the models were trained."""
     panels = []
     for model in MODELS:
@@ -253,8 +252,8 @@ def learning(results: Results) -> Drawing | None:
         if series:
             series = [*said(model, series), *series]
             sides = "minutes", "frame sides"
-            panels.append(chart(model, series, *sides, top=1.0, roof=UNTRAINED))
-    return rows(panels, columns=2) if panels else None
+            panels.append(Chart(model, series, *sides, top=1.0, roof=UNTRAINED))
+    return Charts(panels) if panels else None
 
 
 def said(model: str, series: Sequence[Series]) -> list[Series]:

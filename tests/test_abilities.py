@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measured import ball_example, maze_result, of, row, rule_of, saved, solid_result
+from measured import ball_example, labels, maze_result, of, row, rule_of, saved, solid_result
 
 from gswm.cli import main
 from gswm.report import figures, filmstrips
 from gswm.report.abilities import CRITERIA, FEW, GROWTH, MANY
 from gswm.report.cells import HAS, LACKS, NOTHING, UNMEASURED
-from gswm.report.drawing import Dot, Label
+from gswm.report.drawing import Dot
 from gswm.report.paper import ABILITIES, MODELS
 from gswm.report.results import read
 from gswm.report.tables import tables
@@ -140,10 +140,7 @@ def test_a_model_that_lacks_an_ability_has_its_training_and_the_world_where_it_w
         *("SQAIR", "Interaction", "interaction", f"{LACKS} strict error 2.000 (0.800)"),
         *("3", "2.25", "2.12", "digits: right number of objects 95.0 %"),
     )
-    drawn = figures.learning(found)
-    assert drawn is not None
-    named = [part.text for part in drawn.parts if isinstance(part, Label)]
-    assert {"SQAIR", "interaction fails", "digits"} <= set(named)
+    assert {"interaction fails", "digits"} == set(labels(figures.learning(found)))
     assert LACKS in as_page(found, {})
 
 
@@ -176,9 +173,7 @@ def test_fewer_objects_are_where_op3_works(tmp_path: Path) -> None:
     assert "others" not in made
     drawn = figures.learning(found)
     assert drawn is not None
-    named = [part.text for part in drawn.parts if isinstance(part, Label)]
-    assert "mean squared error" in named
-    assert "frame sides" not in named
+    assert [chart.y_label for chart in drawn.panels] == ["mean squared error"]
 
 
 def test_models_that_imagine_the_same_solids_are_below_one_row_of_true_frames(
@@ -193,11 +188,7 @@ def test_models_that_imagine_the_same_solids_are_below_one_row_of_true_frames(
         heights[len(names)] = sheet.shape[0]
     strip = heights[2] - heights[1]
     assert heights[3] - heights[2] == 2 * strip  # true frames of the other world, and OP3's
-    assert "OP3" in [
-        part.text
-        for part in figures.solid_curves(read([tmp_path / "2"])).parts
-        if isinstance(part, Label)
-    ]
+    assert "OP3" in labels(figures.solid_curves(read([tmp_path / "2"])))
 
 
 def test_frames_of_silot_are_beside_the_true_ones_and_those_of_gswm(tmp_path: Path) -> None:
@@ -206,7 +197,7 @@ def test_frames_of_silot_are_beside_the_true_ones_and_those_of_gswm(tmp_path: Pa
     drawn = figures.rollouts(found)
     assert drawn is not None
     assert drawn.width == pytest.approx(figures.WIDE)
-    named = [part.text for part in drawn.parts if isinstance(part, Label) and part.text]
+    named = [name for name in labels(drawn) if name]
     steps = [f"step {step}" for step in figures.STEPS_AHEAD]
     assert named[0] == "two-layer: true"
     assert [name for name in named if name in steps] == steps

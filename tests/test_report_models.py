@@ -5,22 +5,26 @@ import statistics
 from pathlib import Path
 
 import pytest
-from measured import ball_example, by_slotformer, maze_result, of, result, row, saved, solid_result
+from measured import (
+    ball_example,
+    by_slotformer,
+    labels,
+    maze_result,
+    of,
+    result,
+    row,
+    saved,
+    solid_result,
+)
 
 from gswm.cli import main
 from gswm.commands.weights import listed
+from gswm.eval.metrics.distance import LIMIT
 from gswm.report import figures, filmstrips
 from gswm.report.cells import EMPTY, UNMEASURED
-from gswm.report.charts import Series, unbroken
-from gswm.report.drawing import Drawing, Label, Line
 from gswm.report.paper import BALLS, MODELS, SLOTFORMER, TABULATED
 from gswm.report.results import FAIL, read, standard_error
 from gswm.report.tables import BOUNDED, EXTRA, MARKED, SAME, SAMPLED, tables
-
-
-def labels(drawing: Drawing | None) -> list[str]:
-    assert drawing is not None
-    return [part.text for part in drawing.parts if isinstance(part, Label)]
 
 
 @pytest.fixture
@@ -185,10 +189,11 @@ def test_only_the_worlds_of_the_papers_tables_say_that_a_model_fails(tmp_path: P
 
 def test_every_model_has_a_curve_of_its_color_in_every_world(everything: Path) -> None:
     drawn = figures.error(read([everything]))
-    for model in MODELS:
-        names = [p for p in drawn.parts if isinstance(p, Label) and p.text == model]
-        assert len(names) == len(BALLS)
-        assert {name.color for name in names} == {figures.COLORS[model]}
+    assert drawn is not None
+    assert [chart.title for chart in drawn.panels] == list(BALLS)
+    for chart in drawn.panels:
+        colors = {s.name: s.color for s in chart.series if s.name in MODELS}
+        assert colors == {model: figures.COLORS[model] for model in MODELS}
 
 
 def test_a_strict_error_beyond_the_chart_does_not_make_it_flat(tmp_path: Path) -> None:
@@ -205,15 +210,11 @@ def test_balls_that_fly_away_leave_the_chart_through_its_roof(tmp_path: Path) ->
     curves = {"center_error": [0.5, 1.0, 20.0], "strict_error": [0.5, 1.0, 1.0]}
     found = read([saved(tmp_path, of("STOVE", "two-layer", curves=curves))])
     drawn = figures.error(found)
-    thick = [p for p in drawn.parts if isinstance(p, Line) and p.color == figures.COLORS["STOVE"]]
-    line = max(thick, key=lambda p: p.width)
-    (x1, y1), (x2, y2) = line.points
-    grid = [p.points for p in drawn.parts if isinstance(p, Line) and p.color == "rule"]
-    assert y2 in [points[0][1] for points in grid]  # the line of 1, the last
-    name = next(p for p in drawn.parts if isinstance(p, Label) and p.text == "STOVE")
-    assert name.at[0] > x2 + (x2 - x1)
-    assert name.at[1] == pytest.approx(y2 + 3.5)
-    assert y1 > y2
+    assert drawn is not None
+    (chart,) = drawn.panels
+    assert chart.high == LIMIT
+    (line,) = (s for s in chart.series if s.name == "STOVE")
+    assert list(line.values) == curves["center_error"]
 
 
 def test_ways_are_true_and_of_each_model_in_the_same_episode(everything: Path) -> None:
@@ -306,7 +307,6 @@ def test_two_rules_are_told_apart_by_dashes(tmp_path: Path) -> None:
     for world, name in (("obj3d", "straight on"), ("two-layer", "no collisions")):
         lines = {s.name: s for s in figures.errors(found, world, {}) if s.values}
         assert {n: s.dash for n, s in lines.items()} == {"everything stays": False, name: True}
-        assert all(s.sample for s in lines.values())
     assert {"everything stays", "straight on"} < set(labels(figures.solid_curves(found)))
 
 
@@ -355,19 +355,3 @@ def test_what_was_tracked_in_a_file_is_not_drawn_again(tmp_path: Path) -> None:
     results = read([saved(tmp_path, result("two-layer", world="mine.hdf5"))])
     assert results.of("G-SWM", "two-layer")
     assert filmstrips.tracking(results) is None
-
-
-@pytest.mark.parametrize(
-    ("values", "runs"),
-    [
-        ([0.5, 0.4, 0.3], [[0, 1, 2]]),
-        ([0.5, 0.4, 9.0, 0.3, 0.2], [[0, 1], [3, 4]]),
-        ([9.0, 0.4, None, 0.3, 0.2, 0.1], [[3, 4, 5]]),
-        ([], []),
-    ],
-)
-def test_no_line_is_drawn_through_what_is_not_drawn(
-    values: list[float | None], runs: list[list[int]]
-) -> None:
-    parts = unbroken(Series("", values, "ink"), 1.0)
-    assert [[place - 1 for place, _ in part] for part in parts] == runs

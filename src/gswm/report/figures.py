@@ -8,20 +8,21 @@ from gswm.eval.stills import STEPS
 from gswm.report import trajectories
 from gswm.report.abilities import lacking
 from gswm.report.cells import FAILED
-from gswm.report.charts import Series, chart
+from gswm.report.charts import BLUE, GREEN, PURPLE, SKY, VERMILION, Chart, Charts, Series
 from gswm.report.drawing import Drawing, Label, rows
 from gswm.report.filmstrips import other_stills, solids, tracking
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS, OTHER_TESTS, SOLIDS
 from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, style_of
 from gswm.viz.pictures import Picture
 
+ORANGE = "#e69f00"
+"""One more of the same colors as those of `charts`."""
 COLORS = {
-    **{"G-SWM": "#3b82e6", "SCALOR": "#e08a2e", "STOVE": "#22a37f"},
-    **{"SILOT": "#c154a8", "SQAIR": "#7a5cd6", "OP3": "#8a7a52"},
-    **{"maze": "#3b82e6", "maze-no-mu": "#e08a2e", "maze-no-aoe": "#22a37f"},
-    **{"maze-no-sa": "#c154a8"},
-    **dict(zip(BALLS, ("#3b82e6", "#22a37f", "#c154a8", "#e08a2e"), strict=True)),
-    **{"obj3d": "#7a5cd6", "obj3d-two": "#8a7a52", "digits": "#d0506a"},
+    **{"G-SWM": BLUE, "SCALOR": VERMILION, "STOVE": GREEN},
+    **{"SILOT": PURPLE, "SQAIR": SKY, "OP3": ORANGE},
+    **{"maze": BLUE, "maze-no-mu": VERMILION, "maze-no-aoe": GREEN, "maze-no-sa": PURPLE},
+    **dict(zip(BALLS, (BLUE, GREEN, PURPLE, VERMILION), strict=True)),
+    **{"obj3d": SKY, "obj3d-two": ORANGE, "digits": ORANGE},
 }
 RULES = {"stay": "everything stays", "walls": "no collisions"}
 SOLID_RULES = {"stay": "everything stays", "straight": "straight on"}
@@ -80,9 +81,9 @@ CAPTIONS = {
 }
 
 
-def figures(results: Results) -> dict[str, Drawing | Picture]:
+def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
     """All that can be drawn, by name."""
-    makers: dict[str, Callable[[Results], Drawing | Picture | None]] = {
+    makers: dict[str, Callable[[Results], Drawing | Charts | Picture | None]] = {
         **{"error": error, "ways": ball_ways, "silot": rollouts, "tracking": tracking},
         "learning": learning,
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
@@ -93,15 +94,15 @@ def figures(results: Results) -> dict[str, Drawing | Picture]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def error(results: Results) -> Drawing | None:
+def error(results: Results) -> Charts | None:
     """Center error over the imagined frames (Fig. 5), of the worlds that were measured."""
     panels = []
     for world in BALLS:
         series = errors(results, world, results.models(world))
         sides = "imagined frame", "frame sides"
         if any(each.values for each in series):
-            panels.append(chart(world, series, *sides, top=0.5, roof=LIMIT))
-    return rows(panels, columns=2) if panels else None
+            panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
+    return Charts(panels) if panels else None
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
@@ -114,7 +115,7 @@ def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) ->
     flat = style_of(world) == "paths"
     for i, (rule, name) in enumerate((RULES if flat else SOLID_RULES).items()):
         values, _ = curve(results.of(rule, world), "center_error")
-        series.append(Series(name, values, "faint", width=1.0, dash=i > 0, sample=True))
+        series.append(Series(name, values, "faint", width=1.0, dash=i > 0))
     for model, measured in models.items():
         values, spread = curve(measured, "center_error")
         name = f"{model} fails" if flat and fails(measured) else model
@@ -128,17 +129,17 @@ def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) ->
     return series
 
 
-def solid_curves(results: Results) -> Drawing | None:
+def solid_curves(results: Results) -> Charts | None:
     """Errors and pixels of the 3D world over the imagined frames."""
     if not (models := results.models("obj3d")):
         return None
     lines = errors(results, "obj3d", models)
     sides = "imagined frame", "frame sides"
-    panels = [chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
+    panels = [Chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
     pixels = {model: curve(measured, "psnr") for model, measured in models.items()}
     lines = [Series(m, each[0], COLORS[m], spread=each[1]) for m, each in pixels.items()]
-    panels.append(chart("PSNR", lines, "imagined frame", "dB", top=30))
-    return rows(panels, columns=2)
+    panels.append(Chart("PSNR", lines, "imagined frame", "dB", top=30))
+    return Charts(panels)
 
 
 def ball_ways(results: Results) -> Drawing | None:
@@ -269,7 +270,7 @@ def other_ways(results: Results) -> Drawing | None:
     return rows(lines, columns=1, gap=6) if lines else None
 
 
-def corridor(results: Results) -> Drawing | None:
+def corridor(results: Results) -> Charts | None:
     """Agents in the corridor, for the model and its ablations (Fig. 6)."""
     measured = {r: results.of("G-SWM", r) for r in ABLATIONS}
     if not any(measured.values()):
@@ -283,18 +284,18 @@ def corridor(results: Results) -> Drawing | None:
                 start = 1 if name == "in_corridor" else 1 - results_of[0].given
                 color = COLORS[recipe]
                 series.append(Series(ABLATIONS[recipe], values, color, start, spread=spread))
-        panels.append(chart(title, series, "imagined frame", top=1.0))
-    return rows(panels, columns=2)
+        panels.append(Chart(title, series, "imagined frame", top=1.0))
+    return Charts(panels)
 
 
-def learning(results: Results) -> Drawing | None:
+def learning(results: Results) -> Charts | None:
     """How the error fell while the models were trained."""
     panels = [learned(results, model) for model in MODELS]
     drawn = [panel for panel in panels if panel is not None]
-    return rows(drawn, columns=2) if drawn else None
+    return Charts(drawn) if drawn else None
 
 
-def learned(results: Results, model: str) -> Drawing | None:
+def learned(results: Results, model: str) -> Chart | None:
     """A model's errors over the minutes of its trainings; where it lacks an ability, it fails."""
     series, by_pixels = [], False
     fails_in = {criterion.world for lacks, criterion, _ in lacking(results) if lacks == model}
@@ -309,9 +310,9 @@ def learned(results: Results, model: str) -> Drawing | None:
         return None
     lines = [line for _, line in series]
     if by_pixels:
-        return chart(model, lines, "minutes", "mean squared error")
+        return Chart(model, lines, "minutes", "mean squared error")
     lines = [*said(model, dict(series)), *lines]
-    return chart(model, lines, "minutes", "frame sides", top=1.0, roof=UNTRAINED)
+    return Chart(model, lines, "minutes", "frame sides", top=1.0, roof=UNTRAINED)
 
 
 def said(model: str, series: Mapping[str, Series]) -> list[Series]:

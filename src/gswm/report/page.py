@@ -11,6 +11,7 @@ from PIL import Image
 
 from gswm.core.words import printable
 from gswm.report.cells import EMPTY, FAILED, HERE, LACKS, UNMEASURED, N, Table
+from gswm.report.charts import Charts
 from gswm.report.drawing import DARK, LIGHT, Drawing
 from gswm.viz.pictures import Picture
 
@@ -103,8 +104,12 @@ def td(text: str, ours: bool) -> str:
     return f"<td{f' class={kind}' if kind else ''}>{inline(text)}</td>"
 
 
-def element(shown: Drawing | Picture, title: str) -> str:
+def element(shown: Drawing | Charts | Picture, title: str) -> str:
     """Anything that is drawn, as an element."""
+    if isinstance(shown, Charts):
+        from gswm.report import plotting
+
+        return plotting.svg(shown, title)
     return shown.svg(title) if isinstance(shown, Drawing) else image(shown, title)
 
 

@@ -1,5 +1,6 @@
 """The models: G-SWM and those that the paper compares it with.
 
+config         settings that all models have
 base           the contract of a world model
 track          what a model returns: objects, frame by frame
 state          the state of a model between two frames, and its edits
@@ -8,6 +9,8 @@ layers         the layers of a frame: objects, and a background
 elbo           terms of the evidence lower bound that models share
 scene          a state that can be edited
 recipe         what an experiment consists of
+posterior      models that infer by means and by samples alike
+gru            models that remember objects by GRUs: the base of SILOT and SQAIR
 registry       models and recipes by name
 
 gswm/, op3/, scalor/, silot/, sqair/ and stove/ are each read beside their own paper.

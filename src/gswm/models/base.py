@@ -18,7 +18,7 @@ to the model's device, and keep no gradients; `perceive` and `rollout` need do n
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
@@ -29,14 +29,14 @@ from torch import Tensor, nn
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
-from gswm.core.schedule import Curriculum, Stage
-from gswm.core.settings import check_numbers
+from gswm.core.schedule import Stage
 from gswm.core.shapes import Frame, Video
 from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
 from gswm.data.batches.batch import Batch
 from gswm.data.importing.film import Film
 from gswm.data.standing import empty_scene
+from gswm.models.config import ModelConfig as ModelConfig
 from gswm.models.state import NOT_EDITABLE
 from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
@@ -53,59 +53,6 @@ Discover = Literal["always", "first"]
 Method = tuple[nn.Module, str]
 """A method, by its module and its name. Its arguments, which have no names, and its results are
 tensors and records of tensors whose first axis is a batch of any length."""
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Settings of a model. A subclass adds its own, and checks them."""
-
-    kind: ClassVar[str] = ""
-    """The name under which the model is registered; saved with the settings."""
-
-    image_size: int = 64
-    num_objects: int = 10
-    """The largest number of objects in a frame."""
-    schedule: Curriculum = field(default_factory=Curriculum)
-
-    @property
-    def has_background(self) -> bool:
-        """Whether the background is learned."""
-        return True
-
-    @property
-    def takes_background(self) -> bool:
-        """Whether the model is given a picture of the background; see `WorldModel.infer`."""
-        return False
-
-    @property
-    def takes_labels(self) -> bool:
-        """Whether the loss needs the true boxes of a world's objects."""
-        return False
-
-    def resized_from(self, before: "ModelConfig") -> "ModelConfig":
-        """The same, with settings that follow the image size, where only that was changed."""
-        return self
-
-    def check(self) -> None:
-        """Raise `UserError` if the settings do not fit together."""
-        check_numbers(self, "--model")
-        if (steps := self.schedule.background_only) > 0 and not self.has_background:
-            raise UserError(
-                f"--model.schedule.background-only is {steps}, and this model has no background: "
-                "set it to 0, or give the model one by --model.background"
-            )
-
-    @classmethod
-    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Settings saved by an earlier version, as this version names them."""
-        return values
-
-    @classmethod
-    def of_values(cls, values: dict[str, Any]) -> "type[ModelConfig]":
-        """The class of saved settings."""
-        from gswm.models.registry import config_class
-
-        return config_class(values)
 
 
 AnyNoise = TypeVar("AnyNoise", bound="Noise")

@@ -31,11 +31,11 @@ from gswm.models.base import (
     ModelConfig,
     Owners,
     Regions,
-    WorldModel,
     as_float,
     check_discover,
     check_video,
 )
+from gswm.models.config import check_positive, check_shares
 from gswm.models.elbo import context_terms, likelihood_terms, per_video
 from gswm.models.gswm import labels, objective
 from gswm.models.gswm.context import Context
@@ -54,6 +54,7 @@ from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import OvershootStage, Schedule
 from gswm.models.layers import Contexts, NoContext, StaticContext
 from gswm.models.objects import Attributes, Objects, Sizes, number, select
+from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
@@ -156,18 +157,13 @@ class GSWMConfig(ModelConfig):
         if self.discovery.width < 16 or self.discovery.width % 16:
             given = self.discovery.width
             raise UserError(f"--model.discovery.width is {given}: it must be a multiple of 16")
-        if self.num_objects < 1:
-            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
         if self.sizes.glimpse not in GLIMPSES:
             *few, last = GLIMPSES
             allowed = f"{', '.join(map(str, few))} or {last}"
             given = self.sizes.glimpse
             raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
-        if not 0 < (scale := self.propagation.position_scale) < math.inf:
-            raise UserError(f"--model.propagation.position-scale is {scale}: it must be above 0")
-        if not 0 <= self.discovery.dropout <= 1:
-            given = self.discovery.dropout
-            raise UserError(f"--model.discovery.dropout is {given}: it must be from 0 to 1")
+        check_positive(self.propagation, "--model.propagation", "position_scale")
+        check_shares(self.discovery, "--model.discovery", "dropout")
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,7 @@ class Evidence:
     """None in the first frame."""
 
 
-class GSWM(WorldModel[GSWMConfig]):
+class GSWM(PosteriorModel[GSWMConfig]):
     """Generative Structured World Model."""
 
     editable = True
@@ -408,32 +404,10 @@ class GSWM(WorldModel[GSWMConfig]):
         """See `WorldModel`."""
         return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior."""
-        objects, _, contexts = self.tracked(video, discover, background)
-        return self.as_track(objects, contexts, render=render)
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by a sample of all latents, relaxed presence included."""
-        objects, _, contexts = self.tracked(video, discover, background, generator)
-        return self.as_track(objects, contexts, render=render)
+    def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
+        """See `PosteriorModel`; samples are of all latents, relaxed presence included."""
+        objects, _, contexts = self.tracked(video, how.discover, how.background, generator)
+        return self.as_track(objects, contexts, render=how.render)
 
     def tracked(
         self,

@@ -178,17 +178,6 @@ def test_its_networks_have_the_releases_parameters() -> None:
         assert sum(p.numel() for net in nets for p in net.parameters()) == release, name
 
 
-@pytest.mark.parametrize(("size", "grid", "slots"), [(64, 8, 1), (128, 8, 20), (32, 2, 3)])
-def test_any_grid_that_fits_and_any_number_of_slots(size: int, grid: int, slots: int) -> None:
-    model = lively(image_size=size, discovery=ScalorDiscovery(grid=grid), num_objects=slots)
-    frames = video(1, 2, size)
-    track = model.infer(frames)
-    assert track.reconstruction.shape == frames.shape
-    assert track.pres.shape == (1, 2, slots)
-    loss(model, frames).total.backward()
-    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
-
-
 def test_a_state_can_be_edited() -> None:
     model = lively(num_objects=6)
     scene = model.infer(video(1, 2)).state_at(-1)

@@ -43,18 +43,6 @@ def test_objects_feel_those_that_are_near_and_no_others() -> None:
     assert (next_of_a((-0.79, -0.8)) - next_of_a((0.8, 0.8))).abs().max() > 1e-6
 
 
-def test_inference_continues_from_a_state() -> None:
-    model, frames = lively(), video(2, 6)
-    whole = model.infer(frames)
-    first = model.infer(frames[:, :4])
-    rest = model.infer_after(first.state_at(-1), frames[:, 4:], discover="always")
-    for name in ("xy", "hw", "pres", "id", "reconstruction"):
-        parts = torch.cat([getattr(first, name), getattr(rest, name)], dim=1)
-        torch.testing.assert_close(parts, getattr(whole, name), atol=1e-4, rtol=1e-3)
-    after = model.infer_after(first.state_at(-1), frames[:, 4:])
-    assert after.id.max() <= first.id.max()
-
-
 def test_after_training_wheels_nothing_else_changes() -> None:
     """The loss is the same with and without them; only its gradients differ."""
     model, frames = build(schedule=SilotSchedule(lengths=((0, 2),), wheels=5)), video(2, 2)

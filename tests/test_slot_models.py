@@ -1,7 +1,8 @@
-"""What holds of SCALOR, SILOT and SQAIR alike: files, states, sizes and edits."""
+"""Laws and contracts of SCALOR, SILOT and SQAIR alike: files, states, sizes and edits."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tiny import loss, video
 import gswm
 from gswm.core.records import tensors
 from gswm.models.registry import recipe
+from gswm.models.scalor.discovery import ScalorDiscovery
 from gswm.weights.files import load, save
 
 MODELS = {
@@ -46,9 +48,16 @@ def test_states_hold_no_gradients(name: str) -> None:
     assert not any(x.requires_grad for x in tensors(track.states))
 
 
+def gridded(grid: int) -> Callable[..., Any]:
+    """SCALOR, with a grid that fits the image."""
+    return partial(tiny_scalor.lively, discovery=ScalorDiscovery(grid=grid))
+
+
 @pytest.mark.parametrize(
     ("lively", "size", "slots"),
     [
+        *((gridded(grid), size, slots) for grid, size, slots in ((8, 64, 1), (8, 128, 20))),
+        (gridded(2), 32, 3),
         *((tiny_silot.lively, size, slots) for size, slots in ((24, 1), (64, 40), (100, 3))),
         *((tiny_sqair.lively, size, slots) for size, slots in ((16, 1), (64, 12), (104, 3))),
     ],
@@ -63,6 +72,19 @@ def test_any_image_and_any_number_of_slots(
     assert track.pres.shape == (1, 2, slots)
     loss(model, frames).total.backward()
     assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("lively", [tiny_silot.lively, tiny_sqair.lively])
+def test_inference_continues_from_a_state(lively: Callable[[], Any]) -> None:
+    model, frames = lively(), video(2, 6)
+    whole = model.infer(frames)
+    first = model.infer(frames[:, :4])
+    rest = model.infer_after(first.state_at(-1), frames[:, 4:], discover="always")
+    for name in ("xy", "hw", "pres", "id", "reconstruction"):
+        parts = torch.cat([getattr(first, name), getattr(rest, name)], dim=1)
+        torch.testing.assert_close(parts, getattr(whole, name), atol=1e-4, rtol=1e-3)
+    after = model.infer_after(first.state_at(-1), frames[:, 4:])
+    assert after.id.max() <= first.id.max()
 
 
 def opaque_silot() -> Any:

@@ -23,18 +23,6 @@ OURS = [name for name in RECIPES if name.startswith("sqair-")]
 # -- laws
 
 
-def test_inference_continues_from_a_state() -> None:
-    model, frames = lively(), video(2, 6)
-    whole = model.infer(frames)
-    first = model.infer(frames[:, :4])
-    rest = model.infer_after(first.state_at(-1), frames[:, 4:], discover="always")
-    for name in ("xy", "hw", "pres", "id", "reconstruction"):
-        parts = torch.cat([getattr(first, name), getattr(rest, name)], dim=1)
-        torch.testing.assert_close(parts, getattr(whole, name), atol=1e-4, rtol=1e-3)
-    after = model.infer_after(first.state_at(-1), frames[:, 4:])
-    assert after.id.max() <= first.id.max()
-
-
 def test_presence_is_0_or_1_and_does_not_come_back() -> None:
     model, frames = lively(), video(3, 6)
     with torch.no_grad():

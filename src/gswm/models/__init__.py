@@ -1,7 +1,8 @@
 """The models: G-SWM and those that the paper compares it with.
 
 config         settings that all models have
-base           the contract of a world model
+contract       the methods that training, evaluation and the studio call
+base           the base class of world models: the contract, and the methods that users call
 track          what a model returns: objects, frame by frame
 state          the state of a model between two frames, and its edits
 objects        what an object is

@@ -29,7 +29,7 @@ MOST = 0.9
 FEW, MANY = 2, 16
 """Slots for objects between which the times of a training step are compared."""
 GROWTH = MANY / FEW / 2
-"""How many times as long a step may take with many slots: half as many as there are more slots."""
+"""The bound on how much longer a step takes with many slots: half of how many more they are."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Criterion:
     world: str
     score: str
     words: str
-    """What the score is."""
+    """The score, in words."""
     digits: Digits
     least: float | None = MOST
-    """The bound; None if `rule` is one."""
+    """The bound; None if there is a `rule` instead."""
     rule: str = ""
-    """The rule whose center error in the same world the score must be below."""
+    """A rule of `eval.baselines`: the score must be below its center error in the same world."""
     easier: str = ""
-    """Another world in which the same can be asked."""
+    """Another world with the same criterion, beside the table of abilities."""
 
 
 CRITERIA = (

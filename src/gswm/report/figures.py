@@ -10,7 +10,7 @@ from gswm.report.abilities import lacking
 from gswm.report.cells import FAILED
 from gswm.report.charts import BLUE, GREEN, PURPLE, SKY, VERMILION, Chart, Charts, Series
 from gswm.report.drawing import Drawing, Label, rows
-from gswm.report.filmstrips import other_stills, solids, tracking
+from gswm.report.filmstrips import digits, other_stills, solids, tracking
 from gswm.report.paper import BALLS, CENTER_ERROR, MODELS, OTHER_TESTS, SOLIDS
 from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, style_of
 from gswm.viz.pictures import Picture
@@ -76,6 +76,7 @@ CAPTIONS = {
     "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
     "error. Gray: rules to read it by: everything stays; dashed, everything goes straight on.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
+    "digits": "Tracking of digits that enter and leave. The same id is the same object.",
     "others": "Worlds that are not the paper's: an episode of each model, true and imagined.",
     "others-stills": "Worlds that are not the paper's: true frames, and imagined ones in a border.",
 }
@@ -85,7 +86,7 @@ def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
     """All that can be drawn, by name."""
     makers: dict[str, Callable[[Results], Drawing | Charts | Picture | None]] = {
         **{"error": error, "ways": ball_ways, "silot": rollouts, "tracking": tracking},
-        "learning": learning,
+        **{"digits": digits, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
         **{"obj3d": solids, "obj3d-curves": solid_curves},
         **{"others": other_ways, "others-stills": other_stills},

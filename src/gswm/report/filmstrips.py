@@ -9,7 +9,7 @@ import torch
 
 from gswm.data.worlds import registry as worlds
 from gswm.eval.stills import from_text
-from gswm.report.paper import BALLS, OTHER_TESTS, SOLIDS
+from gswm.report.paper import BALLS, SOLIDS
 from gswm.report.results import ResultFile, Results
 from gswm.viz import pictures
 from gswm.viz.imagination import GENERATED
@@ -23,9 +23,18 @@ GAP = 6
 
 
 def tracking(results: Results) -> Picture | None:
-    """Frames with the boxes that a model tracks: an example of each model and world."""
-    drawable = [world for world in (*BALLS, *OTHER_TESTS) if world not in SOLIDS]
-    firsts = [m[0] for world in drawable for m in results.models(world).values()]
+    """Frames with the boxes that a model tracks: an example of each model and ball world."""
+    return tracked(results, tuple(BALLS))
+
+
+def digits(results: Results) -> Picture | None:
+    """The same of digits, whose videos are shorter."""
+    return tracked(results, ("digits",))
+
+
+def tracked(results: Results, among: Sequence[str]) -> Picture | None:
+    """Frames and boxes of worlds whose videos are equally long, drawn again."""
+    firsts = [m[0] for world in among for m in results.models(world).values()]
     ours = [m for m in firsts if m.world in worlds.WORLDS]  # a file may be gone
     shown = [m for m in ours if m.examples and m.examples[0]["tracked"]]
     if not shown:

@@ -34,6 +34,7 @@ BESIDE = {
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
     "obj3d": ("obj3d", "obj3d-curves"),
+    "digits": ("digits",),
     "others": ("others", "others-stills"),
     "trainings": ("learning",),
 }

@@ -18,7 +18,7 @@ from gswm.report.writing import as_page, shown_tables
 
 
 def benchmark(**milliseconds: dict[int, float]) -> dict[str, Any]:
-    """What `gswm bench train --json` could have written, by recipe and K."""
+    """Figures as `gswm bench train --json` writes them, by recipe and K."""
     steps = [
         {"recipe": name, "length": 10, "batch": 16, "objects": slots, "path": "plain", "ms": ms}
         for name, times in milliseconds.items()

@@ -27,7 +27,7 @@ class ModelConfig:
 
     @property
     def takes_background(self) -> bool:
-        """Whether the model is given a picture of the background; see `WorldModel.infer`."""
+        """Whether the model takes an image of the background; see `WorldModel.infer`."""
         return False
 
     @property
@@ -36,7 +36,7 @@ class ModelConfig:
         return False
 
     def resized_from(self, before: "ModelConfig") -> "ModelConfig":
-        """The same, with settings that follow the image size, where only that was changed."""
+        """Adapt settings that depend on the image size, if only that was changed."""
         return self
 
     def check(self) -> None:

@@ -49,13 +49,13 @@ class Noise:
     """All random numbers of a training step: a record of tensors, batch first."""
 
     def rows(self: AnyNoise, which: slice) -> AnyNoise:
-        """Those of some of the videos."""
+        """The noise of some of the videos."""
         return map_tensors(lambda tensor: tensor[which], self)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What training minimizes, and the terms it consists of."""
+    """The loss of a batch, and its terms."""
 
     total: Float[Tensor, ""]
     """Mean over the videos of a batch."""
@@ -73,7 +73,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Regions:
-    """Where a model looked for each object of a frame."""
+    """The regions in which a model looked for each object of a frame."""
 
     xy: Float[Tensor, "batch object 2"]
     hw: Float[Tensor, "batch object 2"]
@@ -94,7 +94,8 @@ class Contract(nn.Module, ABC, Generic[Config]):
     recipe: "Recipe | None" = None
     """The recipe that the model was built by, or loaded with."""
     videos: Mapping[str, Any] = MappingProxyType({})
-    """How the training videos were cut: `fps`, `fit` and `region`. Empty for a model of a world."""
+    """Import settings of the training videos: `fps`, `fit` and `region`. Empty for a model of a
+    world."""
 
     def __init__(self, cfg: Config) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
 
     @abstractmethod
     def loss(self, batch: Batch, noise: Any, step: Tensor, stage: Any) -> Loss:
-        """What training minimizes, on videos of the stage's length.
+        """Return the loss of videos of the stage's length.
 
         Args:
             batch: the videos, as bytes or floats (`as_float` converts); with actions for a model
@@ -125,7 +126,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
         actions: Actions | None,
         background: Frame | None,
     ) -> Track:
-        """The objects of each video, by the means of the posterior; see `infer`.
+        """Infer the objects of each video with the means of the posterior; see `infer`.
 
         A model that takes actions gets one for each frame but the last, and a model that takes a
         background gets one for each video.
@@ -146,7 +147,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
         render: bool,
         actions: Actions | None,
     ) -> Track:
-        """One future of each video, by the prior; without a generator, by its means.
+        """Return one future of each video from the prior; its means without a generator.
 
         Args:
             state: one that `perceive` or `rollout` returned.
@@ -171,7 +172,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
         actions: Actions | None,
         background: Frame | None,
     ) -> Track:
-        """The same as `perceive`, by one sample of the posterior of each video.
+        """Like `perceive`, with one sample of the posterior per video.
 
         Default: refuse.
         """
@@ -179,14 +180,14 @@ class Contract(nn.Module, ABC, Generic[Config]):
         raise UserError(f"{kind} does not sample its posterior: infer the given frames by means")
 
     def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
-        """Weights saved with settings `of`, as this model needs them. Default: unchanged.
+        """Convert weights that were saved with settings `of`. Default: unchanged.
 
         For settings that change what a weight means, and not its shape.
         """
         return weights
 
     def coarse(self) -> list[nn.Module]:
-        """The networks whose weights may be stored in 8 bits, by `gswm export --compact`.
+        """Networks whose weights `gswm export --compact` may store in 8 bits.
 
         Name networks that see or draw frames. In those that carry objects from frame to frame,
         rounding errors add up. Default: none.
@@ -196,7 +197,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:
-        """The modules whose gradients are clipped together, by a name for each such part.
+        """Modules whose gradients are clipped together, by the name of each part.
 
         With `--train.clip-by part`, each part is clipped by its own norm, and all parameters that
         belong to no part, or to several, form one more. Default: no parts.
@@ -212,7 +213,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
         return Noise()
 
     def observe(self, batch: Batch, noise: Any) -> Any:
-        """A record of tensors to learn from, in stages whose windows repeat.
+        """Infer a record of tensors to learn from, for stages whose windows repeat.
 
         It must not depend on the parameters that these stages train.
         """

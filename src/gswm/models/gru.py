@@ -82,7 +82,7 @@ class GRUModel(PosteriorModel[Config]):
         return GRUObjects.none(*self.widths, self.cfg.num_objects, like)
 
     def follow(self, objects: GRUObjects, sights: Iterable[Any], noise: Any) -> list[Any]:
-        """What `step` returns for every frame, from the objects before the first."""
+        """The result of `step` for every frame, from the objects before the first."""
         objects, tracked = cut(objects), list[Any]()
         for sight, now in zip(sights, frames(noise), strict=True):
             tracked.append(self.step(objects, sight, now))
@@ -146,7 +146,7 @@ class GRUModel(PosteriorModel[Config]):
         return self.as_track(imagined, render)
 
     def as_track(self, objects: list[GRUObjects], render: bool) -> Track:
-        """What a user sees of the objects."""
+        """The objects as a track for users."""
         nothing = self.background.start(len(objects[0].id))
         scenes = [Scene(each, nothing, nothing) for each in objects]
         if not render:

@@ -34,7 +34,7 @@ GROWTH = MANY / FEW / 2
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a model must reach in a world to have an ability."""
+    """The score that a model must reach in a world to have an ability."""
 
     title: str
     """The ability as Table 1 calls it, if it has it; more about it may follow a colon."""
@@ -160,7 +160,7 @@ def verdict(results: Results, criterion: Criterion, model: str, world: str = "")
 
 
 def growth(steps: Sequence[StepTime], recipe: str) -> float | None:
-    """How many times as long a step of a recipe takes with many slots; None if it is not known."""
+    """The time of a step with many slots over that with few; None if it is not known."""
     times: dict[tuple[Any, ...], dict[int, float]] = {}
     for step in steps:
         if step.recipe == recipe:

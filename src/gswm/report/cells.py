@@ -17,7 +17,7 @@ N = "n = "
 HERE = ", here"
 """How a column of ours ends."""
 Digits = int | str
-"""How many are shown of a number; "%" for a percentage."""
+"""Digits shown of a number; "%" for a percentage."""
 Columns = Mapping[str, tuple[str, Digits]]
 """What is above a column, the score, and how many digits of it."""
 

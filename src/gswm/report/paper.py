@@ -1,4 +1,4 @@
-"""What papers say: the numbers that stand beside ours (Tables 1, 2 and 10; and SlotFormer's)."""
+"""The papers' own numbers: Tables 1, 2 and 10 of G-SWM's, and those of SlotFormer's."""
 
 from dataclasses import dataclass
 

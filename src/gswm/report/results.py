@@ -102,7 +102,7 @@ class ResultFile:
 
 @dataclass(frozen=True)
 class StepTime:
-    """How long a training step takes, as `gswm bench train` measured it."""
+    """The time of a training step, as `gswm bench train` measured it."""
 
     recipe: str
     setting: tuple[Any, ...]

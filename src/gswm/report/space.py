@@ -6,7 +6,7 @@ from gswm.report.paper import SLOTFORMER, SOLIDS
 from gswm.report.results import Results
 
 ORIGINAL = ", original videos"
-"""How rows of others' numbers end."""
+"""The end of the names of rows with others' numbers."""
 PROTOCOL = "slotformer-6-44"
 
 

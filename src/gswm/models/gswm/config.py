@@ -31,7 +31,7 @@ class GSWMConfig(ModelConfig):
     augment: bool = False
     """Train on mirrored, shifted and recolored videos too; with a static background alone."""
     motion_threshold: float = 0.1
-    """How much a pixel differs from a static background where something moves."""
+    """Difference from a static background that counts as motion."""
     aux_pres: bool = True
     """The auxiliary loss of presence."""
     tight_boxes: bool = False

@@ -60,7 +60,7 @@ FEW = 32
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the objective needs to know of a frame."""
+    """Inputs of the objective for one frame."""
 
     found: DiscoveryEvidence
     known: PropagationEvidence | None
@@ -208,7 +208,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         return Tracks.of(objects, known, seen[:, 0], given)
 
     def loss_of(self, observed: Tracks, noise: OvershootNoise) -> Loss:
-        """How far the prior's rollouts are from the tracks."""
+        """The distance of the prior's rollouts from the tracks."""
         cfg = self.cfg.schedule.overshoot
         terms = overshoot_terms(self.propagation, observed, cfg, noise)
         return Loss.of(terms, {"objects": number(observed.o.pres)})
@@ -351,7 +351,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         return self.as_track(imagined, contexts, render=render)
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
-        """What a user sees of the objects."""
+        """The objects as a track for users."""
         seen = self.propagation.situation.survey(contexts.mu_bg)
         scenes = [
             Scene(each, context, seen[:, t])

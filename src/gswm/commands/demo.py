@@ -83,7 +83,7 @@ class DemoCommand:
     """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
-        """Track, imagine and measure with the weights that ship, and show every world."""
+        """Track, imagine and measure with the installed weights, and show every world."""
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
@@ -103,7 +103,7 @@ class DemoCommand:
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
         index = self.out / "index.html"
-        lead = "What the models that ship see and imagine, made on this machine just now."
+        lead = "Tracks and futures of the installed models, made on this machine just now."
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
         print(f"look at {index}")
 

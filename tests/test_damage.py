@@ -153,7 +153,7 @@ def test_every_command_takes_a_damaged_video_if_that_is_allowed(
 
 def test_the_studio_takes_a_damaged_video_if_that_is_allowed(bad: Path, small_clips: Path) -> None:
     shelf = Catalog()
-    shelf.add_shipped()
+    shelf.add_installed()
     shown = StudioCommand(video=bad, allow_damaged=True).source(shelf, "clips")
     assert shelf.uploads[shown].shape[1] > 0
 

@@ -333,7 +333,9 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
     [
         (["three-layer"], "there is no recipe 'three-layer'; there are interaction, "),
         (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
-        (["--resume"], "--resume needs the folder of a run"),
+        (["--resume"], "--resume needs a value"),
+        (["--resume", "--seed", "3"], "--resume needs a value"),
+        (["two-layer", "maze"], "Unrecognized options: maze"),
         (["two-layer", "--train.start", "none"], "'none' is no run, no *.safetensors, and none"),
         (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),

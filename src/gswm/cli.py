@@ -95,6 +95,9 @@ COMMANDS = {
     "bench imagine": Command(
         "gswm.commands.bench", "BenchImagineCommand", "Measure how fast it imagines."
     ),
+    "bench track": Command(
+        "gswm.commands.bench", "BenchTrackCommand", "Measure how fast a video is tracked."
+    ),
     "bench studio": Command(
         "gswm.commands.bench", "BenchStudioCommand", "Measure how fast the studio is."
     ),

@@ -19,7 +19,7 @@ from gswm.report.page import Section, element, figure, movie, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
 from gswm.viz import formats, pictures
-from gswm.weights.finding import ANY_VIDEO, shipped
+from gswm.weights.finding import ANY_VIDEO, installed
 
 EPISODES = 4
 SHEET_COLUMNS = 9
@@ -83,19 +83,19 @@ class DemoCommand:
     """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
-        """Track, imagine and measure with the weights that ship, and show every world."""
+        """Track, imagine and measure with the installed weights, and show every world."""
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
         make_folder(self.out, "demo")
-        there = shipped()
+        there = installed()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
             print("this installation has no weights: there is nothing to imagine with")
         if ANY_VIDEO in there:
             sections.insert(0, self.film())
         else:
-            print(f"without the example video: '{ANY_VIDEO}', which would track it, does not ship")
+            print(f"without the example video: '{ANY_VIDEO}', which tracks it, is not installed")
         can = {name: world for name, world in WORLDS.items() if not world.missing()}
         for name in (name for name in WORLDS if name not in can):
             print(f"without {name}: it takes {WORLDS[name].missing()}")
@@ -103,7 +103,7 @@ class DemoCommand:
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
         index = self.out / "index.html"
-        lead = "What the models that ship see and imagine, made on this machine just now."
+        lead = "Tracks and futures of the installed models, made on this machine just now."
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
         print(f"look at {index}")
 

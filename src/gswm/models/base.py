@@ -125,7 +125,7 @@ class WorldModel(Contract[Config]):
         chunks: Iterable[Tensor],
         *,
         discover: Discover = "always",
-        render: bool = False,
+        render: bool | Literal["first"] = False,
         background: AnyFrame | None = None,
     ) -> Iterator[Track]:
         """The objects of long videos, which come in chunks of some frames each.
@@ -137,7 +137,7 @@ class WorldModel(Contract[Config]):
             chunks: the videos' frames in order, each chunk as `infer` takes it.
             discover: look for new objects in every frame ("always"), or in the first of the first
                 chunk alone.
-            render: also draw the frames.
+            render: also draw the frames; "first" draws those of the first chunk alone.
             background: see `infer`. By default only the first chunk is looked at.
         """
         check_discover(discover)
@@ -145,10 +145,11 @@ class WorldModel(Contract[Config]):
         state = None
         for chunk in chunks:
             if state is None:
-                how: dict[str, Any] = {"discover": discover, "render": render}
+                how: dict[str, Any] = {"discover": discover, "render": bool(render)}
                 track = self.infer(chunk, background=background, **how)
             else:
-                track = self.infer_after(state, chunk, discover=discover, render=render)
+                drawn = render is True
+                track = self.infer_after(state, chunk, discover=discover, render=drawn)
             state = track.state_at(-1)
             yield track
 

@@ -78,8 +78,17 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["heard", "lost"])
-@pytest.mark.parametrize("which", SAID, ids=lambda which: which.name)
+@pytest.mark.parametrize(
+    ("which", "lost"),
+    [
+        *((which, False) for which in SAID),
+        (signal.SIGTERM, True),
+        *(
+            pytest.param(which, True, marks=pytest.mark.slow)
+            for which in (signal.SIGINT, signal.SIGHUP)
+        ),
+    ],
+)
 def test_a_signal_ends_an_import_and_leaves_nothing(
     tmp_path: Path, which: signal.Signals, lost: bool
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import generator, lively, video
 from torch import Tensor
-from training import metrics_of, small, state_of, stop_after, train_here
+from training import metrics_of, small, state_of, stop_after, train_here, trained_once
 
 from gswm.core.distributions import Gaussian
 from gswm.core.errors import UserError
@@ -351,7 +351,7 @@ def test_a_run_goes_on_where_only_the_prior_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     whole, again = tmp_path / "whole", tmp_path / "again"
-    train_here(late(), whole)
+    trained_once(late(), whole)
     with monkeypatch.context() as patch:
         stop_after(patch, at)
         assert train_here(late(), again).trainee.step == at

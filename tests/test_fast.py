@@ -23,8 +23,11 @@ from gswm.models.gswm.propagation import PropagationConfig
 from gswm.models.objects import Sizes
 
 VARIANTS = [
-    *("interaction", "two-layer-dense", "single-ball", "single-ball-d"),
-    *("maze", "maze-no-mu", "maze-no-aoe", "maze-no-sa", "obj3d"),
+    *("interaction", "single-ball", "single-ball-d", "maze", "maze-no-aoe", "obj3d"),
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("two-layer-dense", "maze-no-mu", "maze-no-sa")
+    ),
 ]
 VIDEOS, TIME, STEP = 2, 4, 10_000_000
 COMPILED = """

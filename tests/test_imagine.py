@@ -27,11 +27,9 @@ from gswm.tracking import following
 from gswm.viz import formats
 from gswm.weights import files as weights
 
-pytestmark = pytest.mark.usefixtures("small_trunks")
-
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, small_trunks: None) -> str:
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Weights of a small model that nobody trained, but that sees objects everywhere."""
     small = recipe("single-ball")
     small = replace(small, model=replace(small.model, sizes=SIZES))

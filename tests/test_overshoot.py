@@ -45,7 +45,6 @@ from gswm.train.step import Trainee, learning_rate
 GIVEN, HORIZON, SAMPLES = 3, 2, 2
 CFG = Overshooting(start=0, batch=2, windows=4, given=GIVEN, horizon=HORIZON, samples=SAMPLES)
 VARIANTS = pytest.mark.parametrize("name", ["interaction", "maze", "maze-no-aoe", "maze-no-mu"])
-SLOW = pytest.mark.slow
 
 
 def model(name: str = "interaction", cfg: Overshooting = CFG) -> GSWM:
@@ -345,8 +344,9 @@ def late(steps: int = 8, **changes: Any) -> Recipe:
     return replace(one, model=replace(one.model, schedule=schedule))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
-@pytest.mark.parametrize("at", [5, *(pytest.param(n, marks=SLOW) for n in (3, 4, 7))])
+@pytest.mark.parametrize("at", [3, 4, 5, 7])
 def test_a_run_goes_on_where_only_the_prior_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:

@@ -171,6 +171,7 @@ assert main(["eval", out, "--episodes", "2", "--device", "cpu"]) == 0
 """
 
 
+@pytest.mark.slow
 def test_an_installed_model_is_found_by_its_entry_point(tmp_path: Path) -> None:
     environment = install(tmp_path, "blob_model:MODEL")
     command = [sys.executable, "-c", TRAINED_AND_SCORED, str(tmp_path / "run"), *SETTINGS]

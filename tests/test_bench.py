@@ -136,6 +136,7 @@ def test_training_is_measured_from_the_command_line(
     assert "must be at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_recipes_are_measured_one_after_the_other_by_their_numbers_of_objects(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

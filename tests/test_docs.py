@@ -58,6 +58,7 @@ def test_python_on_a_page_imports_and_names_what_there_is(page: str, snippet: st
             resolve(f"gswm.{node.attr}")
 
 
+@pytest.mark.slow
 def test_the_first_python_of_the_readme_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,8 +375,7 @@ def test_it_does_not_begin_again_for_ever(attempt: Callable[[Losing], Any]) -> N
     "kind",
     [
         "frames",
-        "black",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("still", "camera")),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("black", "still", "camera")),
     ],
 )
 def test_a_video_from_which_nothing_can_be_learned_is_refused_and_nothing_is_written(

@@ -271,7 +271,7 @@ def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["index.html", "README.md", "empty.md", "about.md"])
-def test_only_what_a_report_wrote_is_replaced(
+def test_what_no_report_wrote_is_not_replaced(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = saved(tmp_path / "in", result())
@@ -287,7 +287,11 @@ def test_only_what_a_report_wrote_is_replaced(
     assert f"{mine} exists; give --force to replace it" in line
     assert mine.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "in"])
-    mine.unlink()
+
+
+def test_what_a_report_wrote_is_replaced(tmp_path: Path) -> None:
+    given = saved(tmp_path / "in", result())
+    args = ["report", str(given), "--out", str(tmp_path), "--markdown", str(tmp_path / "a.md")]
     for _ in range(2):
         assert main(args) == 0
 

@@ -525,8 +525,15 @@ def test_a_file_with_splits_and_truth_trains_and_validates(tmp_path: Path) -> No
     assert (tmp_path / "run" / "best.safetensors").exists()
 
 
-@pytest.mark.parametrize("says", [True, False])
-@pytest.mark.parametrize("name", ["single-ball", "maze"])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("single-ball", False),
+        ("maze", True),
+        pytest.param("single-ball", True, marks=pytest.mark.slow),
+        pytest.param("maze", False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_file_of_a_world_is_validated_as_the_world_is(
     name: Literal["single-ball", "maze"], says: bool, tmp_path: Path
 ) -> None:

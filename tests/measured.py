@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from gswm.eval.stills import as_text
+from gswm.report.charts import Charts
+from gswm.report.drawing import Drawing, Label
 
 
 def ball_example(number: int = 0) -> dict[str, Any]:
@@ -39,6 +41,19 @@ def result(recipe: str = "two-layer", kind: str = "GSWM", **changes: Any) -> dic
     }
     made["model"]["about"] = about | {"device": "NVIDIA H200"}
     return made | changes
+
+
+def of(model: str, world: str, **changes: Any) -> dict[str, Any]:
+    """A result of a model in a world."""
+    if model == "G-SWM":
+        return result(world, "GSWM", **changes)
+    return result(f"{model.lower()}-{world}", model.capitalize(), world=world, **changes)
+
+
+def rule_of(rule: str, world: str, error: float) -> dict[str, Any]:
+    """A result of a rule in a world."""
+    made = result(world, scores={"center_error": error})
+    return made | {"model": {"baseline": rule}, "examples": []}
 
 
 def maze_result(recipe: str) -> dict[str, Any]:
@@ -87,3 +102,11 @@ def by_slotformer() -> dict[str, Any]:
     other = {"command": "gswm eval obj3d --protocol slotformer-6-44"}
     other |= {"data": {"world": "obj3d", "split": "val"}, "scores": {"psnr": 28.25, "ssim": 0.8}}
     return solid_result(protocol={"name": "slotformer-6-44", "given": 6}, **other)
+
+
+def labels(drawn: Drawing | Charts | None) -> list[str]:
+    """The names in a figure."""
+    assert drawn is not None
+    if isinstance(drawn, Charts):
+        return [series.name for chart in drawn.panels for series in chart.series if series.values]
+    return [part.text for part in drawn.parts if isinstance(part, Label)]

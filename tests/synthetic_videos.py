@@ -6,6 +6,7 @@ Objects are ellipses or rectangles over a ground. All randomness comes from the 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -272,8 +273,9 @@ REFUSALS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 }
 
 
+@cache
 def make(kind: str, seed: int = 0) -> Synthetic:
-    """One video of a kind."""
+    """One video of a kind, the same object each time."""
     return KINDS[kind](np.random.default_rng(seed))
 
 

@@ -21,7 +21,7 @@ from test_importing import pictures, run, video
 from test_videos import at, encode, shades
 from tiny import lively
 from tiny import video as frames
-from training import small, train_here
+from training import small, train_here, trained_once
 
 import gswm
 from gswm.cli import main
@@ -473,37 +473,41 @@ def test_a_prepared_file_must_say_what_was_decided(
 # -- runs
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["{}", "[3]", "[{}]", "null", "no JSON", '[{"gswm": 3}]', '[{"gswm": "0", "settings": 3}]'],
-)
 def test_a_damaged_environment_is_one_line(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train_here(small(1), tmp_path)
-    (tmp_path / "environment.json").write_text(text)
-    for args in (
-        ["train", "--resume", str(tmp_path)],
-        ["export", str(tmp_path), "--which", "last"],
-    ):
-        assert "environment.json is damaged" in refused(args, capsys)
+    trained_once(small(1), tmp_path)
+    nested = ('[{"gswm": 3}]', '[{"gswm": "0", "settings": 3}]')
+    for text in ("{}", "[3]", "[{}]", "null", "no JSON", *nested):
+        (tmp_path / "environment.json").write_text(text)
+        for args in (
+            ["train", "--resume", str(tmp_path)],
+            ["export", str(tmp_path), "--which", "last"],
+        ):
+            assert "environment.json is damaged" in refused(args, capsys), text
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("{}", "[]", "3", '{"step": "x"}', '{"loss": 1}', '{"step": 1, "loss": "a"}', "\xff"),
-        *('{"step": null}', '{"step": -1}', '{"step": true}'),
-    ],
+DAMAGED_METRICS = (
+    *("{}", "[]", "3", '{"step": "x"}', '{"loss": 1}', '{"step": 1, "loss": "a"}', "\xff"),
+    *('{"step": null}', '{"step": -1}', '{"step": true}'),
 )
+
+
+@pytest.mark.parametrize("line", DAMAGED_METRICS)
 def test_a_damaged_line_of_metrics_is_left_out(line: str, tmp_path: Path) -> None:
-    train_here(small(2), tmp_path)
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text(f'{{"step": 1, "loss": 0.5}}\n{line}\n{{"step": 2, "loss": 0.25}}\n')
+    assert [metrics["step"] for metrics in folder.read_metrics()] == [1, 2]
+
+
+def test_a_run_with_damaged_lines_of_metrics_is_resumed(tmp_path: Path) -> None:
+    trained_once(small(2), tmp_path)
     folder = RunFolder(tmp_path)
     whole = folder.read_metrics()
     with folder.metrics.open("a") as file:
-        file.write(line + "\n")
-    assert folder.read_metrics() == whole
+        file.writelines(line + "\n" for line in DAMAGED_METRICS)
     assert train_here(small(2), tmp_path).trainee.step == 2
+    assert folder.read_metrics() == whole
 
 
 # -- names

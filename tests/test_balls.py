@@ -103,26 +103,26 @@ def test_fewer_episodes_are_the_first_of_more_however_they_are_chunked(balls: Ba
     [
         pytest.param(n, marks=pytest.mark.slow if "3d" in n else ())
         for n in WORLDS
-        if n not in ("obj3d-128", "obj3d-hard", "obj3d-two")  # made as obj3d is
+        if not n.startswith("obj3d-")  # made as obj3d is
     ],
 )
 def test_a_later_episode_is_made_alone(name: str) -> None:
-    four = concatenate(list(world(name).episodes(5, 4)))
-    assert equal(next(world(name).episodes(5, 1, first=2)), four[2:3])
-    some = world(name).episodes(5, 3, memory=8 << 20, first=1)
-    assert equal(concatenate(list(some)), four[1:])
+    three = concatenate(list(world(name).episodes(5, 3)))
+    assert equal(next(world(name).episodes(5, 1, first=2)), three[2:])
+    some = world(name).episodes(5, 2, memory=8 << 20, first=1)
+    assert equal(concatenate(list(some)), three[1:])
 
 
 @every_world
 def test_a_chunk_is_within_the_memory_given(balls: Balls) -> None:
-    chunks = list(balls.episodes(0, 9, memory=10 << 20))
+    chunks = list(balls.episodes(0, 5, memory=10 << 20))
     assert len(chunks) > 1
     assert all(chunk.video.numel() <= 5 << 20 for chunk in chunks)
 
 
 @every_world
 def test_an_episode_does_not_depend_on_those_beside_it(balls: Balls) -> None:
-    seeds = next(episode_seeds(balls.splits["train"].seed, 6, 6))
+    seeds = next(episode_seeds(balls.splits["train"].seed, 3, 3))
     forth, back = (balls.path(balls.start(s), "cpu") for s in (seeds, seeds[::-1].copy()))
     assert torch.equal(forth[0], back[0].flip(0))
     assert torch.equal(forth[1], back[1].flip(0))
@@ -130,7 +130,7 @@ def test_an_episode_does_not_depend_on_those_beside_it(balls: Balls) -> None:
 
 @every_world
 def test_energy_is_kept_and_balls_stay_in_the_frame(balls: Balls) -> None:
-    truth = first(balls, 8).truth
+    truth = first(balls, 4).truth
     assert truth is not None
     energy = (truth.velocities**2).sum((-1, -2))
     torch.testing.assert_close(

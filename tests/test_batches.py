@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gswm.cli import main
@@ -115,6 +115,7 @@ def equal(one: Batch, other: Batch) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["resident", "streaming", "world"])
+@settings(max_examples=8)
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(1, FRAMES))
 def test_a_batch_has_the_actions_rewards_and_backgrounds_of_its_windows(
     path: Path, kind: str, seed: int, step: int, length: int

@@ -136,6 +136,7 @@ def test_training_is_measured_from_the_command_line(
     assert "must be at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_recipes_are_measured_one_after_the_other_by_their_numbers_of_objects(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -176,3 +177,24 @@ def test_imagination_is_measured_from_the_command_line(
     assert figures["authors_ms"] is None
     assert main(["bench", "imagine", "--device", "cpu", "--steps", "0"]) == 2
     assert "must be at least 1" in capsys.readouterr().err
+
+
+def test_tracking_is_measured_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    args = ["bench", "track", "--model", "single-ball", "--device", "cpu", "--repeats", "1"]
+    assert main([*args, "--frames", "3", "--json", str(file)]) == 0
+    assert "3 frames of cars.mp4, 64 × 64" in capsys.readouterr().out
+    figures = json.loads(file.read_text())
+    assert [row["path"] for row in figures["paths"]] == ["model", "with decoding"]
+    for row in figures["paths"]:
+        assert 0 < row["frames_per_second"] <= row["frames_per_second_best"]
+    for wrong, said in (
+        (["--frames", "0"], "must be at least 1"),
+        (["--video", "nowhere.mp4"], "nowhere.mp4"),
+        (["--model", "nothing"], "nothing"),
+    ):
+        assert main([*args, *wrong]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line

@@ -108,6 +108,7 @@ def test_a_bad_place_for_a_report_is_refused_before_the_work(
         (["bench", "data", "--json"], "gswm.bench.data.bench_data"),
         (["bench", "train", "--json"], "gswm.bench.train.bench_train"),
         (["bench", "imagine", "--json"], "gswm.bench.imagine.bench_imagine"),
+        (["bench", "track", "--json"], "gswm.bench.track.bench_track"),
         (["bench", "studio", "--json"], "gswm.bench.studio.bench_studio"),
         (["export", str(BALL), "--out"], "gswm.weights.files.load"),
         (

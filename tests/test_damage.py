@@ -1,6 +1,7 @@
 """A damaged video is refused; what is taken has the pictures that were recorded."""
 
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def test_a_film_is_refused_when_it_is_read_unless_that_is_allowed(tmp_path: Path
 READERS = {
     "track": ["track", "bad.mkv", "--out", "new/a.csv"],
     "imagine": [
-        *("imagine", "clips", "--video", "bad.mkv", "--steps", "30", "--out", "new"),
+        *("imagine", "clips", "--video", "bad.mkv", "--steps", "2", "--out", "new"),
         *("--futures", "1", "--scale", "1", "--no-mp4"),
     ],
     "fit": ["fit", "bad.mkv", "--prepare", "--out", "new"],
@@ -121,12 +122,18 @@ READERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def damaged_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("damaged")
+    return damaged(recorded(folder, "a.mkv", frames=60), folder / "bad.mkv", 1)
+
+
 @pytest.fixture
-def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def bad(damaged_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A damaged video in the working directory, with labels beside it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "labels.txt").write_text("1,1,5,5,20,20,1\n2,1,6,5,20,20,1\n")
-    return damaged(recorded(tmp_path, "a.mkv", frames=60), tmp_path / "bad.mkv", 1)
+    return Path(shutil.copy(damaged_once, tmp_path))
 
 
 IN_TIME = [pytest.param(name, marks=[pytest.mark.slow] * (name == "fit")) for name in READERS]
@@ -153,7 +160,7 @@ def test_every_command_takes_a_damaged_video_if_that_is_allowed(
 
 def test_the_studio_takes_a_damaged_video_if_that_is_allowed(bad: Path, small_clips: Path) -> None:
     shelf = Catalog()
-    shelf.add_shipped()
+    shelf.add_installed()
     shown = StudioCommand(video=bad, allow_damaged=True).source(shelf, "clips")
     assert shelf.uploads[shown].shape[1] > 0
 

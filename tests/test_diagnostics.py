@@ -264,6 +264,7 @@ def test_a_poisoned_weight_stops_the_run_with_the_last_good_checkpoint_kept(
             poisoned[-1].params[0].view(-1)[0] = float("nan")
 
     monkeypatch.setattr(Trainee, "__init__", remember)
+    monkeypatch.setattr(launch, "draw", lambda *_: None)
     stop_after(monkeypatch, at, poison)
     out = tmp_path / "run"
     args = ["train", *arguments(small(8)), "--out", str(out), "--device", "cpu"]

@@ -167,6 +167,7 @@ def test_one_process_that_torchrun_started_trains_what_one_trains(tmp_path: Path
     assert_close(joined, alone)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
 def test_two_processes_stopped_and_resumed_train_what_one_trains(tmp_path: Path) -> None:
     """They stop between two reports: the means go on too."""

@@ -149,6 +149,7 @@ def test_python_on_a_page_imports_and_names_what_there_is(page: str, snippet: st
 README = ROOT / "README.md"
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,8 +78,17 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["heard", "lost"])
-@pytest.mark.parametrize("which", SAID, ids=lambda which: which.name)
+@pytest.mark.parametrize(
+    ("which", "lost"),
+    [
+        *((which, False) for which in SAID),
+        (signal.SIGTERM, True),
+        *(
+            pytest.param(which, True, marks=pytest.mark.slow)
+            for which in (signal.SIGINT, signal.SIGHUP)
+        ),
+    ],
+)
 def test_a_signal_ends_an_import_and_leaves_nothing(
     tmp_path: Path, which: signal.Signals, lost: bool
 ) -> None:
@@ -111,8 +120,7 @@ def test_signals_that_keep_coming_until_the_end_print_no_traceback(tmp_path: Pat
     for i in range(8):
         encode(tmp_path / "in" / f"{i}.mkv", shades, "ffv1", "gray")
     args = ["data", "import", str(tmp_path / "in"), "--out", str(tmp_path / "out/a.hdf5")]
-    rounds = 5
-    for delay in [0.1 * i for i in range(rounds)]:
+    for delay in (0.0, 0.15, 0.4):
         command = [sys.executable, "-m", "gswm", *args, "--frames", "4"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         while not os.listdir(tmp_path / "out"):

@@ -329,9 +329,10 @@ def test_given_frames_are_sampled_if_asked_for(
 
 
 def test_balls_are_measured_by_the_mean_rollout_and_by_sampled_futures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small_trunk: None
 ) -> None:
     recipe, file = gswm.recipe("interaction"), tmp_path / "balls.safetensors"
+    recipe = replace(recipe, model=tiny.config())
     torch.manual_seed(0)
     gswm.save(file, gswm.build(recipe), recipe)
     out = tmp_path / "out.json"

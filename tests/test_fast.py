@@ -23,10 +23,13 @@ from gswm.models.gswm.propagation import PropagationConfig
 from gswm.models.objects import Sizes
 
 VARIANTS = [
-    *("interaction", "two-layer-dense", "single-ball", "single-ball-d"),
-    *("maze", "maze-no-mu", "maze-no-aoe", "maze-no-sa", "obj3d"),
+    *("interaction", "single-ball", "single-ball-d", "maze", "maze-no-aoe", "obj3d"),
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("two-layer-dense", "maze-no-mu", "maze-no-sa")
+    ),
 ]
-TIME, STEP = 4, 10_000_000
+VIDEOS, TIME, STEP = 2, 4, 10_000_000
 COMPILED = """
 import sys
 from dataclasses import replace
@@ -72,7 +75,8 @@ def twins(cfg: GSWMConfig) -> tuple[GSWM, GSWM]:
 
 def draw(model: GSWM, seed: int) -> tuple[Tensor, GSWMNoise]:
     stage = replace(model.stage(STEP), length=TIME)
-    return tiny.video(time=TIME, seed=seed), model.noise(2, stage, tiny.generator(seed))
+    video = tiny.video(VIDEOS, TIME, seed=seed)
+    return video, model.noise(VIDEOS, stage, tiny.generator(seed))
 
 
 def loss(model: GSWM, seed: int = 0) -> Loss:
@@ -107,11 +111,15 @@ def test_loss_and_every_gradient_are_those_of_autograd(recipe: str) -> None:
     assert all(p.grad is not None and p.grad.any() for net in weights for p in net.parameters())
 
 
-def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seeds", [(0,), pytest.param((0, 1), marks=pytest.mark.slow)])
+def test_kernels_give_what_autograd_gives(
+    seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a background, so that there is every kernel.
 
-    They are slow here: there are two frames, each of one tile.
+    They are slow here: there is one video of two frames, each of one tile.
     """
+    monkeypatch.setattr("test_fast.VIDEOS", 1)
     monkeypatch.setattr("test_fast.TIME", 2)
     monkeypatch.setattr("gswm.fast.kernels.compose.TILE", (64, 64))
     sizes = Sizes(what=5, state=6, hidden=16, encoding=16, context=4)
@@ -120,7 +128,7 @@ def test_kernels_give_what_autograd_gives(monkeypatch: pytest.MonkeyPatch) -> No
     deferred = Deferred(ours, kernels=True)
     prepared = {type(module).__name__ for module in deferred.prepared}
     assert prepared == {"DenseEncoder", "FastContext", "FastPropagation"}
-    for seed in (0, 1):
+    for seed in seeds:
         for model, backward in ((ours, deferred), (theirs, plain)):
             model.zero_grad()
             backward(lambda model=model, seed=seed: loss(model, seed))

@@ -18,6 +18,7 @@ from gswm.cli import main
 from gswm.commands.track import default_model
 from gswm.core.errors import UserError
 from gswm.models.gswm import discovery
+from gswm.studio.catalog import Catalog
 from gswm.weights import finding, hub
 
 NAME = "single-ball"
@@ -95,6 +96,22 @@ def test_a_file_in_the_cache_is_used_if_it_is_the_right_one(away: bytes) -> None
     in_cache(away[:-1] + b"!")
     with pytest.raises(UserError, match=r"is not the 'single-ball' of this version"):
         gswm.load(NAME)
+
+
+def test_only_models_that_need_no_download_are_listed(
+    site: Site, no_weights: Path, away: bytes
+) -> None:
+    assert finding.installed() == {}
+    path = in_cache(away)
+    assert finding.installed() == {NAME: path}
+    shelf = Catalog()
+    shelf.add_installed()
+    assert list(shelf.models) == [NAME]
+    in_cache(away[:-1] + b"!")
+    assert finding.installed() == {}
+    shutil.copy(path, no_weights)
+    assert finding.installed() == {NAME: no_weights / path.name}
+    assert not site.asked
 
 
 def test_what_ships_is_preferred(site: Site, no_weights: Path, away: bytes) -> None:

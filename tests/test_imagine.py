@@ -149,22 +149,25 @@ PER_SECOND = "5 frames per second (--video-fps 0 takes all)"
 WHOLE = "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)"
 
 
+CUTS: list[tuple[list[str], Cut, str]] = [
+    ([], Cut(64, 5.0, fit="stretch"), f"as in the training, {PER_SECOND} and {WHOLE}"),
+    (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in the training, {WHOLE}"),
+    (["--fit", "letterbox"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
+    (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in the training, {PER_SECOND}"),
+    (["--video-fps", "2.5", "--fit", "stretch"], Cut(64, 2.5, fit="stretch"), ""),
+    (
+        ["--video-fps", "2.5", "--fit", "letterbox", "--region", "10,4,60,40"],
+        Cut(64, 2.5, region=(10, 4, 60, 40)),
+        "",
+    ),
+]
+"""Settings for a video, how it is cut, and what is said about it."""
+
+
 @pytest.mark.parametrize(
-    ("settings", "cut", "said"),
-    [
-        ([], Cut(64, 5.0, fit="stretch"), f"as in the training, {PER_SECOND} and {WHOLE}"),
-        (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in the training, {WHOLE}"),
-        (["--fit", "letterbox"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
-        (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in the training, {PER_SECOND}"),
-        (["--video-fps", "2.5", "--fit", "stretch"], Cut(64, 2.5, fit="stretch"), ""),
-        (
-            ["--video-fps", "2.5", "--fit", "letterbox", "--region", "10,4,60,40"],
-            Cut(64, 2.5, region=(10, 4, 60, 40)),
-            "",
-        ),
-    ],
+    ("command", "settings", "cut", "said"),
+    [*(("track", *each) for each in CUTS), *(("imagine", *CUTS[i]) for i in (0, -1))],
 )
-@pytest.mark.parametrize("command", ["imagine", "track"])
 def test_a_video_is_taken_as_those_of_the_training_were(
     command: str,
     settings: list[str],

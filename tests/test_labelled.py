@@ -247,9 +247,10 @@ def test_a_model_is_scored_as_its_tracks_are(
     for words in (["--tracks", str(tracks), str(video)], [model, str(video)]):
         out = tmp_path / "out.json"
         assert main(["eval", *words, "--labels", str(labels), "--json", str(out), "--force"]) == 0
-        scored.append(json.loads(out.read_text())["parts"])
-    assert scored[0] == scored[1]
-    assert scored[1]["all"]["f1"] == 1
+        scored.append(json.loads(out.read_text()))
+    assert scored[0]["parts"] == scored[1]["parts"]
+    assert scored[1]["parts"]["all"]["f1"] == 1
+    assert [each["boxes_from"] for each in scored] == [None, "latents"]
 
 
 @pytest.mark.parametrize(

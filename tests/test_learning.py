@@ -5,18 +5,15 @@ curriculum, balls that are slower and start where they please, so that those of 
 and a stricter rejection, which spares the hundreds of steps in which duplicates are unlearned.
 """
 
-import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from learning import cosine, learn, run_alone, together
 from tiny import generator
 from torch import Tensor, nn
 
 from gswm.core.networks import group_norm
-from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.gswm.schedule import Schedule
@@ -58,22 +55,10 @@ def small_model() -> GSWM:
     return model
 
 
-def train(model: GSWM, videos: Tensor, g: torch.Generator) -> None:
-    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            cosine = (1 + math.cos(math.pi * step / STEPS)) / 2
-            group["lr"] = LR * min(1, (step + 1) / 20) * (0.1 + 0.9 * cosine)
-        stage = model.stage(step)
-        which = torch.randint(0, len(videos), (BATCH,), generator=g)
-        start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
-        frames = start[:, None] + torch.arange(stage.length)
-        batch = videos[which[:, None], frames]
-        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
-        optimizer.zero_grad()
-        loss.total.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+def train(model: GSWM, videos: Tensor, g: torch.Generator) -> list[float]:
+    return learn(
+        model, videos, g, cosine(LR, STEPS, 0.1), together(model, 1.0), steps=STEPS, batch=BATCH
+    )
 
 
 def learn_and_check() -> None:
@@ -110,9 +95,7 @@ def learn_and_check() -> None:
 
 @pytest.mark.slow
 def test_a_ball_is_found_and_followed() -> None:
-    """In a process without shape checks, which would double the time."""
-    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_alone(__file__)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from gswm.data.looking.facts import Quantiles
 from gswm.data.looking.footage import BUDGET, STRETCH, planned
 from gswm.data.looking.measuring import Measurement, measure
 from gswm.data.looking.moving import Blob, joined_traces, linked, travelling, travels
-from gswm.data.looking.reels import file_reel, sought, timetable
+from gswm.data.looking.reels import file_reel, sought, stored_reels, timetable
 from gswm.data.looking.steadiness import shift
 from gswm.data.looking.verdicts import verdicts_on
 from gswm.data.storage.hdf5 import Writer
@@ -165,6 +165,14 @@ def test_images_and_an_imported_file_are_measured_alike(tmp_path: Path, measured
         assert facts.frames == 100
         assert facts.widths.median == pytest.approx(16, abs=1)
         assert facts.speeds.median == pytest.approx(4, rel=0.05)
+
+
+@pytest.mark.parametrize(("stated", "rate"), [(0, None), (5, 5.0)])
+def test_a_stated_rate_is_a_number_or_none(stated: int, rate: float | None, tmp_path: Path) -> None:
+    with Writer(path := tmp_path / "file.hdf5", "video", attributes={"fps": stated}) as writer:
+        video = torch.zeros(1, 4, 3, 8, 8, dtype=torch.uint8)
+        writer.append(Episodes(video), split="train", source="one.mp4")
+    assert [reel.rate for reel in stored_reels(path, most=1)] == [rate]
 
 
 @pytest.mark.slow

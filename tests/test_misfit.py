@@ -1,5 +1,6 @@
 """A model that does not fit a video says so, and one that fits says nothing."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 import gswm
 from gswm.cli import main
 from gswm.data.example import CARS
-from gswm.eval.explained import FRAMES, busiest, measure, unexplained
-from gswm.tracking.misfit import warning
+from gswm.eval.explained import FRAMES, busiest, measure, measure_track, unexplained
+from gswm.models.gswm.gswm import GSWM
+from gswm.models.track import Track
+from gswm.tracking import following
+from gswm.tracking.misfit import MisfitWarning, warning
 from gswm.weights.files import read_header
 from gswm.weights.finding import find, shipped
 
@@ -114,6 +118,47 @@ def test_commands_warn_of_a_model_of_another_world(
     assert main(how[command]) == 0
     (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("look out")]
     assert f"does not fit {CARS.name}" in line
+
+
+def test_a_model_that_is_loaded_to_track_is_warned_of_in_python() -> None:
+    with pytest.warns(MisfitWarning, match=f"does not fit {CARS.name}"):
+        gswm.track(CARS, "single-ball", frames=6)
+    model = gswm.load("single-ball")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gswm.track(CARS, model, frames=6)
+
+
+def test_a_film_is_inferred_once_and_drawn_in_its_first_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, bool]] = []
+    perceive = GSWM.perceive
+
+    def counted(self: GSWM, video: torch.Tensor, **how: Any) -> Track:
+        seen.append((video.shape[1], how["render"]))
+        return perceive(self, video, **how)
+
+    monkeypatch.setattr(GSWM, "perceive", counted)
+    monkeypatch.setattr(following, "CHUNK", 4)
+    picture = tmp_path / "seen.png"
+    args = ["--frames", "6", "--out", str(tmp_path / "a.csv"), "--picture", str(picture)]
+    assert main(["track", str(CARS), "--model", "single-ball", *args]) == 0
+    assert seen == [(4, True)]  # the other frames continue from its last state
+    assert picture.is_file()
+
+
+def test_the_share_of_a_track_is_that_of_its_busiest_frames() -> None:
+    video = torch.zeros(1, FRAMES + 4, 3, 64, 64)
+    video[:, 10:, :, ::4, ::4] = torch.arange(FRAMES - 6).view(1, -1, 1, 1, 1) % 2
+    model = gswm.load("single-ball")
+    track = model.infer(video)
+    assert track.reconstruction is not None
+    at = busiest(video)
+    assert at > 0
+    parts = video[:, at : at + FRAMES], track.reconstruction[:, at : at + FRAMES]
+    assert measure_track(model, video, track) == unexplained(*parts)
+    assert measure_track(model, video, replace(track, reconstruction=None)) is None
 
 
 def test_a_model_on_its_own_world_is_not_warned_of(

@@ -3,18 +3,16 @@
 Images are of 16 pixels and all networks are small; the rest is as in the recipe "op3-obj3d-two".
 """
 
-import math
-import subprocess
 import sys
 from dataclasses import replace
 from typing import cast
 
 import pytest
 import torch
+from learning import cosine, learn, run_alone, together
 from tiny import generator
-from torch import Tensor, nn
+from torch import Tensor
 
-from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.eval.metrics.reconstruction import reconstruction
 from gswm.models.op3.op3 import Op3, Op3Config, Op3Sizes
@@ -50,22 +48,9 @@ def small_model() -> Op3:
 
 
 def train(model: Op3, videos: Tensor, g: torch.Generator) -> list[float]:
-    optimizer, losses = torch.optim.Adam(model.parameters(), lr=LR), []
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            cosine = (1 + math.cos(math.pi * step / STEPS)) / 2
-            group["lr"] = LR * min(1, (step + 1) / 20) * (0.05 + 0.95 * cosine)
-        stage = model.stage(step)
-        which = torch.randint(0, len(videos), (BATCH,), generator=g)
-        start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
-        batch = videos[which[:, None], start[:, None] + torch.arange(stage.length)]
-        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
-        optimizer.zero_grad()
-        loss.total.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
-        optimizer.step()
-        losses.append(loss.total.item())
-    return losses
+    return learn(
+        model, videos, g, cosine(LR, STEPS, 0.05), together(model, 5.0), steps=STEPS, batch=BATCH
+    )
 
 
 def learn_and_check(*, show: bool = False) -> None:
@@ -87,9 +72,7 @@ def learn_and_check(*, show: bool = False) -> None:
 
 @pytest.mark.slow
 def test_balls_are_drawn_far_better_than_the_mean_image() -> None:
-    """In a process without shape checks, which would double the time."""
-    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_alone(__file__)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import generator, lively, video
 from torch import Tensor
-from training import metrics_of, small, state_of, stop_after, train_here
+from training import metrics_of, small, state_of, stop_after, train_here, trained_once
 
 from gswm.core.distributions import Gaussian
 from gswm.core.errors import UserError
@@ -45,7 +45,6 @@ from gswm.train.step import Trainee, learning_rate
 GIVEN, HORIZON, SAMPLES = 3, 2, 2
 CFG = Overshooting(start=0, batch=2, windows=4, given=GIVEN, horizon=HORIZON, samples=SAMPLES)
 VARIANTS = pytest.mark.parametrize("name", ["interaction", "maze", "maze-no-aoe", "maze-no-mu"])
-SLOW = pytest.mark.slow
 
 
 def model(name: str = "interaction", cfg: Overshooting = CFG) -> GSWM:
@@ -345,13 +344,14 @@ def late(steps: int = 8, **changes: Any) -> Recipe:
     return replace(one, model=replace(one.model, schedule=schedule))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
-@pytest.mark.parametrize("at", [5, *(pytest.param(n, marks=SLOW) for n in (3, 4, 7))])
+@pytest.mark.parametrize("at", [3, 4, 5, 7])
 def test_a_run_goes_on_where_only_the_prior_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     whole, again = tmp_path / "whole", tmp_path / "again"
-    train_here(late(), whole)
+    trained_once(late(), whole)
     with monkeypatch.context() as patch:
         stop_after(patch, at)
         assert train_here(late(), again).trainee.step == at

@@ -62,7 +62,12 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+SLOW = ("single-ball-d", "maze-no-aoe")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in METHODS]
+)
 def test_what_is_imagined_is_the_same(name: str, recorded: list[str]) -> None:
     model = replay.replay(tiny.build(tiny.config(name)))
     for batch in (2, 1):

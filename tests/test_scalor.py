@@ -8,7 +8,6 @@ import torch
 from tiny import generator, loss, video
 from tiny_scalor import SIZES, build, config, lively
 
-import gswm
 from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
@@ -25,7 +24,6 @@ from gswm.models.scalor.objects import BoxConfig, ScalorSizes
 from gswm.models.scalor.scalor import Scalor, ScalorConfig
 from gswm.models.scalor.schedule import ScalorSchedule
 from gswm.train.step import Trainee
-from gswm.weights.files import load, save
 
 OURS = [name for name in RECIPES if name.startswith("scalor-")]
 
@@ -180,17 +178,6 @@ def test_its_networks_have_the_releases_parameters() -> None:
         assert sum(p.numel() for net in nets for p in net.parameters()) == release, name
 
 
-@pytest.mark.parametrize(("size", "grid", "slots"), [(64, 8, 1), (128, 8, 20), (32, 2, 3)])
-def test_any_grid_that_fits_and_any_number_of_slots(size: int, grid: int, slots: int) -> None:
-    model = lively(image_size=size, discovery=ScalorDiscovery(grid=grid), num_objects=slots)
-    frames = video(1, 2, size)
-    track = model.infer(frames)
-    assert track.reconstruction.shape == frames.shape
-    assert track.pres.shape == (1, 2, slots)
-    loss(model, frames).total.backward()
-    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
-
-
 def test_a_state_can_be_edited() -> None:
     model = lively(num_objects=6)
     scene = model.infer(video(1, 2)).state_at(-1)
@@ -267,19 +254,6 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert max(schedule.lengths[-1][0], schedule.detached, schedule.tau_steps) < chosen.train.steps
     assert float(schedule.pres_prior.at(torch.tensor(10**9))) == pytest.approx(1e-4, rel=1e-3)
     assert from_dict(Recipe, to_dict(chosen)) == chosen
-
-
-def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
-    chosen = recipe("scalor-single-ball")
-    chosen = replace(chosen, model=replace(chosen.model, sizes=SIZES))
-    torch.manual_seed(0)
-    model, path = gswm.build(chosen), tmp_path / "w.safetensors"
-    save(path, model, chosen)
-    again = load(path)
-    assert isinstance(again, Scalor)
-    assert again.cfg == chosen.model
-    same = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
-    assert all(torch.equal(a, b) for a, b in same)
 
 
 def test_the_recipe_says_whose_settings_a_command_takes() -> None:

@@ -4,19 +4,17 @@ Images are of 32 pixels, glimpses of 16, and all that encodes or draws is small;
 the recipe "scalor-single-ball".
 """
 
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
+from learning import learn, run_alone, straight, together
 from tiny import generator
 from torch import Tensor, nn
 
 from gswm.core.networks import GlimpseDecoder
 from gswm.core.schedule import Anneal
-from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.registry import recipe
 from gswm.models.scalor import rendering
@@ -76,22 +74,9 @@ def small_model() -> Scalor:
 
 
 def train(model: Scalor, videos: Tensor, g: torch.Generator) -> list[float]:
-    optimizer = torch.optim.Adam(model.parameters(), lr=LR)
-    losses = []
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = LR * min(1, (step + 1) / 20) * (1 - 0.9 * step / STEPS)
-        stage = model.stage(step)
-        which = torch.randint(0, len(videos), (BATCH,), generator=g)
-        start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
-        batch = videos[which[:, None], start[:, None] + torch.arange(stage.length)]
-        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
-        optimizer.zero_grad()
-        loss.total.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.total.item())
-    return losses
+    return learn(
+        model, videos, g, straight(LR, STEPS), together(model, 1.0), steps=STEPS, batch=BATCH
+    )
 
 
 def learn_and_check() -> None:
@@ -117,9 +102,7 @@ def learn_and_check() -> None:
 
 @pytest.mark.slow
 def test_a_ball_is_found_and_drawn() -> None:
-    """In a process without shape checks, which would double the time."""
-    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_alone(__file__)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,16 @@
 """The whole of SILOT, beside the laws of every model (test_world_models)."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import tiny
 import torch
 from tiny import generator, loss, video
-from tiny_silot import SIZES, build, config, lively
+from tiny_silot import build, config, lively
 from torch import Tensor
 
-import gswm
 from gswm.core.distributions import Bernoulli
 from gswm.core.errors import UserError
-from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.batches.batch import Batch
 from gswm.fast.operations import FusedMLP, replace_operations
@@ -26,7 +22,6 @@ from gswm.models.silot.objective import FixedPriors
 from gswm.models.silot.objects import AnchorConfig
 from gswm.models.silot.schedule import CountOdds, SilotSchedule
 from gswm.models.silot.silot import Silot, SilotConfig
-from gswm.weights.files import load, save
 
 OURS = [name for name in RECIPES if name.startswith("silot-")]
 
@@ -46,18 +41,6 @@ def test_objects_feel_those_that_are_near_and_no_others() -> None:
 
     torch.testing.assert_close(next_of_a((0.8, 0.8)), next_of_a((0.8, -0.8)))
     assert (next_of_a((-0.79, -0.8)) - next_of_a((0.8, 0.8))).abs().max() > 1e-6
-
-
-def test_inference_continues_from_a_state() -> None:
-    model, frames = lively(), video(2, 6)
-    whole = model.infer(frames)
-    first = model.infer(frames[:, :4])
-    rest = model.infer_after(first.state_at(-1), frames[:, 4:], discover="always")
-    for name in ("xy", "hw", "pres", "id", "reconstruction"):
-        parts = torch.cat([getattr(first, name), getattr(rest, name)], dim=1)
-        torch.testing.assert_close(parts, getattr(whole, name), atol=1e-4, rtol=1e-3)
-    after = model.infer_after(first.state_at(-1), frames[:, 4:])
-    assert after.id.max() <= first.id.max()
 
 
 def test_after_training_wheels_nothing_else_changes() -> None:
@@ -224,40 +207,6 @@ def test_it_has_the_parameters_that_departures_list() -> None:
     assert sum(p.numel() for p in model.parameters()) == sum(PARAMETERS.values())
 
 
-@pytest.mark.parametrize(("size", "slots"), [(24, 1), (64, 40), (100, 3)])
-def test_any_image_and_any_number_of_slots(size: int, slots: int) -> None:
-    model = lively(image_size=size, num_objects=slots)
-    frames = video(1, 2, size)
-    track = model.infer(frames)
-    assert track.reconstruction.shape == frames.shape
-    assert track.pres.shape == (1, 2, slots)
-    loss(model, frames).total.backward()
-    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
-
-
-def test_a_state_can_be_edited_drawn_and_asked_for_its_pixels() -> None:
-    model = lively(num_objects=4)
-    scene = model.infer(video(1, 2)).state_at(-1)
-    there = [i for i in scene.objects.id[0].tolist() if i >= 0][:2]
-    for i in scene.objects.id[0].tolist():
-        if i not in (*there, -1):
-            scene = scene.remove(i)
-    edited = scene.move(there[0], (-0.5, -0.5)).change(there[0], hw=(0.2, 0.3), depth=5.0)
-    edited = edited.move(there[1], (0.5, 0.5))
-    with torch.no_grad():
-        model.renderer.decoder.mlp.bias[3 * 14 * 14 :] = 3
-    track = model.view(edited, torch.full((1, 3, 64, 64), 0.25))
-    assert track.reconstruction.shape == (1, 1, 3, 64, 64)
-    assert track.reconstruction[0, 0, :, 0, 63].tolist() == pytest.approx([0.25] * 3)
-    owners = model.owners(edited)[0]
-    assert [int(owners[16, 16]), int(owners[48, 48]), int(owners[0, 63])] == [*there, -1]
-    near = model.proposals(scene, edited)
-    assert near.xy.shape == near.hw.shape == (1, 4, 2)
-    gone = edited.remove(there[1])
-    assert (model.imagine_from(gone, 2, futures=2).id != there[1]).all()
-    assert int(gone.add(there[0], (0.0, 0.0)).objects.id.max()) == int(scene.objects.born[0])
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -309,21 +258,3 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     odds = schedule.count.log_p(torch.tensor(schedule.lengths[-1][0])).exp()
     assert float(odds / (1 - odds)) == pytest.approx(0.0125, rel=1e-2)
     assert from_dict(Recipe, to_dict(chosen)) == chosen
-
-
-def test_weights_are_saved_and_loaded(tmp_path: Path) -> None:
-    chosen = recipe("silot-two-layer")
-    chosen = replace(chosen, model=replace(chosen.model, sizes=SIZES))
-    torch.manual_seed(0)
-    model, path = gswm.build(chosen), tmp_path / "w.safetensors"
-    save(path, model, chosen)
-    again = load(path)
-    assert isinstance(again, Silot)
-    assert again.cfg == chosen.model
-    same = zip(model.state_dict().values(), again.state_dict().values(), strict=True)
-    assert all(torch.equal(a, b) for a, b in same)
-
-
-def test_states_hold_no_gradients_and_are_records() -> None:
-    track = lively().infer(tiny.video(1, 2))
-    assert not any(x.requires_grad for x in tensors(track.states))

@@ -4,25 +4,22 @@ Images are of 36 pixels and all networks are small; the rest is as in the recipe
 "silot-interaction".
 """
 
-import subprocess
-import sys
 from dataclasses import replace
 from typing import cast
 
 import pytest
 import torch
+from learning import by_part, learn, run_alone, straight
 from tiny import generator
 from torch import Tensor
 
 from gswm.core.networks import MLP
-from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.registry import recipe
 from gswm.models.silot.networks import GLIMPSE
 from gswm.models.silot.objects import AnchorConfig, SilotSizes
 from gswm.models.silot.schedule import CountOdds, SilotSchedule
 from gswm.models.silot.silot import Silot, SilotConfig
-from gswm.train.step import clip_gradients, clip_groups
 
 STEPS, BATCH, LR = 350, 8, 1e-3
 SIZE, FRAMES, LENGTH, RADIUS = 36, 6, 2, 5.0
@@ -58,23 +55,15 @@ def small_model() -> Silot:
 
 
 def train(model: Silot, videos: Tensor, g: torch.Generator) -> list[float]:
-    cfg = recipe("silot-interaction").train
-    optimizer, groups = torch.optim.Adam(model.parameters(), lr=LR), clip_groups(model, cfg)
-    losses = []
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = LR * min(1, (step + 1) / 20) * (1 - 0.9 * step / STEPS)
-        stage = model.stage(step)
-        which = torch.randint(0, len(videos), (BATCH,), generator=g)
-        start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
-        batch = videos[which[:, None], start[:, None] + torch.arange(stage.length)]
-        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
-        optimizer.zero_grad()
-        loss.total.backward()
-        clip_gradients(groups, cfg.clip)
-        optimizer.step()
-        losses.append(loss.total.item())
-    return losses
+    return learn(
+        model,
+        videos,
+        g,
+        straight(LR, STEPS),
+        by_part(model, recipe("silot-interaction").train),
+        steps=STEPS,
+        batch=BATCH,
+    )
 
 
 def learn_and_check() -> None:
@@ -103,9 +92,7 @@ def learn_and_check() -> None:
 
 @pytest.mark.slow
 def test_balls_are_found_drawn_and_followed() -> None:
-    """In a process without shape checks, which would double the time."""
-    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_alone(__file__)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def test_any_size_is_the_closed_form(seed: int, size: float) -> None:
 
 def test_objects_cover_a_background() -> None:
     positions, sizes, colors = scene(3, 2, 3, 20, [4.0])
-    background = torch.rand(2, 20, 20, 3)
+    background = torch.rand(2, 20, 20, 3, generator=torch.Generator().manual_seed(0))
     assert_same(positions, sizes, colors, 20, background=background)
 
 

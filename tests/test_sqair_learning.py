@@ -4,23 +4,20 @@ Images are of 32 pixels and all networks are small; the rest is as in the recipe
 "sqair-interaction".
 """
 
-import subprocess
-import sys
 from dataclasses import replace
 from typing import cast
 
 import pytest
 import torch
+from learning import by_part, learn, run_alone, straight
 from tiny import generator
 from torch import Tensor
 
 from gswm.core.schedule import Anneal
-from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.registry import recipe
 from gswm.models.sqair.objects import SqairSizes
 from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
-from gswm.train.step import clip_gradients, clip_groups
 
 STEPS, BATCH, LR = 750, 8, 2e-3
 SIZE, FRAMES, RADIUS = 32, 4, 5.0
@@ -53,21 +50,16 @@ def small_model() -> Sqair:
     return Sqair(replace(cast(SqairConfig, chosen), **changes))
 
 
-def train(model: Sqair, videos: Tensor, g: torch.Generator) -> None:
-    cfg = recipe("sqair-interaction").train
-    optimizer, groups = torch.optim.Adam(model.parameters(), lr=LR), clip_groups(model, cfg)
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = LR * min(1, (step + 1) / 50) * (1 - 0.9 * step / STEPS)
-        stage = model.stage(step)
-        which = torch.randint(0, len(videos), (BATCH,), generator=g)
-        start = torch.randint(0, FRAMES - stage.length + 1, (BATCH,), generator=g)
-        batch = videos[which[:, None], start[:, None] + torch.arange(stage.length)]
-        loss = model.loss(Batch(batch), model.noise(BATCH, stage, g), torch.tensor(step), stage)
-        optimizer.zero_grad()
-        loss.total.backward()
-        clip_gradients(groups, cfg.clip)
-        optimizer.step()
+def train(model: Sqair, videos: Tensor, g: torch.Generator) -> list[float]:
+    return learn(
+        model,
+        videos,
+        g,
+        straight(LR, STEPS, 50),
+        by_part(model, recipe("sqair-interaction").train),
+        steps=STEPS,
+        batch=BATCH,
+    )
 
 
 def learn_and_check() -> None:
@@ -95,9 +87,7 @@ def learn_and_check() -> None:
 
 @pytest.mark.slow
 def test_balls_are_counted_found_and_followed() -> None:
-    """In a process without shape checks, which would double the time."""
-    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_alone(__file__)
 
 
 if __name__ == "__main__":

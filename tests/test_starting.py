@@ -177,6 +177,7 @@ def far(one: Any, other: Any, part: str) -> float:
     return max((first[name] - second[name]).abs().max().item() for name in first)
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_from_a_start(
     discs: Path, small_start: Path, paced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

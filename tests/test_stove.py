@@ -256,7 +256,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(text: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"num_objects": 0}, "at least 1 object, not 0"),
+        ({"num_objects": 0}, "at least 1 slot for objects, not 0"),
         ({"dynamics": DynamicsConfig(width=9)}, "even and at least 10, not 9"),
         ({"dynamics": DynamicsConfig(width=8)}, "even and at least 10, not 8"),
         ({"schedule": StoveSchedule(lengths=((0, 2),))}, "T must be 3 or more"),

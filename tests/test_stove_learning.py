@@ -1,16 +1,14 @@
 """It learns: two small balls that go straight, found, told apart and foretold without a label."""
 
-import math
-import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from learning import cosine, learn, run_alone, together
 from tiny import generator
-from torch import Tensor, nn
+from torch import Tensor
 
-from gswm.data.batches.batch import Batch
 from gswm.data.worlds.sprites import draw
 from gswm.models.stove.config import StoveConfig, StoveSchedule
 from gswm.models.stove.stove import Stove
@@ -49,21 +47,9 @@ def model() -> Stove:
 
 
 def train(stove: Stove, videos: Tensor, g: torch.Generator) -> list[float]:
-    optimizer, losses, stage = torch.optim.Adam(stove.parameters(), lr=LR), [], stove.stage(0)
-    for step in range(STEPS):
-        for group in optimizer.param_groups:
-            cosine = (1 + math.cos(math.pi * step / STEPS)) / 2
-            group["lr"] = LR * min(1, (step + 1) / 20) * (0.05 + 0.95 * cosine)
-        which = torch.randint(0, len(videos), (BATCH,), generator=g)
-        start = torch.randint(0, FRAMES - LENGTH + 1, (BATCH,), generator=g)
-        batch = videos[which[:, None], start[:, None] + torch.arange(LENGTH)]
-        loss = stove.loss(Batch(batch), stove.noise(BATCH, stage, g), torch.tensor(step), stage)
-        optimizer.zero_grad()
-        loss.total.backward()
-        nn.utils.clip_grad_norm_(stove.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.total.item())
-    return losses
+    return learn(
+        stove, videos, g, cosine(LR, STEPS, 0.05), together(stove, 1.0), steps=STEPS, batch=BATCH
+    )
 
 
 def apart(xy: Tensor, at: Tensor) -> Tensor:
@@ -94,9 +80,7 @@ def learn_and_check(*, show: bool = False) -> None:
 
 @pytest.mark.slow
 def test_two_balls_are_found_and_foretold() -> None:
-    """In a process without shape checks, which would double the time."""
-    run = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_alone(__file__)
 
 
 if __name__ == "__main__":

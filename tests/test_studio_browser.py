@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from gswm.weights.finding import shipped
 
+pytestmark = pytest.mark.browser
+
 SECONDS = 60_000
 VIEW = {"model": "two-layer", "world": "two-layer", "episode": 1, "frame": 5}
 SMALL = {"given": 6, "steps": 10, "futures": 2, "sample": True, "seed": 0}

@@ -77,10 +77,10 @@ def test_the_browser_is_led_to_the_address_by_a_file_of_the_users_own(
 
 def test_a_video_without_a_model_is_for_the_default_weights(small_clips: Path) -> None:
     shelf = Catalog()
-    shelf.add_shipped()
+    shelf.add_installed()
     assert StudioCommand(video=Path("film.mp4")).first_model(shelf) == "clips"
     tiny.ship(small_clips.parent, "two-layer")
-    shelf.add_shipped()
+    shelf.add_installed()
     assert StudioCommand().first_model(shelf) == "two-layer"
 
 

@@ -199,7 +199,7 @@ def test_an_upload_is_for_the_default_weights_unless_the_model_is_for_videos(
     small_clips: Path, tmp_path: Path
 ) -> None:
     shelf = Catalog()
-    shelf.add_shipped()
+    shelf.add_installed()
     shelf.add_weights("ball", str(tiny.ship(tmp_path, "single-ball")))
     shelf.models["mine"] = replace(shelf.models["ball"], world="fits/mine/video.hdf5")
     assert [shelf.for_video(name) for name in ("clips", "mine")] == ["clips", "mine"]
@@ -215,7 +215,7 @@ def test_without_the_default_weights_an_upload_is_for_the_model_that_is_shown(
 ) -> None:
     tiny.ship(no_weights, "single-ball")
     shelf = Catalog()
-    shelf.add_shipped()
+    shelf.add_installed()
     assert shelf.for_video("single-ball") == "single-ball"
 
 

@@ -24,6 +24,8 @@ from gswm.train.launch import train, validator
 from gswm.train.loop import LoopConfig
 from gswm.train.trackers import TensorBoard, Wandb
 
+pytestmark = pytest.mark.usefixtures("small_trunks")
+
 
 def small(steps: int = 4) -> Recipe:
     chosen = recipe("single-ball")
@@ -44,7 +46,7 @@ def scalars(folder: Path) -> dict[str, list[int]]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory, small_trunks: None) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
     train(small(), out, "cpu", LoopConfig(report_every=1, save_every=2))
     return out

@@ -333,7 +333,9 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
     [
         (["three-layer"], "there is no recipe 'three-layer'; there are interaction, "),
         (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
-        (["--resume"], "--resume needs the folder of a run"),
+        (["--resume"], "--resume needs a value"),
+        (["--resume", "--seed", "3"], "--resume needs a value"),
+        (["two-layer", "maze"], "Unrecognized options: maze"),
         (["two-layer", "--train.start", "none"], "'none' is no run, no *.safetensors, and none"),
         (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),
@@ -523,8 +525,15 @@ def test_a_file_with_splits_and_truth_trains_and_validates(tmp_path: Path) -> No
     assert (tmp_path / "run" / "best.safetensors").exists()
 
 
-@pytest.mark.parametrize("says", [True, False])
-@pytest.mark.parametrize("name", ["single-ball", "maze"])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("single-ball", False),
+        ("maze", True),
+        pytest.param("single-ball", True, marks=pytest.mark.slow),
+        pytest.param("maze", False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_file_of_a_world_is_validated_as_the_world_is(
     name: Literal["single-ball", "maze"], says: bool, tmp_path: Path
 ) -> None:

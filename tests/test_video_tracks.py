@@ -15,6 +15,7 @@ from gswm.core.errors import UserError
 from gswm.tracking import following
 from gswm.weights import finding
 
+pytestmark = pytest.mark.filterwarnings("ignore::gswm.tracking.misfit.MisfitWarning")
 SHAPE = (48, 96, 3)
 
 

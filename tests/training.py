@@ -4,11 +4,14 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,19 @@ def train_here(
             return train(one, out, "cpu", cfg, trainee=trainee)
     finally:
         torch.set_num_threads(before)
+
+
+def trained_once(one: Recipe, out: Path) -> None:
+    """Copy a run of this recipe to `out`; it is trained for the first test that asks for it."""
+    shutil.copytree(Path(finished_run(one).name) / "run", out, dirs_exist_ok=True)
+
+
+@cache
+def finished_run(one: Recipe) -> tempfile.TemporaryDirectory[str]:
+    held = tempfile.TemporaryDirectory(prefix="gswm-tests-")
+    with patch.object(discovery, "Trunk", SmallTrunk):
+        train_here(one, Path(held.name) / "run")
+    return held
 
 
 def stop_after(monkeypatch: Any, step: int, act: Callable[[], None] | None = None) -> None:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from gswm.report import paper
-from gswm.report.results import ResultFile, fails, one, recipe_of
+from gswm.report.results import ResultFile, fails, read, recipe_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "model-zoo.md")
@@ -30,7 +30,7 @@ def known() -> Known:
     """Read the result of every model in weights/ that has one."""
     names = [file.stem for file in sorted((ROOT / "weights").glob("*.safetensors"))]
     files = {name: ROOT / "docs" / "results" / f"{name}.json" for name in names}
-    return {name: one(file) for name, file in files.items() if file.is_file()}
+    return {name: read([file]).all[0] for name, file in files.items() if file.is_file()}
 
 
 def zoo_row(name: str, result: ResultFile) -> list[str]:
@@ -75,11 +75,11 @@ def zoo(models: Known) -> list[str]:
 
 def results(models: Known) -> list[str]:
     """The center errors in the paper's worlds of balls, theirs and ours."""
-    columns = [f"{model}, {where}" for model in paper.MODELS for where in ("paper", "here")]
+    columns = [f"{model}, {where}" for model in paper.TABULATED for where in ("paper", "here")]
     rows = [["center error", *columns, "objects G-SWM finds"]]
     for world, objects in paper.BALLS.items():
         row = [world]
-        for model in paper.MODELS:
+        for model in paper.TABULATED:
             name = recipe_of(model, world)
             row += [said(model, world), here(models[name]) if name in models else NONE]
         rows.append([*row, f"{models[world].scores['objects']:.2f} of {objects}"])

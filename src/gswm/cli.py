@@ -91,6 +91,9 @@ COMMANDS = {
     "bench imagine": Command(
         "gswm.commands.bench", "BenchImagineCommand", "Measure the speed of rollouts."
     ),
+    "bench track": Command(
+        "gswm.commands.bench", "BenchTrackCommand", "Measure how fast a video is tracked."
+    ),
     "bench studio": Command(
         "gswm.commands.bench", "BenchStudioCommand", "Measure the response times of the studio."
     ),

@@ -57,7 +57,7 @@ AT_LENGTH = "GSWM_FUZZ" in os.environ
 def tries(share: float) -> Callable[[Any], Any]:
     """Try this share of all cases: the same each time, or others each time if there are many."""
     return settings(
-        max_examples=max(1, round(CASES * share)),
+        max_examples=max(1, int(CASES * share)),
         derandomize=not AT_LENGTH,
         database=None,
         deadline=None,

@@ -38,7 +38,7 @@ def bench_studio(
     from websockets.sync.client import connect
 
     catalog = Catalog(device)
-    catalog.add_shipped()
+    catalog.add_installed()
     if model not in catalog.models:
         catalog.add_weights(model, model)
     if not catalog.model(model).editable:

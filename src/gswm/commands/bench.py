@@ -14,6 +14,7 @@ from gswm.commands.parsing import PRINTED, check_json
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.limits import check_range
+from gswm.data.example import CARS
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,44 @@ class BenchImagineCommand:
         for row in found["paths"]:
             cells = (row["ms"], row["ms_best"], row["ms_first"], found["authors_ms"])
             table.add_row(row["path"], *map(shown, cells))
+        tell(found, self.json, table)
+
+
+@dataclass(frozen=True)
+class BenchTrackCommand:
+    """Settings of `gswm bench track`."""
+
+    model: str | None = None
+    """A trained model: a run's folder, a file of weights, or a name. Default: clips."""
+    video: Path = CARS
+    """A video, or a folder of images. Default: the one that ships."""
+    device: str = "auto"
+    """cpu, cuda, or auto: a GPU where there is one."""
+    frames: int = 64
+    """The first so many frames of the video, at the rate and size that the model takes."""
+    repeats: int = 3
+    """How many passes are timed."""
+    json: Path | None = None
+    """Where to write all figures; without a file they are printed, and nothing else is."""
+    force: bool = False
+    """Replace the file of --json if it exists."""
+
+    def run(self) -> None:
+        """Measure, and print a table."""
+        from gswm.bench.track import bench_track
+        from gswm.core.devices import find_device
+        from gswm.weights.finding import for_any_video
+
+        check_json(self.json, force=self.force)
+        device, name = find_device(self.device), self.model or for_any_video()
+        found = bench_track(name, self.video, device, frames=self.frames, repeats=self.repeats)
+        what = f"{found['frames']} frames of {found['video']}, {found['size']} × {found['size']}"
+        table = Table(title=f"{found['model']}, {what}, {found['machine']['device']}")
+        for column in ("path", "frames/s", "best", "first pass, s"):
+            table.add_column(column, justify="right")
+        for row in found["paths"]:
+            rates = (row["frames_per_second"], row["frames_per_second_best"])
+            table.add_row(row["path"], *map(shown, (*rates, row["seconds_first"])))
         tell(found, self.json, table)
 
 

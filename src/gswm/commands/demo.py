@@ -19,7 +19,7 @@ from gswm.report.page import Section, element, figure, movie, page, table_html
 from gswm.report.results import Results
 from gswm.report.tables import tables
 from gswm.viz import formats, pictures
-from gswm.weights.finding import ANY_VIDEO, shipped
+from gswm.weights.finding import ANY_VIDEO, installed
 
 EPISODES = 4
 SHEET_COLUMNS = 9
@@ -29,7 +29,7 @@ FPS = 10
 
 @dataclass(frozen=True)
 class DemoScene:
-    """One shipped model, as the demo shows it."""
+    """What is shown of one of the models that ship."""
 
     name: str
     text: str
@@ -44,11 +44,11 @@ class DemoScene:
 
     @property
     def sample(self) -> bool:
-        """Whether futures are sampled; a single future uses means, as in the paper."""
+        """By means where there is one future, as the paper does."""
         return self.futures > 1
 
     def command(self) -> str:
-        """The equivalent command."""
+        """What a user would type."""
         how = f"--futures {self.futures}" if self.sample else "--no-sample"
         return f"gswm imagine {self.name} --steps {self.steps} {how}"
 
@@ -74,28 +74,28 @@ class DemoCommand:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
-    """The output folder; open its index.html."""
+    """The folder to write to; begin with its index.html."""
     scale: int = 2
-    """Enlargement factor for the frames of the worlds."""
+    """Enlarge the frames of the worlds so many times."""
     device: str = "cpu"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """cpu, cuda, or auto: a GPU where there is one."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Replace files in a folder that gswm did not make."""
 
     def run(self) -> None:
-        """Track, imagine and evaluate with the shipped weights, and show every world."""
+        """Track, imagine and measure with the installed weights, and show every world."""
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
         make_folder(self.out, "demo")
-        there = shipped()
+        there = installed()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
             print("this installation has no weights: there is nothing to imagine with")
         if ANY_VIDEO in there:
             sections.insert(0, self.film())
         else:
-            print(f"without the example video: '{ANY_VIDEO}', which would track it, does not ship")
+            print(f"without the example video: '{ANY_VIDEO}', which tracks it, is not installed")
         can = {name: world for name, world in WORLDS.items() if not world.missing()}
         for name in (name for name in WORLDS if name not in can):
             print(f"without {name}: it takes {WORLDS[name].missing()}")
@@ -103,12 +103,12 @@ class DemoCommand:
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
         index = self.out / "index.html"
-        lead = "What the models that ship see and imagine, made on this machine just now."
+        lead = "Tracks and futures of the installed models, made on this machine just now."
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
         print(f"look at {index}")
 
     def film(self) -> Section:
-        """Track the shipped example video with the weights for any video."""
+        """A real video that ships, tracked by the weights for any video."""
         folder = self.out / "film"
         drawn, table = folder / CARS.name, folder / "tracks.csv"
         print(f"\ngswm track {CARS} --out {drawn} --out {table}")
@@ -121,7 +121,7 @@ class DemoCommand:
         return Section("Any video", text, (figure(shown, CREDIT),))
 
     def scene(self, scene: DemoScene) -> Section:
-        """Imagine and evaluate with one model."""
+        """One model: what it imagines, and how well."""
         folder = self.out / scene.name
         print(f"\n{scene.command()}")
         ImagineCommand(
@@ -174,7 +174,7 @@ class DemoCommand:
 
 
 def measured(found: Results, scene: DemoScene) -> list[str]:
-    """Tables of a short evaluation beside the paper's numbers, and its figures."""
+    """The tables of a short evaluation, beside the paper's numbers, and its figures."""
     rows = tables(found)
     shown = [
         f"<h3>{escape(rows[n].title)}</h3>{table_html(rows[n].filled())}" for n in scene.tables
@@ -186,13 +186,13 @@ def measured(found: Results, scene: DemoScene) -> list[str]:
 
 
 def of_all(found: Results) -> str:
-    """The scores on all test episodes, from the header of the weights."""
+    """What the weights say that they score on all test episodes."""
     scores = listed(found.all[0].about.get("test", {}))
     known = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items()]
     return f"On all of them: {', '.join(known)}." if known else ""
 
 
 def linked(file: Path, folder: Path, caption: str) -> str:
-    """An image in the folder of the page."""
+    """A picture that lies in the folder of the page."""
     name = escape(file.relative_to(folder).as_posix(), quote=True)
     return figure(f'<img alt="{escape(file.stem, quote=True)}" src="{name}">', caption)

@@ -178,7 +178,8 @@ class EvaluateCommand:
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
-        lines = [f"{source.name} on {labels}", scored.table()]
+        head = f"{source.name} on {labels}{masked(scored.boxes_from)}"
+        lines = [head, scored.table()]
         if scored.imagination is not None:
             lines.append(forecast_table(scored.imagination, self.last))
         self.say(scored.to_json() | stamp(device), "\n".join(lines))
@@ -198,8 +199,10 @@ class EvaluateCommand:
                 f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
                 "larger --last, or a longer video"
             )
-        text = f"{model} on {video}\n{forecast_table(scores, self.last)}"
-        self.say({"imagination": scores.to_json()} | stamp(device), text)
+        source = measured.resolved[0].boxes_from
+        text = f"{model} on {video}{masked(source)}\n{forecast_table(scores, self.last)}"
+        found = {"imagination": scores.to_json(), "boxes_from": source}
+        self.say(found | stamp(device), text)
 
     def say(self, report: dict[str, Any], text: str) -> None:
         """Print `text`, and write all of the report where it is asked for."""
@@ -342,14 +345,18 @@ def laid_out(value: Any, indent: int = 0) -> str:
     return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
 
 
+def masked(boxes_from: str | None) -> str:
+    """The end of a heading, for scores of boxes that are found in masks."""
+    return ", boxes from the model's masks" if boxes_from == "masks" else ""
+
+
 def table(result: Result, world: str, split: str) -> str:
     """Scores, one a line, with their standard errors where these are known; by size as a table."""
     rules = result.protocol
     head = f"{world}, {split}: {result.episodes} episodes by {rules.name}"
     if rules.posterior == "sample":
         head += ", given frames by samples of the posterior"
-    if result.boxes_from == "masks":
-        head += ", boxes from the model's masks"
+    head += masked(result.boxes_from)
     if result.standard_errors:
         head += "; ± is the standard error over episodes"
     sized = {f"{score}_{size}" for score in SCORES for size in SIZES}

@@ -1,7 +1,7 @@
 """`gswm eval MODEL VIDEO`: tracks against labelled frames, and imagined places against tracks."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class LabelledScores:
     parts: dict[str, TrackScores]
     imagination: ForecastScores | None = None
     """Of what a model imagines of the last share of its video, which is long enough."""
+    boxes_from: str | None = None
+    """See `WorldModel.boxes_from`; None for tracks that are not a model's."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -181,8 +183,8 @@ def score_labelled(
     parts = {"all": score_tracks(true, tracks, min_height=min_height)}
     if length is not None and len(late := true.after((1 - last) * length)):
         parts[f"last {last:.0%}"] = score_tracks(late, tracks, min_height=min_height)
-    ahead = None
-    if source.model is not None:
-        counted = true[true.box[:, 3] > min_height]
-        ahead = source.model.forecast(last, counted)
-    return LabelledScores(str(labels), source.name, min_height, parts, ahead)
+    scores = LabelledScores(str(labels), source.name, min_height, parts)
+    if source.model is None:
+        return scores
+    ahead = source.model.forecast(last, true[true.box[:, 3] > min_height])
+    return replace(scores, imagination=ahead, boxes_from=source.model.resolved[0].boxes_from)

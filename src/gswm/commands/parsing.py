@@ -44,6 +44,9 @@ def one_line(box: str) -> str:
     kept = [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
     text = re.sub(r"\s+", " ", " ".join(kept))
     text = re.sub(r"^Invalid choice (?=invalid)", "", text)  # the title of the box
+    text = re.sub(
+        r"Missing value for argument '(.*?)'\. Expected 1 values\.?", r"\1 needs a value", text
+    )
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
     text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
     text = re.sub(

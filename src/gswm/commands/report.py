@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_new, check_output, make_folder
 from gswm.report import results, writing
+from gswm.report.charts import check_library
 from gswm.report.figures import CAPTIONS
 
 HERE = Path("docs/results")
@@ -30,6 +31,7 @@ class ReportCommand:
 
     def run(self) -> None:
         """Read what was measured, and show it."""
+        check_library()
         paths = self.results or (HERE,)
         if not self.results and not HERE.is_dir():
             raise UserError(

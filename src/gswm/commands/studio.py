@@ -56,7 +56,7 @@ class StudioCommand:
             raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
         check_rate(self.video_fps)
         catalog = Catalog(find_device(self.device), self.video_fps)
-        catalog.add_shipped()
+        catalog.add_installed()
         model = self.model or self.first_model(catalog)
         name = model if model in catalog.models else Path(model).name
         if name not in catalog.models:
@@ -75,11 +75,11 @@ class StudioCommand:
                 app.doorway.unlink(missing_ok=True)
 
     def first_model(self, catalog: Catalog) -> str:
-        """Choose a model that ships, where none is named."""
+        """Choose a model that is installed, where none is named."""
         if self.video is not None:
             return for_any_video()
         if not catalog.models:
-            raise UserError("no weights ship with this copy: name a run or a file of weights")
+            raise UserError("this copy of gswm has no weights: name a run or a file of weights")
         return FIRST if FIRST in catalog.models else next(iter(catalog.models))
 
     def source(self, catalog: Catalog, model: str) -> str:

@@ -7,43 +7,75 @@ import statistics
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from gswm.commands.parsing import tyro_cli
 from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, write_whole
-from gswm.core.limits import check_seed
+from gswm.core.limits import check_range, check_seed
 from gswm.core.waiting import tell
 from gswm.train.folder import read_json
 from gswm.train.slurm import launcher
 from gswm.train.sweep import SCORES, Job, Sweep
 
-USAGE = """usage: gswm sweep RECIPE... [--seeds 0..4] [--jobs 4] [--out runs] [--setting value ...]
-
-Train many runs at once on one device: every recipe with every seed, each in OUT/RECIPE-SEED.
-The same command goes on with those that were stopped, and leaves those that are finished.
-
-  --seeds    the seeds, such as 0..4 or 0,2,5; 0 if not given
-  --jobs     how many at once; if not given 1, and all of them in a cluster's queue
-  --out      the folder of all runs; runs if not given
-  --launcher local, or slurm: each run a job of a Slurm cluster (the extra `slurm`)
-  --slurm    what each job asks for, in submitit's words, such as
-             slurm_partition=gpu,gpus_per_node=1,timeout_min=600
-  --print    print the command of each run, a line each, and run none: for a cluster's scheduler
-
-All other settings are those of `gswm train`, for every run."""
 RESULT = "sweep.json"
 MOST_SEEDS = 10_000
-OURS = ("--seeds", "--jobs", "--out", "--launcher", "--slurm")
+ABOUT = """Train many runs at once on one device: every recipe with every seed, each in
+OUT/RECIPE-SEED. The same command goes on with those that were stopped, and leaves those that are
+finished. All other settings are those of `gswm train`, for every run."""
+
+
+@dataclass(frozen=True)
+class SweepArguments:
+    """The sweep's own part of the command line; the rest are settings of `gswm train`."""
+
+    recipes: Annotated[Positional[tuple[str, ...]], arg(metavar="RECIPE...")] = ()
+    """The recipes to train."""
+    seeds: str = "0"
+    """The seeds, such as 0..4 or 0,2,5."""
+    jobs: int | None = None
+    """How many at once; if not given 1, and all of them in a cluster's queue."""
+    out: Path = Path("runs")
+    """The folder of all runs."""
+    launcher: Literal["local", "slurm"] = "local"
+    """local, or slurm: each run a job of a Slurm cluster (the extra `slurm`)."""
+    slurm: str | None = None
+    """What each job asks for, in submitit's words, such as
+    slurm_partition=gpu,gpus_per_node=1,timeout_min=600."""
+    only_print: Annotated[FlagCreatePairsOff[bool], arg(name="print")] = False
+    """Print the command of each run, a line each, and run none: for a cluster's scheduler."""
+
+    def command(self, settings: list[str]) -> "SweepCommand":
+        """Check the arguments, and list the runs, which all have the same `settings`."""
+        if not self.recipes:
+            raise UserError("name the recipes first; `gswm sweep --help` shows how")
+        for name in (word.partition("=")[0] for word in settings):
+            if name in ("--seed", "--resume"):
+                raise UserError(
+                    f"{name} is not for a sweep: use --seeds, and the same --out to go on"
+                )
+        check_range({"--jobs": self.jobs}, 1)
+        if self.launcher == "local" and self.slurm is not None:
+            raise UserError("--slurm is for --launcher slurm")
+        slurm = None if self.launcher == "local" else requests(self.slurm or "")
+        jobs = tuple(
+            job(name, seed, self.out, settings)
+            for name in dict.fromkeys(self.recipes)
+            for seed in seeds(self.seeds)
+        )
+        number = self.jobs or (1 if slurm is None else len(jobs))
+        return SweepCommand(jobs, number, self.out, self.only_print, slurm)
 
 
 @dataclass(frozen=True)
 class SweepCommand:
-    """Settings of `gswm sweep`."""
+    """The runs of `gswm sweep`."""
 
     jobs: tuple[Job, ...]
     number: int = 1
@@ -55,24 +87,9 @@ class SweepCommand:
     @staticmethod
     def from_args(args: list[str]) -> "SweepCommand":
         """`RECIPE... [--seeds S] [--jobs J] [--out DIR] [--print] [--setting value ...]`."""
-        if not args or {"-h", "--help"} & set(args):
-            print(USAGE)
-            raise SystemExit(0)
-        first = next((i for i, word in enumerate(args) if word.startswith("-")), len(args))
-        names, rest = args[:first], args[first:]
-        if not names:
-            raise UserError("name the recipes first; `gswm sweep --help` shows how")
-        only_print = "--print" in rest
-        ours, settings = taken([word for word in rest if word != "--print"])
-        out = Path(ours.get("--out", "runs"))
-        jobs = [
-            job(name, seed, out, settings)
-            for name in dict.fromkeys(names)
-            for seed in seeds(ours.get("--seeds", "0"))
-        ]
-        slurm = asked_for(ours.get("--launcher", "local"), ours.get("--slurm"))
-        number = "1" if slurm is None else str(len(jobs))
-        return SweepCommand(tuple(jobs), whole(ours.get("--jobs", number)), out, only_print, slurm)
+        about = {"prog": "gswm sweep", "description": ABOUT, "return_unknown_args": True}
+        asked, settings = tyro_cli(SweepArguments, args or ["--help"], **about)
+        return asked.command(settings)
 
     def run(self) -> int:
         """Train all, and print a table; 1 if any failed."""
@@ -100,22 +117,6 @@ def check_sweep(path: Path) -> None:
         raise UserError(f"{path} exists, and no sweep wrote it: choose another --out")
 
 
-def taken(args: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The sweep's own settings, and those of the runs."""
-    ours, others, words = {}, [], iter(args)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in OURS:
-            ours[name] = value if equals else next(words, "")
-            if not ours[name]:
-                raise UserError(f"{name} needs a value; `gswm sweep --help` shows how")
-        elif name in ("--seed", "--resume"):
-            raise UserError(f"{name} is not for a sweep: use --seeds, and the same --out to go on")
-        else:
-            others.append(word)
-    return ours, others
-
-
 def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
     """A run of one recipe with one seed; settings that it has not are refused."""
     recipe = replace(TrainCommand.from_args([name, *settings]).recipe, seed=seed)
@@ -125,7 +126,7 @@ def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
 
 
 def seeds(text: str) -> list[int]:
-    """0..4, or 0,2,5, or both."""
+    """Seeds from `0..4`, `0,2,5`, or both; tyro has no syntax for ranges."""
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
@@ -139,22 +140,9 @@ def seeds(text: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def whole(text: str) -> int:
-    """How many at once."""
-    if not text.isdigit() or int(text) < 1:
-        raise UserError(f"--jobs is '{text}'; it must be a number from 1 on")
-    return int(text)
-
-
-def asked_for(launcher: str, text: str | None) -> dict[str, str] | None:
-    """What `--slurm name=value,...` says; None where the runs are to be here."""
-    if launcher not in ("local", "slurm"):
-        raise UserError(f"--launcher is '{launcher}'; it must be local or slurm")
-    if launcher == "local":
-        if text is not None:
-            raise UserError("--slurm is for --launcher slurm")
-        return None
-    pairs = [part.partition("=") for part in (text or "").split(",") if part]
+def requests(text: str) -> dict[str, str]:
+    """The requests in `name=value,...`, as Slurm's own commands write them; tyro's have spaces."""
+    pairs = [part.partition("=") for part in text.split(",") if part]
     if not all(name and value for name, _, value in pairs):
         raise UserError(f"--slurm is '{text}'; it must be such as gpus_per_node=1,timeout_min=600")
     return {name: value for name, _, value in pairs}

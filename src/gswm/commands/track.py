@@ -1,7 +1,7 @@
 """`gswm track`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
 from gswm.tracking.following import followed
+from gswm.tracking.misfit import share_of
 from gswm.viz import formats
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
@@ -117,7 +118,7 @@ class TrackCommand:
     ) -> float | None:
         """Of a video: some frames at a time, so that it may be long.
 
-        Returns what `explained.measure` says of the first of them.
+        Returns the share that the model leaves unexplained of the first of them.
         """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
@@ -126,12 +127,12 @@ class TrackCommand:
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []
         discover = "always" if self.discover else "first"
-        for take, track in followed(model, film, discover, behind):
+        for take, track in followed(model, film, discover, behind, draw_first=True):
             if not located:
-                share = explained.measure(model, take.batch(), background=behind)
+                share = share_of(model, take.batch(), track, behind)
             located.append(track.located(take.footage))
             if self.picture is not None:
-                kept.append((take, track))
+                kept.append((take, replace(track, reconstruction=None, background=None)))
                 frames = sum(len(take) for take, _ in kept)
                 check_bytes(frames, 1, self.scale * model.image_size)
         rows = Located.join(located)

@@ -25,6 +25,16 @@ from gswm.train.step import Trainee
 
 
 @dataclass(frozen=True)
+class TrainStart:
+    """The words of `gswm train` that choose the recipe, on which all other settings depend."""
+
+    recipe: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RECIPE")] = ()
+    """The recipe to train, with any of its settings after it."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """In place of a recipe: the folder of a run that was stopped, to go on with."""
+
+
+@dataclass(frozen=True)
 class TrainCommand:
     """Settings of `gswm train`: the recipe's, any of which can be set, and the run's."""
 
@@ -41,33 +51,32 @@ class TrainCommand:
     @staticmethod
     def from_args(args: list[str]) -> "TrainCommand":
         """`RECIPE [--setting value ...]`, or `--resume RUN [--setting value ...]`."""
-        names = ", ".join(RECIPES)
-        usage = f"gswm train RECIPE [--setting value ...], or --resume RUN; recipes: {names}"
-        if not args or args[0] in ("-h", "--help"):
-            print(
-                f"usage: {usage}\n\nTrain a recipe; `gswm train RECIPE --help` shows its settings."
-                "\nCtrl-C, SIGTERM and SIGHUP save and end, with code 130, 143 or 129; --resume "
-                "goes on."
-            )
-            raise SystemExit(0)
-        out, rest = resumed(args)
-        if out is not None:
-            folder = RunFolder(out)
+        begin = {"prog": "gswm train", "description": about()}
+        start, rest = tyro_cli(TrainStart, args, **begin, add_help=False, return_unknown_args=True)
+        if start.resume is not None:
+            if start.recipe:
+                raise UserError(f"a run knows its recipe: leave {start.recipe[0]} off")
+            folder = RunFolder(start.resume)
             folder.check_version(any_code=True)  # another version may have other settings
-            default = TrainCommand(folder.recipe(), settings_of(folder), out)
-        elif args[0].startswith("-"):
-            raise UserError(f"name a recipe first: {usage}")
+            default = TrainCommand(folder.recipe(), settings_of(folder), start.resume)
+            which = shlex.join(["--resume", str(start.resume)])
+        elif start.recipe:
+            which, *more = start.recipe
+            default, rest = TrainCommand(recipe(which)), [*more, *rest]
+        elif not rest or {"-h", "--help"} & set(rest):
+            return tyro_cli(TrainStart, ["--help"], **begin)
         else:
-            default, rest = TrainCommand(recipe(args[0])), args[1:]
+            raise UserError(
+                f"name a recipe first: gswm train RECIPE [--setting value ...]; {recipes()}"
+            )
         # The recipe says which model it is: its settings are no subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
-        which = args[0] if out is None else shlex.join(["--resume", str(out)])
         prog = f"gswm train {which}"  # whose help lists the settings of this recipe
         parsed = tyro_cli(TrainCommand, rest, prog=prog, **settings).on_videos()
         model = parsed.recipe.model.resized_from(default.recipe.model)
         parsed = replace(parsed, recipe=replace(parsed.recipe, model=model))
-        if out is not None and parsed.out != out:
-            raise UserError(f"--resume goes on in {out}: leave --out off")
+        if start.resume is not None and parsed.out != start.resume:
+            raise UserError(f"--resume goes on in {start.resume}: leave --out off")
         return parsed
 
     def on_videos(self) -> "TrainCommand":
@@ -106,22 +115,17 @@ def goes_on(out: Path) -> str:
     return f"`{shlex.join(['gswm', 'train', '--resume', str(out)])}` goes on"
 
 
-def resumed(args: list[str]) -> tuple[Path | None, list[str]]:
-    """The run that is to go on, wherever `args` name it, and the rest of them."""
-    words = [part for word in args for part in split_resume(word)]
-    if "--resume" not in words:
-        return None, args
-    at = words.index("--resume")
-    if at + 1 == len(words) or words[at + 1].startswith("-"):
-        raise UserError("--resume needs the folder of a run")
-    if at and not words[0].startswith("-"):
-        raise UserError(f"a run knows its recipe: leave {words[0]} off")
-    return Path(words[at + 1]), words[:at] + words[at + 2 :]
+def recipes() -> str:
+    """The names of all recipes."""
+    return f"recipes: {', '.join(RECIPES)}"
 
 
-def split_resume(word: str) -> list[str]:
-    """--resume=RUN as two words."""
-    return word.split("=", 1) if word.startswith("--resume=") else [word]
+def about() -> str:
+    """The description of the command in its help."""
+    return (
+        f"Train a recipe; `gswm train RECIPE --help` shows its settings; {recipes()}. Ctrl-C, "
+        "SIGTERM and SIGHUP save and end, with code 130, 143 or 129; --resume goes on."
+    )
 
 
 def settings_of(folder: RunFolder) -> LoopConfig:

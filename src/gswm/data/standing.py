@@ -152,7 +152,10 @@ class View:
         """The median of some frames, steady where most of them and enough of all agree with it."""
         median = torch.from_numpy(np.sort(frames.numpy(), axis=0)[len(frames) // 2])
         here, seen = (
-            ((part - median).abs().amax(dim=1) < within).float().mean(dim=0)
+            # Frame by frame: these temporaries fit into the cache of a processor.
+            torch.stack([(frame - median).abs().amax(dim=0) < within for frame in part])
+            .float()
+            .mean(dim=0)
             for part in (frames, video)
         )
         return View.of(median.numpy(), ((here >= STEADY) & (seen >= SEEN)).numpy())

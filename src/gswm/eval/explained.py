@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from gswm.models.base import Actions, AnyFrame, AnyVideo, WorldModel, as_float
+from gswm.models.track import Track
 
 Drawn = Float[Tensor, "batch time 3 height width"]
 
@@ -51,9 +52,21 @@ def measure(
     at = busiest(video)
     shown = video[:, at : at + FRAMES].to(model.device)
     acted = None if actions is None else actions[:, at : at + FRAMES]
-    seen = model.infer(shown, actions=acted, background=background)
-    behind = seen.background if model.cfg.takes_background else None
-    return None if seen.reconstruction is None else unexplained(shown, seen.reconstruction, behind)
+    return measure_track(model, shown, model.infer(shown, actions=acted, background=background))
+
+
+def measure_track(model: WorldModel[Any], video: AnyVideo, track: Track) -> float | None:
+    """The same from a track of the whole video; None if the track has no drawings."""
+    if track.reconstruction is None:
+        return None
+    at = busiest(video)
+    which = slice(at, at + FRAMES)
+    behind = track.background if model.cfg.takes_background else None
+    return unexplained(
+        video[:, which].to(model.device),
+        track.reconstruction[:, which],
+        None if behind is None else behind[:, which],
+    )
 
 
 def busiest(video: AnyVideo) -> int:

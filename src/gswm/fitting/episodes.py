@@ -3,7 +3,8 @@
 The background comes from the training frames alone; the sizes and the number of objects are
 measured on all of the video. Where a model sees every n-th frame only, the training frames in
 between are not lost: they are further episodes, each of every n-th frame too. Boxes of what moves
-in training frames are labels, from which the model learns where objects are.
+in training frames are labels, from which the model learns where objects are; where the weights to
+begin with see other objects, these are labels instead (see `reconciling`).
 """
 
 import json
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.limits import MOST_TAKEN, is_number
+from gswm.core.waiting import progress_bar
 from gswm.data.background import FRAMES
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
@@ -30,6 +32,8 @@ from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
 from gswm.data.standing import empty_scene
 from gswm.data.storage.hdf5 import Writer, open_file
+from gswm.fitting.reconciling import reconciled
+from gswm.models.base import WorldModel
 
 HELD_OUT = 0.1
 """Share of a video to validate on, and share to test on: the end of it."""
@@ -41,6 +45,7 @@ LABELLED = 2_000
 """Training frames whose moving objects are labelled, of all videos."""
 STRETCH = 200
 """Consecutive frames that are labelled together, or one episode more."""
+COMPARING = "comparing what moves with what the start sees"
 SAID = "measured"
 """The attribute of a file that says what was measured and decided."""
 
@@ -119,7 +124,13 @@ def said_in(text: str, file: Path) -> dict[str, Any]:
     return said
 
 
-def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, Any]) -> FitData:
+def prepare(
+    films: Sequence[Film],
+    stride: int,
+    out: Path,
+    said: Mapping[str, Any],
+    start: WorldModel[Any] | None = None,
+) -> FitData:
     """Write films into the file `out`, each cut into episodes of equal length.
 
     Args:
@@ -127,6 +138,7 @@ def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, An
         stride: The model sees every so many frames.
         out: An HDF5 file.
         said: What was measured and decided, to be kept with it.
+        start: The trained weights to begin with, if there are any.
     """
     totals = [len(film.footage) // stride for film in films]
     length = episode_length(min(totals))
@@ -160,7 +172,7 @@ def prepare(films: Sequence[Film], stride: int, out: Path, said: Mapping[str, An
             together = 1 if every > 1 else -(-STRETCH // length)
             some = [run for numbers in taught.values() for run in runs(numbers, together)]
             share = LABELLED // (length * together * len(films))
-            boxes |= labelled(writer, evenly(some, max(1, share)), picture)
+            boxes |= labelled(writer, evenly(some, max(1, share)), picture, start)
         writer.add_labels(padded(boxes, writer.episodes, length))
     return FitData(out, length, counts, tuple(backgrounds), True, dict(said))
 
@@ -175,10 +187,18 @@ def evenly(some: list[list[int]], most: int) -> list[list[int]]:
     return some[:: -(-len(some) // most)] if some else some
 
 
-def labelled(writer: Writer, stretches: list[list[int]], behind: Picture) -> dict[int, Boxes]:
+def labelled(
+    writer: Writer, stretches: list[list[int]], behind: Picture, start: WorldModel[Any] | None
+) -> dict[int, Boxes]:
     """The boxes of what moves in some episodes, each stretch of which is in one piece."""
     frames = [np.concatenate([writer.video(i) for i in numbers]) for numbers in stretches]
     found = motion_labels(frames, behind.float() / 255)
+    if start is not None:
+        with progress_bar(COMPARING, "stretches", len(frames)) as advance:
+            for i, video in enumerate(frames):
+                seen = start.infer(batch_of(video), render=False, background=behind)
+                found[i] = reconciled(found[i], seen)
+                advance(i + 1)
     return {
         number: part
         for numbers, boxes in zip(stretches, found, strict=True)

@@ -148,7 +148,8 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         films = films_of(video, decisions, cfg.region, cfg.allow_damaged)
         make_folder(out, "fit")
         said = said_of(facts, decisions) | {"region": cfg.region}
-        data = prepare(films, decisions.stride.value, out / DATA, said)
+        begun = begin.value and load(begin.value.name, cfg.device)
+        data = prepare(films, decisions.stride.value, out / DATA, said, begun)
     settings = from_dict(GSWMConfig, data.said["model"])
     if (start := data.said.get("start", NEW)) != NEW:
         check_start(start, settings)

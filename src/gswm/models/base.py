@@ -1,7 +1,7 @@
-"""The contract of a world model (§3.1).
+"""The base class of world models (§3.1).
 
-`WorldModel` states everything that training, evaluation, the studio and export need. A new model
-implements three methods and inherits the rest:
+`WorldModel` has everything that training, evaluation, the studio and export need. A new model
+implements three methods of its `contract` and inherits the rest:
 
     loss       what training minimizes, on a batch of videos
     perceive   the objects of videos, frame by frame: the posterior
@@ -16,318 +16,40 @@ its posterior (`perceive_sample`) trains, evaluates, saves, loads and opens in t
 to the model's device, and keep no gradients; `perceive` and `rollout` need do none of that.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import chain
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int, UInt8
-from torch import Tensor, nn
+from jaxtyping import Float, UInt8
+from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
-from gswm.core.schedule import Curriculum, Stage
-from gswm.core.settings import check_numbers
 from gswm.core.shapes import Frame, Video
 from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
-from gswm.data.batches.batch import Batch
 from gswm.data.importing.film import Film
 from gswm.data.standing import empty_scene
-from gswm.models.state import NOT_EDITABLE
+from gswm.models.config import ModelConfig as ModelConfig
+from gswm.models.contract import Actions as Actions
+from gswm.models.contract import Config as Config
+from gswm.models.contract import Contract
+from gswm.models.contract import Discover as Discover
+from gswm.models.contract import Loss as Loss
+from gswm.models.contract import Method as Method
+from gswm.models.contract import Noise as Noise
+from gswm.models.contract import Owners as Owners
+from gswm.models.contract import Regions as Regions
 from gswm.models.track import AnyVideo as AnyVideo
 from gswm.models.track import Track
 
-if TYPE_CHECKING:
-    from gswm.models.recipe import Recipe
-
-Actions = Float[Tensor, "batch moment action"]
 Plans = Actions | Float[Tensor, "batch future moment action"]
-Owners = Int[Tensor, "batch height width"]
-"""The id of the object that is visible at each pixel; -1 for the background."""
 AnyFrame = Float[Tensor, "*picture 3 rows columns"] | UInt8[Tensor, "*picture 3 rows columns"]
-Discover = Literal["always", "first"]
-Method = tuple[nn.Module, str]
-"""A method, by its module and its name. Its arguments, which have no names, and its results are
-tensors and records of tensors whose first axis is a batch of any length."""
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """Settings of a model. A subclass adds its own, and checks them."""
-
-    kind: ClassVar[str] = ""
-    """The name under which the model is registered; saved with the settings."""
-
-    image_size: int = 64
-    num_objects: int = 10
-    """The largest number of objects in a frame."""
-    schedule: Curriculum = field(default_factory=Curriculum)
-
-    @property
-    def has_background(self) -> bool:
-        """Whether the background is learned."""
-        return True
-
-    @property
-    def takes_background(self) -> bool:
-        """Whether the model takes an image of the background; see `WorldModel.infer`."""
-        return False
-
-    @property
-    def takes_labels(self) -> bool:
-        """Whether the loss needs the true boxes of a world's objects."""
-        return False
-
-    def resized_from(self, before: "ModelConfig") -> "ModelConfig":
-        """Adapt settings that depend on the image size, if only that was changed."""
-        return self
-
-    def check(self) -> None:
-        """Raise `UserError` if the settings do not fit together."""
-        check_numbers(self, "--model")
-        if (steps := self.schedule.background_only) > 0 and not self.has_background:
-            raise UserError(
-                f"--model.schedule.background-only is {steps}, and this model has no background: "
-                "set it to 0, or give the model one by --model.background"
-            )
-
-    @classmethod
-    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Settings saved by an earlier version, as this version names them."""
-        return values
-
-    @classmethod
-    def of_values(cls, values: dict[str, Any]) -> "type[ModelConfig]":
-        """The class of saved settings."""
-        from gswm.models.registry import config_class
-
-        return config_class(values)
-
-
-AnyNoise = TypeVar("AnyNoise", bound="Noise")
-
-
-@dataclass(frozen=True)
-class Noise:
-    """All random numbers of a training step: a record of tensors, batch first."""
-
-    def rows(self: AnyNoise, which: slice) -> AnyNoise:
-        """The noise of some of the videos."""
-        return map_tensors(lambda tensor: tensor[which], self)
-
-
-@dataclass(frozen=True)
-class Loss:
-    """The loss of a batch, and its terms."""
-
-    total: Float[Tensor, ""]
-    """Mean over the videos of a batch."""
-    terms: dict[str, Float[Tensor, ""]]
-    """They add up to the total, and none is called `loss`."""
-    metrics: dict[str, Float[Tensor, ""]]
-    """Other numbers to report; `objects` is the number per frame, if the model infers it."""
-
-    @staticmethod
-    def of(terms: dict[str, Float[Tensor, " batch"]], metrics: dict[str, Tensor]) -> "Loss":
-        """From each video's contribution to each term."""
-        means = {name: term.mean() for name, term in terms.items()}
-        return Loss(torch.stack(list(means.values())).sum(), means, metrics)
-
-
-@dataclass(frozen=True)
-class Regions:
-    """The regions in which a model looked for each object of a frame."""
-
-    xy: Float[Tensor, "batch object 2"]
-    hw: Float[Tensor, "batch object 2"]
-
-
-Config = TypeVar("Config", bound=ModelConfig)
-
-
-class WorldModel(nn.Module, ABC, Generic[Config]):
+class WorldModel(Contract[Config]):
     """A model of video as objects."""
-
-    boxes_from: ClassVar[Literal["latents", "masks"]] = "latents"
-    """The source of a track's boxes: the model infers them, or they are found in its masks.
-    Evaluation reports it."""
-    editable: ClassVar[bool] = False
-    """Whether the studio offers edits: the model then implements `view`, `owners`, `proposals` and
-    `infer_after`, and its states are `State`s."""
-    recipe: "Recipe | None" = None
-    """The recipe that the model was built by, or loaded with."""
-    videos: Mapping[str, Any] = MappingProxyType({})
-    """Import settings of the training videos: `fps`, `fit` and `region`. Empty for a model of a
-    world."""
-
-    def __init__(self, cfg: Config) -> None:
-        super().__init__()
-        cfg.check()
-        self.cfg = cfg
-
-    # -- required
-
-    @abstractmethod
-    def loss(self, batch: Batch, noise: Any, step: Tensor, stage: Any) -> Loss:
-        """Return the loss of videos of the stage's length.
-
-        Args:
-            batch: the videos, as bytes or floats (`as_float` converts); with actions for a model
-                that takes them, and for no other.
-            noise: what `noise` returned for the stage.
-            step: the number of the step, on the model's device.
-            stage: what `stage` returned for the step.
-        """
-
-    @abstractmethod
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """Infer the objects of each video with the means of the posterior; see `infer`.
-
-        A model that takes actions gets one for each frame but the last, and a model that takes a
-        background gets one for each video.
-
-        Returns:
-            A track with one state per frame. A state is a record: a tensor, a dataclass of
-            tensors, or a tuple, list or dict of these, with the videos as the first axis of each
-            tensor. With `render`, the track has `reconstruction` and `background`.
-        """
-
-    @abstractmethod
-    def rollout(
-        self,
-        state: Any,
-        steps: int,
-        generator: torch.Generator | None,
-        *,
-        render: bool,
-        actions: Actions | None,
-    ) -> Track:
-        """Return one future of each video from the prior; its means without a generator.
-
-        Args:
-            state: one that `perceive` or `rollout` returned.
-            steps: frames to imagine.
-            generator: draws the samples.
-            render: also draw the frames.
-            actions: one a step, the first of which is taken in the frame of `state`.
-
-        Returns:
-            A track with as many objects per frame as that of `perceive`, and states like its.
-        """
-
-    # -- optional
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """Like `perceive`, with one sample of the posterior per video.
-
-        Default: refuse.
-        """
-        kind = type(self).__name__
-        raise UserError(f"{kind} does not sample its posterior: infer the given frames by means")
-
-    def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
-        """Convert weights that were saved with settings `of`. Default: unchanged.
-
-        For settings that change what a weight means, and not its shape.
-        """
-        return weights
-
-    def coarse(self) -> list[nn.Module]:
-        """Networks whose weights `gswm export --compact` may store in 8 bits.
-
-        Name networks that see or draw frames. In those that carry objects from frame to frame,
-        rounding errors add up. Default: none.
-        """
-        return []
-
-    # -- training
-
-    def parts(self) -> dict[str, list[nn.Module]]:
-        """Modules whose gradients are clipped together, by the name of each part.
-
-        With `--train.clip-by part`, each part is clipped by its own norm, and all parameters that
-        belong to no part, or to several, form one more. Default: no parts.
-        """
-        return {}
-
-    def stage(self, step: int) -> Stage:
-        """The stage of training that `step` belongs to."""
-        return self.cfg.schedule.stage(step)
-
-    def noise(self, batch: int, stage: Any, generator: torch.Generator) -> Noise:
-        """All random numbers of a training step, on the generator's device. Default: none."""
-        return Noise()
-
-    def observe(self, batch: Batch, noise: Any) -> Any:
-        """Infer a record of tensors to learn from, for stages whose windows repeat.
-
-        It must not depend on the parameters that these stages train.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
-
-    def loss_of(self, observed: Any, noise: Any) -> Loss:
-        """The loss of what `observe` returned; `noise` is new at every step."""
-        raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
-
-    # -- the fast path (`gswm.fast`): a model that names no methods takes the plain one
-
-    def recurrent(self) -> list[Method]:
-        """The methods called once per frame in training, each a function of its arguments."""
-        return []
-
-    def batched(self) -> list[Method]:
-        """Other expensive methods of training: of all frames at once, or without parameters."""
-        return []
-
-    def halves(self) -> list[nn.Module]:
-        """The networks whose convolutions may run in half precision in training."""
-        return []
-
-    def replayable(self) -> list[Method]:
-        """The methods called once per frame in inference, each a function of its arguments."""
-        return []
-
-    # -- imagination
-
-    @property
-    def image_size(self) -> int:
-        """Height and width of a frame in pixels."""
-        return self.cfg.image_size
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters, or of the buffers if there are no parameters."""
-        held = chain(self.parameters(), self.buffers())
-        return next((tensor.device for tensor in held), torch.device("cpu"))
-
-    @property
-    def num_actions(self) -> int:
-        """Numbers per action; 0 for a model that takes none.
-
-        `actions[:, t]` is taken in frame t and influences frame t + 1.
-        """
-        return 0
 
     @torch.no_grad()
     def infer(
@@ -398,17 +120,12 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         ]
         return torch.stack(found)
 
-    @property
-    def saved_background(self) -> Tensor | None:
-        """The background saved with the model: that of the video it was fitted to."""
-        return None
-
     def infer_chunks(
         self,
         chunks: Iterable[Tensor],
         *,
         discover: Discover = "always",
-        render: bool = False,
+        render: bool | Literal["first"] = False,
         background: AnyFrame | None = None,
     ) -> Iterator[Track]:
         """The objects of long videos, which come in chunks of some frames each.
@@ -420,7 +137,7 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             chunks: the videos' frames in order, each chunk as `infer` takes it.
             discover: look for new objects in every frame ("always"), or in the first of the first
                 chunk alone.
-            render: also draw the frames.
+            render: also draw the frames; "first" draws those of the first chunk alone.
             background: see `infer`. By default only the first chunk is looked at.
         """
         check_discover(discover)
@@ -428,10 +145,11 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
         state = None
         for chunk in chunks:
             if state is None:
-                how: dict[str, Any] = {"discover": discover, "render": render}
+                how: dict[str, Any] = {"discover": discover, "render": bool(render)}
                 track = self.infer(chunk, background=background, **how)
             else:
-                track = self.infer_after(state, chunk, discover=discover, render=render)
+                drawn = render is True
+                track = self.infer_after(state, chunk, discover=discover, render=drawn)
             state = track.state_at(-1)
             yield track
 
@@ -559,26 +277,6 @@ class WorldModel(nn.Module, ABC, Generic[Config]):
             size = ", ".join(map(str, batches[-1])) if batches else "batch"
             wanted = f"actions of shape ({size}, {least} or more, {number})"
             raise UserError(f"this model takes {wanted} here, not {tuple(actions.shape)}")
-
-    # -- editing
-
-    def view(self, state: Any, background: Frame) -> Track:
-        """Draw a state as one frame, over a background."""
-        raise UserError(NOT_EDITABLE)
-
-    def owners(self, state: Any) -> Owners:
-        """The object that is visible at each pixel."""
-        raise UserError(NOT_EDITABLE)
-
-    def proposals(self, before: Any, state: Any) -> Regions:
-        """The regions in which the objects of the previous state were looked for."""
-        raise UserError(NOT_EDITABLE)
-
-    def infer_after(
-        self, state: Any, video: AnyVideo, *, discover: Discover = "first", render: bool = True
-    ) -> Track:
-        """The objects of each video, which continues from a state."""
-        raise UserError(NOT_EDITABLE)
 
 
 def check_discover(discover: object) -> None:

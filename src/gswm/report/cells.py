@@ -5,16 +5,20 @@ from dataclasses import dataclass, replace
 
 from gswm.report.results import ResultFile, fails, mean_and_spread
 
-EMPTY, UNMEASURED = "not trained yet", "not measured"
+EMPTY, UNMEASURED = "not trained", "not measured"
 """Of a model, and of a rule, without a result."""
 NOTHING = "–"
 """What a result does not have."""
 FAILED = "fails"
+HAS, LACKS = "✓", "✗"
+"""Before the score of a model that has an ability, or lacks it."""
 N = "n = "
 """Before the number of episodes, where not all of a split were measured."""
 HERE = ", here"
 """How a column of ours ends."""
-Columns = Mapping[str, tuple[str, int | str]]
+Digits = int | str
+"""Digits shown of a number; "%" for a percentage."""
+Columns = Mapping[str, tuple[str, Digits]]
 """What is above a column, the score, and how many digits of it."""
 
 
@@ -46,7 +50,7 @@ def cells(results: Sequence[ResultFile], columns: Columns) -> list[str]:
     return [cell(results, name, digits) for name, digits in columns.values()]
 
 
-def cell(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
+def cell(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
     """A score, over seeds if there are several."""
     if not results:
         return EMPTY
@@ -54,7 +58,7 @@ def cell(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
     return NOTHING if found is None else number(*found, digits) + partial(results)
 
 
-def judged(results: Sequence[ResultFile], name: str, digits: int | str) -> str:
+def judged(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
     """A score, over how many seeds, and beside it that the model fails, if it does."""
     score = cell(results, name, digits)
     score = score if score == NOTHING else score + seeds(results)
@@ -75,7 +79,7 @@ def seeds(results: Sequence[ResultFile]) -> str:
     return f" ({len(results)} seeds)" if len(results) > 1 else ""
 
 
-def number(mean: float, spread: float, digits: int | str) -> str:
+def number(mean: float, spread: float, digits: Digits) -> str:
     """A mean, and a spread if there is one: as a percentage, or with so many digits."""
     show: Callable[[float], str] = (
         (lambda x: f"{100 * x:.1f} %") if digits == "%" else (lambda x: f"{x:,.{digits}f}")

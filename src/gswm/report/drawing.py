@@ -1,14 +1,15 @@
-"""Line drawings: one description, given as SVG for a page and as pixels for a PNG.
+"""Drawings of frames: one description, given as SVG for a page and as pixels for a PNG.
+
+Charts are drawn by matplotlib (`plotting`), which not every installation has; `gswm demo` and
+`gswm fit` need these drawings in every one.
 
 A color is "#rrggbb", or the name of one of a theme: the page chooses the theme, a PNG is light.
 Lengths are in points of the page; a PNG has two pixels for each.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -28,16 +29,13 @@ PIXELS, FINER = 2, 2
 
 @dataclass(frozen=True)
 class Line:
-    """Through points; closed and filled if `fill`, in dashes so long if `dash`."""
+    """Through points; closed and filled if `fill`."""
 
     points: tuple[Point, ...]
     color: str
     width: Number = 1.0
     opacity: Number = 1.0
     fill: bool = False
-    dash: Number = 0.0
-    late: bool = False
-    """Whether dashes begin with a gap: those of two lines that are nearly one show by turns."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +105,7 @@ def svg_of(part: Part) -> str:
     if part.fill:
         return f'<path d="{path}Z" fill="{color}"{opacity}/>'
     stroke = f'stroke="{color}" stroke-width="{part.width:g}" stroke-linejoin="round"'
-    if part.dash:
-        stroke += f' stroke-dasharray="{part.dash:g}"'
-        stroke += f' stroke-dashoffset="{part.dash:g}"' if part.late else ""
-    cap = "butt" if part.dash else "round"
-    return f'<path d="{path}" fill="none" {stroke} stroke-linecap="{cap}"{opacity}/>'
+    return f'<path d="{path}" fill="none" {stroke} stroke-linecap="round"{opacity}/>'
 
 
 def paint(image: Image.Image, part: Part, scale: int, theme: dict[str, str]) -> None:
@@ -140,34 +134,11 @@ def paint(image: Image.Image, part: Part, scale: int, theme: dict[str, str]) -> 
             pen.circle(inside[0], scale * part.radius, fill=alpha)
     elif part.fill:
         pen.polygon(inside, fill=alpha)
-    elif part.dash:
-        for dash in dashes(inside, scale * part.dash, not part.late):
-            pen.line(dash, fill=alpha, width=width, joint="curve")
     else:
         pen.line(inside, fill=alpha, width=width, joint="curve")
         for end in (inside[0], inside[-1]):
             pen.circle(end, width / 2, fill=alpha)
     image.paste(rgb, tuple(low.tolist()), mask)
-
-
-def dashes(points: Sequence[Point], length: Number, on: bool = True) -> list[list[Point]]:
-    """The parts of a line that are drawn, as long as the gaps; it begins with one if `on`."""
-    drawn: list[list[Point]] = [[points[0]]] if on else []
-    left = length
-    for (x0, y0), (x1, y1) in pairwise(points):
-        whole, done = math.hypot(x1 - x0, y1 - y0), 0.0
-        while whole - done > left:
-            done += left
-            turn = (x0 + done / whole * (x1 - x0), y0 + done / whole * (y1 - y0))
-            if on:
-                drawn[-1].append(turn)
-            else:
-                drawn.append([turn])
-            left, on = length, not on
-        left -= whole - done
-        if on:
-            drawn[-1].append((x1, y1))
-    return drawn
 
 
 def rectangle(x: Number, y: Number, width: Number, height: Number, color: str) -> Line:

@@ -1,24 +1,28 @@
 """The paper's figures, from results: drawings by name. What was not measured is left out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gswm.eval.metrics.distance import LIMIT
 from gswm.eval.stills import STEPS
 from gswm.report import trajectories
-from gswm.report.charts import Series, chart
+from gswm.report.abilities import lacking
+from gswm.report.cells import FAILED
+from gswm.report.charts import BLUE, GREEN, PURPLE, SKY, VERMILION, Chart, Charts, Series
 from gswm.report.drawing import Drawing, Label, rows
-from gswm.report.filmstrips import other_stills, solids, tracking
-from gswm.report.paper import BALLS, CENTER_ERROR, MODELS
+from gswm.report.filmstrips import digits, other_stills, solids, tracking
+from gswm.report.paper import BALLS, CENTER_ERROR, MODELS, OTHER_TESTS, SOLIDS
 from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, style_of
 from gswm.viz.pictures import Picture
 
+ORANGE = "#e69f00"
+"""One more of the same colors as those of `charts`."""
 COLORS = {
-    **{"G-SWM": "#3b82e6", "SCALOR": "#e08a2e", "STOVE": "#22a37f"},
-    **{"maze": "#3b82e6", "maze-no-mu": "#e08a2e", "maze-no-aoe": "#22a37f"},
-    **{"maze-no-sa": "#c154a8"},
-    **dict(zip(BALLS, ("#3b82e6", "#22a37f", "#c154a8", "#e08a2e"), strict=True)),
-    "obj3d": "#7a5cd6",
+    **{"G-SWM": BLUE, "SCALOR": VERMILION, "STOVE": GREEN},
+    **{"SILOT": PURPLE, "SQAIR": SKY, "OP3": ORANGE},
+    **{"maze": BLUE, "maze-no-mu": VERMILION, "maze-no-aoe": GREEN, "maze-no-sa": PURPLE},
+    **dict(zip(BALLS, (BLUE, GREEN, PURPLE, VERMILION), strict=True)),
+    **{"obj3d": SKY, "obj3d-two": ORANGE, "digits": ORANGE},
 }
 RULES = {"stay": "everything stays", "walls": "no collisions"}
 SOLID_RULES = {"stay": "everything stays", "straight": "straight on"}
@@ -37,6 +41,11 @@ SHOWN, FEWER, MANY = 20, 8, 10
 """Generated frames of the ways of balls (Fig. 2); fewer where there are many balls."""
 UNTRAINED = 4.0
 """Strict errors above this are those of models that know nothing yet."""
+ROLLOUTS = ("G-SWM", "SILOT")
+"""The models of the figure of single frames, as in the paper's appendix."""
+GIVEN, STEPS_AHEAD, LABELS, CLOSE = (5, 10), (1, 5, 10, 15, 20, 30, 40), 104, 6
+"""Given and imagined frames of that figure, how wide its labels are, and how far frames are apart.
+"""
 SAMPLES = 4
 AHEAD = 14
 """Generated frames of the ways in a maze (Fig. 4)."""
@@ -49,6 +58,8 @@ CAPTIONS = {
     "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined; "
     f"of {MANY} balls and more the first {FEWER}. A dot is a frame; a circle is where the ball is "
     "at the end.",
+    "silot": f"Given frames {' and '.join(map(str, GIVEN))}, then imagined frames after so many "
+    "steps, as the paper shows SILOT: disks of the true sizes and colors where the objects are.",
     "futures": "All sampled futures of one episode of the single ball. It may turn left or right.",
     "maze": f"Maze: the given frames, all futures over each other, and {SAMPLES} of them, "
     f"{AHEAD} imagined frames long.",
@@ -57,22 +68,25 @@ CAPTIONS = {
     "learning": "Validation while training: strict error, summed over the first 10 imagined "
     "frames, and the minutes until it was measured; several trainings may have shared the GPU. "
     "Dashed: the paper's error of the same world, which leaves out missed and surplus objects. "
-    f"What is above {UNTRAINED:g} is not drawn.",
+    f"What is above {UNTRAINED:g} is not drawn. Of OP3: the mean squared error of pixels. Where a "
+    "model lacks an ability, it *fails*: the table of these says how.",
     "obj3d": "10 frames are given; 90 are imagined, of which these are the steps "
     f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. An imagined object has the id of the true "
     "one that it stands for in the last given frame; imagined frames have a border.",
     "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
     "error. Gray: rules to read it by: everything stays; dashed, everything goes straight on.",
     "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
+    "digits": "Tracking of digits that enter and leave. The same id is the same object.",
     "others": "Worlds that are not the paper's: an episode of each model, true and imagined.",
     "others-stills": "Worlds that are not the paper's: true frames, and imagined ones in a border.",
 }
 
 
-def figures(results: Results) -> dict[str, Drawing | Picture]:
+def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
     """All that can be drawn, by name."""
-    makers: dict[str, Callable[[Results], Drawing | Picture | None]] = {
-        **{"error": error, "ways": ball_ways, "tracking": tracking, "learning": learning},
+    makers: dict[str, Callable[[Results], Drawing | Charts | Picture | None]] = {
+        **{"error": error, "ways": ball_ways, "silot": rollouts, "tracking": tracking},
+        **{"digits": digits, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
         **{"obj3d": solids, "obj3d-curves": solid_curves},
         **{"others": other_ways, "others-stills": other_stills},
@@ -81,15 +95,15 @@ def figures(results: Results) -> dict[str, Drawing | Picture]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def error(results: Results) -> Drawing | None:
+def error(results: Results) -> Charts | None:
     """Center error over the imagined frames (Fig. 5), of the worlds that were measured."""
     panels = []
     for world in BALLS:
         series = errors(results, world, results.models(world))
         sides = "imagined frame", "frame sides"
         if any(each.values for each in series):
-            panels.append(chart(world, series, *sides, top=0.5, roof=LIMIT))
-    return rows(panels, columns=2) if panels else None
+            panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
+    return Charts(panels) if panels else None
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
@@ -102,7 +116,7 @@ def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) ->
     flat = style_of(world) == "paths"
     for i, (rule, name) in enumerate((RULES if flat else SOLID_RULES).items()):
         values, _ = curve(results.of(rule, world), "center_error")
-        series.append(Series(name, values, "faint", width=1.0, dash=i > 0, sample=True))
+        series.append(Series(name, values, "faint", width=1.0, dash=i > 0))
     for model, measured in models.items():
         values, spread = curve(measured, "center_error")
         name = f"{model} fails" if flat and fails(measured) else model
@@ -116,24 +130,24 @@ def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) ->
     return series
 
 
-def solid_curves(results: Results) -> Drawing | None:
+def solid_curves(results: Results) -> Charts | None:
     """Errors and pixels of the 3D world over the imagined frames."""
-    if not (measured := results.of("G-SWM", "obj3d")):
+    if not (models := results.models("obj3d")):
         return None
-    lines = errors(results, "obj3d", {"G-SWM": measured})
+    lines = errors(results, "obj3d", models)
     sides = "imagined frame", "frame sides"
-    panels = [chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
-    values, spread = curve(measured, "psnr")
-    line = Series("G-SWM", values, COLORS["G-SWM"], spread=spread)
-    panels.append(chart("PSNR", [line], "imagined frame", "dB", top=30))
-    return rows(panels, columns=2)
+    panels = [Chart("center error", lines, *sides, top=0.2, roof=LIMIT)]
+    pixels = {model: curve(measured, "psnr") for model, measured in models.items()}
+    lines = [Series(m, each[0], COLORS[m], spread=each[1]) for m, each in pixels.items()]
+    panels.append(Chart("PSNR", lines, "imagined frame", "dB", top=30))
+    return Charts(panels)
 
 
 def ball_ways(results: Results) -> Drawing | None:
     """Ways of balls, true and imagined by each model (Fig. 2)."""
     found = {world: results.models(world) for world in BALLS}
     columns = 1 + max(len(models) for models in found.values())
-    episodes = PANELS // columns
+    episodes = max(1, PANELS // columns)
     lines = []
     for world, models in found.items():
         panels = []
@@ -149,8 +163,43 @@ def ball_ways(results: Results) -> Drawing | None:
                     panels.append(trajectories.ways(example, true, f"{title}: true", side))
                 imagined = example["futures"][0][:steps]
                 panels.append(trajectories.ways(example, imagined, f"{title}: {model}", side))
-        lines += [rows(panels, columns=PANELS, gap=GAP)] if panels else []
+        lines += [rows(panels, columns=len(panels), gap=GAP)] if panels else []
     return rows(lines, columns=1) if lines else None
+
+
+def rollouts(results: Results) -> Drawing | None:
+    """Frames of the ball worlds: given and true, and as G-SWM and SILOT imagine them (App. E)."""
+    columns = len(GIVEN) + len(STEPS_AHEAD)
+    side = (WIDE - LABELS) / columns - CLOSE
+    lines = []
+    for world in BALLS:
+        found = {model: measured[0].examples for model, measured in results.models(world).items()}
+        shown = {model: found[model][0] for model in ROLLOUTS if found.get(model)}
+        if "SILOT" not in shown:
+            continue
+        example = shown["SILOT"]
+        true, given = example["true"], example["given"]
+        at = {f"given, t = {t}": t - 1 for t in GIVEN}
+        at |= {f"step {step}": given + step - 1 for step in STEPS_AHEAD}
+        panels = [label(f"{world}: true", side)]
+        panels += [
+            trajectories.frame(example, true[time : time + 1], name, side)
+            for name, time in at.items()
+        ]
+        for model, example in shown.items():
+            future = example["futures"][0]
+            panels += [label(model, side), *[Drawing(side, 0, ())] * len(GIVEN)]
+            panels += [
+                trajectories.frame(example, future[step - 1 : step], "", side)
+                for step in STEPS_AHEAD
+            ]
+        lines.append(rows(panels, columns=1 + columns, gap=CLOSE))
+    return rows(lines, columns=1) if lines else None
+
+
+def label(text: str, side: float) -> Drawing:
+    """Words to the left of a row of frames."""
+    return Drawing(LABELS, 0, (Label((0, trajectories.HEAD + side / 2), text, "ink", 10.5),))
 
 
 def side_of(number: int) -> float:
@@ -222,7 +271,7 @@ def other_ways(results: Results) -> Drawing | None:
     return rows(lines, columns=1, gap=6) if lines else None
 
 
-def corridor(results: Results) -> Drawing | None:
+def corridor(results: Results) -> Charts | None:
     """Agents in the corridor, for the model and its ablations (Fig. 6)."""
     measured = {r: results.of("G-SWM", r) for r in ABLATIONS}
     if not any(measured.values()):
@@ -236,35 +285,45 @@ def corridor(results: Results) -> Drawing | None:
                 start = 1 if name == "in_corridor" else 1 - results_of[0].given
                 color = COLORS[recipe]
                 series.append(Series(ABLATIONS[recipe], values, color, start, spread=spread))
-        panels.append(chart(title, series, "imagined frame", top=1.0))
-    return rows(panels, columns=2)
+        panels.append(Chart(title, series, "imagined frame", top=1.0))
+    return Charts(panels)
 
 
-def learning(results: Results) -> Drawing | None:
+def learning(results: Results) -> Charts | None:
     """How the error fell while the models were trained."""
-    panels = []
-    for model in MODELS:
-        series = []
-        for world in (*BALLS, "obj3d"):
-            for measured in results.of(model, recipe_of(model, world)):
-                if points := measured.about.get("curve"):
-                    _, minutes, errors = zip(*points, strict=True)
-                    series.append(Series(world, errors, COLORS[world], at=minutes))
-        if series:
-            series = [*said(model, series), *series]
-            sides = "minutes", "frame sides"
-            panels.append(chart(model, series, *sides, top=1.0, roof=UNTRAINED))
-    return rows(panels, columns=2) if panels else None
+    panels = [learned(results, model) for model in MODELS]
+    drawn = [panel for panel in panels if panel is not None]
+    return Charts(drawn) if drawn else None
 
 
-def said(model: str, series: Sequence[Series]) -> list[Series]:
+def learned(results: Results, model: str) -> Chart | None:
+    """A model's errors over the minutes of its trainings; where it lacks an ability, it fails."""
+    series, by_pixels = [], False
+    fails_in = {criterion.world for lacks, criterion, _ in lacking(results) if lacks == model}
+    for world in dict.fromkeys((*BALLS, *SOLIDS, *OTHER_TESTS)):
+        name = f"{world} {FAILED}" if world in fails_in else world
+        for measured in results.of(model, recipe_of(model, world)):
+            if points := measured.about.get("curve"):
+                _, minutes, errors = zip(*points, strict=True)
+                series.append((world, Series(name, errors, COLORS[world], at=minutes)))
+                by_pixels |= measured.boxes_from == "masks"
+    if not series:
+        return None
+    lines = [line for _, line in series]
+    if by_pixels:
+        return Chart(model, lines, "minutes", "mean squared error")
+    lines = [*said(model, dict(series)), *lines]
+    return Chart(model, lines, "minutes", "frame sides", top=1.0, roof=UNTRAINED)
+
+
+def said(model: str, series: Mapping[str, Series]) -> list[Series]:
     """The paper's errors of a model, from side to side: a line for each world that has a curve.
 
     Dashes of neighbors show by turns, since some are nearly the same.
     """
-    places = [place for s in series for place in s.places]
+    places = [place for s in series.values() for place in s.places]
     ends = min(places), max(places)
-    theirs = {s.name: CENTER_ERROR.get((s.name, model)) for s in series}
+    theirs = {world: CENTER_ERROR.get((world, model)) for world in series}
     means = sorted((error.mean, world) for world, error in theirs.items() if error is not None)
     return [
         Series("", (mean, mean), COLORS[world], width=1.0, at=ends, dash=True, late=rank % 2 == 1)

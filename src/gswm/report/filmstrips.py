@@ -1,6 +1,6 @@
 """Figures of pixels: what a model tracks, and what it imagines of solids, with boxes and ids."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 
 from gswm.data.worlds import registry as worlds
 from gswm.eval.stills import from_text
-from gswm.report.paper import BALLS
+from gswm.report.paper import BALLS, SOLIDS
 from gswm.report.results import ResultFile, Results
 from gswm.viz import pictures
 from gswm.viz.imagination import GENERATED
@@ -23,8 +23,18 @@ GAP = 6
 
 
 def tracking(results: Results) -> Picture | None:
-    """Frames with the boxes that a model tracks: an example of each model and world."""
-    firsts = [m[0] for world in BALLS for m in results.models(world).values()]
+    """Frames with the boxes that a model tracks: an example of each model and ball world."""
+    return tracked(results, tuple(BALLS))
+
+
+def digits(results: Results) -> Picture | None:
+    """The same of digits, whose videos are shorter."""
+    return tracked(results, ("digits",))
+
+
+def tracked(results: Results, among: Sequence[str]) -> Picture | None:
+    """Frames and boxes of worlds whose videos are equally long, drawn again."""
+    firsts = [m[0] for world in among for m in results.models(world).values()]
     ours = [m for m in firsts if m.world in worlds.WORLDS]  # a file may be gone
     shown = [m for m in ours if m.examples and m.examples[0]["tracked"]]
     if not shown:
@@ -35,36 +45,49 @@ def tracking(results: Results) -> Picture | None:
 
 
 def solids(results: Results) -> Picture | None:
-    """The 3D world, true above and imagined below (Fig. 7)."""
-    examples = [e for m in results.of("G-SWM", "obj3d")[:1] for e in m.examples if "stills" in e]
-    return painted([(f"episode {e['episode']}", e["stills"]) for e in examples])
+    """The 3D worlds: each episode's true frames above those that the models imagine (Fig. 7)."""
+    lines = []
+    for world, place in SOLIDS.items():
+        held = {
+            model: {e["episode"]: e["stills"] for e in measured[0].examples if "stills" in e}
+            for model, measured in results.models(world).items()
+        }
+        for episode in sorted({number for each in held.values() for number in each}):
+            shown = {model: each[episode] for model, each in held.items() if episode in each}
+            lines += strips(f"episode {episode}{place}", shown)
+    return painted(lines)
 
 
 def other_stills(results: Results) -> Picture | None:
     """The first example of each model in worlds that are not the paper's and have this style."""
     shown = [m for m in results.of_other_worlds() if m.style == "stills"]
-    return painted(
-        [
-            (f"{m.of}, {m.model}", m.examples[0]["stills"])
-            for m in shown
-            if "stills" in m.examples[0]
-        ]
-    )
+    shown = [m for m in shown if "stills" in m.examples[0]]
+    named = ((f"{m.of}, {m.model}", m.examples[0]["stills"]) for m in shown)
+    return painted([line for title, held in named for line in strips(title, {"imagined": held})])
 
 
-def painted(examples: Sequence[tuple[str, dict[str, Any]]]) -> Picture | None:
-    """The stills of named examples, true above and imagined below."""
-    if not examples:
+Strip = tuple[str, Frames, Sequence[int]]
+"""A row of frames: its name, the frames, and the steps that they show."""
+
+
+def strips(title: str, shown: Mapping[str, dict[str, Any]]) -> list[Strip]:
+    """True frames, and below them those of each name, imagined of the same episode."""
+    first = next(iter(shown.values()))
+    true = boxed(from_text(first["true"]), first["true_boxes"], SCALE)
+    lines: list[Strip] = [(f"{title}, true", true, first["steps"])]
+    for name, held in shown.items():
+        frames = boxed(from_text(held["imagined"]), held["boxes"], SCALE)
+        lines.append((f"{title}, {name}", pictures.border(frames, GENERATED, SCALE), held["steps"]))
+    return lines
+
+
+def painted(lines: Sequence[Strip]) -> Picture | None:
+    """Rows of frames as one picture, with the steps above."""
+    if not lines:
         return None
-    labels, rows = [], []
-    for label, held in examples:
-        for name, boxes in (("true", "true_boxes"), ("imagined", "boxes")):
-            labels.append(f"{label}, {name}")
-            frames = boxed(from_text(held[name]), held[boxes], SCALE)
-            rows.append(frames if name == "true" else pictures.border(frames, GENERATED, SCALE))
-    longest = max((held["steps"] for _, held in examples), key=len)
-    steps = [f"step {step}" for step in longest]
-    return pictures.sheet(rows, labels, steps, gap=GAP, font_size=LETTERS)
+    labels, frames, steps = zip(*lines, strict=True)
+    times = [f"step {step}" for step in max(steps, key=len)]
+    return pictures.sheet(list(frames), list(labels), times, gap=GAP, font_size=LETTERS)
 
 
 def some(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,9 +1,11 @@
 """Other results: what was measured, and stands in no table of the paper's worlds."""
 
+from itertools import chain
+
 from gswm.eval.protocols import PROTOCOLS
 from gswm.report.cells import NOTHING, Columns, N, Table, cell
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
-from gswm.report.paper import BALLS, MODELS
+from gswm.report.paper import BALLS, MODELS, OTHER_TESTS, SOLIDS
 from gswm.report.results import ResultFile, Results, recipe_of
 
 SCORES: Columns = {
@@ -37,11 +39,14 @@ def others(results: Results) -> dict[str, Table]:
 
 def shown_elsewhere(results: Results) -> list[ResultFile]:
     """The results in the tables of the paper's worlds."""
-    which = [(model, recipe_of(model, world)) for model in MODELS for world in BALLS]
+    worlds = (*BALLS, *SOLIDS, *OTHER_TESTS, "maze")
+    which = [(model, recipe_of(model, world)) for model in MODELS for world in worlds]
     which += [(rule, world) for rule in RULES for world in BALLS]
     which += [*SINGLE_BALL.values(), *(("G-SWM", recipe) for recipe in ABLATIONS)]
-    which += [(model, "obj3d") for model in ("G-SWM", *SOLID_RULES)]
-    by_pixels = results.of("G-SWM", "obj3d", "slotformer-6-44")
+    which += [(rule, world) for rule in SOLID_RULES for world in SOLIDS]
+    which = list(dict.fromkeys(which))
+    by_pixels = results.models("obj3d", "slotformer-6-44").values()
+    by_pixels = [*results.of("stay", "obj3d", "slotformer-6-44"), *chain(*by_pixels)]
     drawn = [
         m
         for model in MODELS

@@ -10,7 +10,8 @@ from html import escape
 from PIL import Image
 
 from gswm.core.words import printable
-from gswm.report.cells import EMPTY, FAILED, HERE, UNMEASURED, N, Table
+from gswm.report.cells import EMPTY, FAILED, HERE, LACKS, UNMEASURED, N, Table
+from gswm.report.charts import Charts
 from gswm.report.drawing import DARK, LIGHT, Drawing
 from gswm.viz.pictures import Picture
 
@@ -96,15 +97,19 @@ def td(text: str, ours: bool) -> str:
         kind = "empty"
     elif N in text and "`" not in text:
         kind = "partial"
-    elif ours and text.startswith(FAILED):
+    elif ours and text.startswith((FAILED, LACKS)):
         kind = "fails"
     else:
         kind = "ours" if ours else "words" if "`" in text else ""
     return f"<td{f' class={kind}' if kind else ''}>{inline(text)}</td>"
 
 
-def element(shown: Drawing | Picture, title: str) -> str:
+def element(shown: Drawing | Charts | Picture, title: str) -> str:
     """Anything that is drawn, as an element."""
+    if isinstance(shown, Charts):
+        from gswm.report import plotting
+
+        return plotting.svg(shown, title)
     return shown.svg(title) if isinstance(shown, Drawing) else image(shown, title)
 
 

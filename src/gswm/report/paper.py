@@ -1,12 +1,19 @@
-"""What papers say: the numbers that stand beside ours (Table 2, Table 10; and SlotFormer's)."""
+"""The papers' own numbers: Tables 1, 2 and 10 of G-SWM's, and those of SlotFormer's."""
 
 from dataclasses import dataclass
 
-MODELS = ("G-SWM", "SCALOR", "STOVE")
+MODELS = ("G-SWM", "SCALOR", "STOVE", "SILOT", "SQAIR", "OP3")
+"""All that the paper compares: SILOT in a figure, OP3 in words, SQAIR in the table of abilities."""
+TABULATED = MODELS[:3]
+"""The models of Tables 2 and 10."""
 BALLS = {"interaction": 3, "occlusion": 3, "two-layer": 6, "two-layer-dense": 16}
 """The worlds of both tables, and how many objects are in each."""
 FIGURED = (*BALLS, "single-ball", "maze", "obj3d")
 """The worlds of its figures."""
+SOLIDS = {"obj3d": "", "obj3d-two": ", two objects"}
+"""The 3D worlds, the paper's first, and what follows the name of a model in them."""
+OTHER_TESTS = ("digits", "obj3d-two")
+"""Worlds that are not the paper's: easier ones, to show that SQAIR and OP3 learn there."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,17 @@ MOTA = {
     ("two-layer-dense", "SCALOR"): Said(0.9501, 0.0087),
 }
 """Table 10: boxes that overlap by a half."""
+
+ABILITIES = {
+    "Discovery": {"SQAIR": True, "SILOT": True, "SCALOR": True, "STOVE": False},
+    "Interaction": {"SQAIR": False, "SILOT": False, "SCALOR": False, "STOVE": True},
+    "Occlusion": {"SQAIR": True, "SILOT": True, "SCALOR": True, "STOVE": False},
+    "Scalability": {"SQAIR": False, "SILOT": True, "SCALOR": True, "STOVE": False},
+    "Background": {"SQAIR": False, "SILOT": False, "SCALOR": True, "STOVE": False},
+    "Uncertainty": {"SQAIR": False, "SILOT": False, "SCALOR": False, "STOVE": False},
+    "Situated": {"SQAIR": False, "SILOT": False, "SCALOR": False, "STOVE": False},
+}
+"""Table 1: which abilities the models before G-SWM have."""
 
 SLOTFORMER = {
     "PredRNN": (33.68, 0.91),

@@ -1,4 +1,4 @@
-"""Results: the files that `gswm eval --json` writes, read again and found by model and recipe."""
+"""Results: files of `gswm eval --json`, found by model and recipe, and of `gswm bench train`."""
 
 import json
 import math
@@ -13,15 +13,15 @@ from gswm.core.files import check_regular
 from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
-from gswm.report.paper import FIGURED, MODELS
+from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
 
 FAIL = 0.5
 """A MOTA below this: for two true objects, more than one is missed, made up or mistaken."""
 NAMES = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
 
 
-PAPERS = (*FIGURED, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
-"""The recipes of the paper's experiments, without the names of other models."""
+PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
+"""The recipes of the paper's experiments and of tests beside them, without the names of models."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class ResultFile:
     """Some scores of every episode; none in files of before they were kept."""
     curves: dict[str, list[float | int | None]]
     examples: list[dict[str, Any]]
+    boxes_from: str
+    """See `WorldModel.boxes_from`; errors of validations are about pixels if it is "masks"."""
 
     @property
     def style(self) -> Style:
@@ -99,10 +101,23 @@ class ResultFile:
 
 
 @dataclass(frozen=True)
+class StepTime:
+    """The time of a training step, as `gswm bench train` measured it."""
+
+    recipe: str
+    setting: tuple[Any, ...]
+    """Device, path, batch and frames: only times of one setting are compared."""
+    slots: int
+    """K."""
+    ms: float
+
+
+@dataclass(frozen=True)
 class Results:
     """All files of a report."""
 
     all: tuple[ResultFile, ...]
+    steps: tuple[StepTime, ...] = ()
 
     def of(
         self,
@@ -128,11 +143,12 @@ class Results:
 
     def of_other_worlds(self) -> list[ResultFile]:
         """The results that have examples, and of which the paper has no figures."""
-        return [m for m in self.all if m.examples and not (m.of in FIGURED and m.is_of_paper)]
+        known = {*FIGURED, *SOLIDS}
+        return [m for m in self.all if m.examples and not (m.of in known and m.is_of_paper)]
 
-    def models(self, world: str) -> dict[str, list[ResultFile]]:
-        """The trained models that were measured in a world of the paper's tables."""
-        found = {model: self.of(model, recipe_of(model, world)) for model in MODELS}
+    def models(self, world: str, protocol: str | None = None) -> dict[str, list[ResultFile]]:
+        """The trained models that were measured in a world, as `of` finds them."""
+        found = {model: self.of(model, recipe_of(model, world), protocol) for model in MODELS}
         return {model: measured for model, measured in found.items() if measured}
 
 
@@ -152,10 +168,20 @@ def recipe_of(model: str, world: str) -> str:
     return f"{model.lower()}-{world}" if model in MODELS[1:] else world
 
 
+def model_of(recipe: str) -> str:
+    """The model that a recipe is about, by its name."""
+    return next((m for m in MODELS[1:] if recipe.startswith(f"{m.lower()}-")), MODELS[0])
+
+
 def read(paths: Sequence[Path]) -> Results:
     """The results of files, and of all *.json of folders."""
     files = [file for path in paths for file in found(path)]
-    return Results(tuple(map(one, files)))
+    held = {file: loaded(file) for file in dict.fromkeys(files)}
+    timed = [file for file in held if is_benchmark(held[file])]
+    return Results(
+        tuple(one(file, held[file]) for file in files if file not in timed),
+        tuple(step for file in timed for step in step_times(file, held[file])),
+    )
 
 
 def found(path: Path) -> Iterable[Path]:
@@ -168,11 +194,40 @@ def found(path: Path) -> Iterable[Path]:
     return [path]
 
 
-def one(path: Path) -> ResultFile:
-    """The result in a file."""
+def loaded(path: Path) -> Any:
+    """The values in a file."""
     check_regular(path)
     try:
-        held = json.loads(path.read_text())
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise not_written(path, "gswm eval --json", error) from error
+
+
+def is_benchmark(held: Any) -> bool:
+    """Whether these are step times, and not the result of an evaluation."""
+    return isinstance(held, dict) and {"steps", "machine"} <= held.keys()
+
+
+def step_times(path: Path, held: dict[str, Any]) -> list[StepTime]:
+    """The times in a file of `gswm bench train --json`."""
+    try:
+        device = held["machine"]["device"]
+        return [
+            StepTime(
+                recipe=row["recipe"],
+                setting=(device, row["path"], row["batch"], row["length"]),
+                slots=int(row["objects"]),
+                ms=float(row["ms"]),
+            )
+            for row in held["steps"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise not_written(path, "gswm bench train --json", error) from error
+
+
+def one(path: Path, held: Any) -> ResultFile:
+    """The result in a file that holds these values."""
+    try:
         model, data, rules = held["model"], held["data"], held["protocol"]
         rule, about = model.get("baseline"), model.get("about", {})
         return ResultFile(
@@ -197,10 +252,16 @@ def one(path: Path) -> ResultFile:
             per_episode=held.get("per_episode", {}),
             curves=held["curves"],
             examples=held["examples"],
+            boxes_from=held.get("boxes_from", "latents"),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise UserError(f"{path} is not what `gswm eval --json` writes: {reason}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise not_written(path, "gswm eval --json", error) from error
+
+
+def not_written(path: Path, command: str, error: Exception) -> UserError:
+    """The refusal of a file that is not what a command writes."""
+    reason = f"it has no {error}" if isinstance(error, KeyError) else error
+    return UserError(f"{path} is not what `{command}` writes: {reason}")
 
 
 def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | None:

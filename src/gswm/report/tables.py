@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gswm.eval.protocols import Posterior
+from gswm.report.abilities import abilities, failures, step_times
 from gswm.report.cells import (
     FAILED,
     HERE,
     NOTHING,
     UNMEASURED,
-    Columns,
     Table,
     cell,
     cells,
@@ -17,9 +17,9 @@ from gswm.report.cells import (
     number,
     seeds,
 )
-from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
+from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL
 from gswm.report.others import named, others
-from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, SLOTFORMER, Said
+from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, TABULATED, Said
 from gswm.report.results import (
     FAIL,
     ResultFile,
@@ -28,10 +28,9 @@ from gswm.report.results import (
     recipe_of,
     standard_error,
 )
+from gswm.report.space import collisions, slotformer, solids
 
 STEPS = (10, 25, 50, 94)
-ORIGINAL = ", original videos"
-"""How rows of others' numbers end."""
 SAME = "within the error"
 MARKED = " †"
 """After scores that the text of their table explains."""
@@ -58,6 +57,7 @@ EXTRA = (
 def tables(results: Results) -> dict[str, Table]:
     """All of them, by name."""
     return {
+        "abilities": abilities(results),
         "error": against_paper(
             results,
             "Center error, summed over the first 10 imagined frames",
@@ -87,7 +87,10 @@ def tables(results: Results) -> dict[str, Table]:
         "obj3d": solids(results),
         "collisions": collisions(results),
         "slotformer": slotformer(results),
+        "digits": digits(results),
         **others(results),
+        "steps": step_times(results),
+        "failures": failures(results),
         "trainings": trainings(results),
         "evaluations": evaluations(results),
     }
@@ -108,13 +111,15 @@ def against_paper(
     columns = {model: columns_of(results, model) for model in MODELS}
     head = [""]
     for model in MODELS:
-        head += [f"{model}, paper", *(column + HERE for column in columns[model])]
+        theirs = [f"{model}, paper"] if model in TABULATED else []
+        head += [*theirs, *(column + HERE for column in columns[model])]
     rows, told = [], dict[str, None]()
     for world in BALLS:
         row = [world]
         for model in MODELS:
-            theirs = None if (world, model) in FAILS else said[world, model]
-            row.append(FAILED if theirs is None else number(theirs.mean, theirs.spread, digits))
+            if model in TABULATED:
+                theirs = None if (world, model) in FAILS else said[world, model]
+                row.append(FAILED if theirs is None else number(theirs.mean, theirs.spread, digits))
             ours = {
                 posterior: results.of(model, recipe_of(model, world), posterior=posterior)
                 for posterior in columns[model].values()
@@ -147,11 +152,11 @@ def had_extra_training(measured: ResultFile) -> bool:
 
 def gaps(results: Results) -> Table:
     """How far our errors are from the paper's."""
-    columns = {model: columns_of(results, model) for model in MODELS}
+    columns = {model: columns_of(results, model) for model in TABULATED}
     rows = []
     for world in BALLS:
         row = [world]
-        for model in MODELS:
+        for model in TABULATED:
             for posterior in columns[model].values():
                 measured = results.of(model, recipe_of(model, world), posterior=posterior)
                 row.append(gap(measured, CENTER_ERROR.get((world, model))))
@@ -163,7 +168,7 @@ def gaps(results: Results) -> Table:
         "neither is one within the paper's deviations in the table above."
     )
     head = ("", *(name for ours in columns.values() for name in ours))
-    drawn = len(head) > 1 + len(MODELS)
+    drawn = len(head) > 1 + len(TABULATED)
     text += f" {SAMPLED} Compare the columns *sampled* with the paper." if drawn else f" {BY_MEANS}"
     return Table("Center error, against the paper", text, head, tuple(rows))
 
@@ -289,59 +294,20 @@ def maze(results: Results) -> Table:
     return Table("Maze, and what the parts of the model do there", text, head, tuple(rows))
 
 
-def solids(results: Results) -> Table:
-    """The 3D world."""
+def digits(results: Results) -> Table:
+    """Digits that enter and leave."""
     columns = {
+        **{"right number": ("count_right", "%"), "objects found": ("objects", 2)},
+        **{"true objects": ("true_objects", 2), "MOTA": ("mota", 4), "IDF1": ("idf1", 4)},
         **{"center error": ("center_error", 3), "strict error": ("strict_error", 3)},
-        **{"mean over all frames": ("center_error_mean", 3), "objects found": ("objects", 2)},
-        **{"true objects": ("true_objects", 2), "right number": ("count_right", 3)},
-        **{"MOTA": ("mota", 4), "PSNR": ("psnr", 2), "SSIM": ("ssim", 3)},
     }
+    found = results.models("digits")
+    rows = tuple((name + seeds(each), *cells(each, columns)) for name, each in found.items())
     text = (
-        "10 frames are given, before anything touches; 90 are imagined. Errors and counts as "
-        "above; PSNR and SSIM are means over all imagined frames. The paper has pictures alone: "
-        "of its videos nobody knows where the objects are."
+        "The test case of SQAIR, which is not in the paper. Counts and tracking are of frames that "
+        "the model sees, errors of the 10 frames that it imagines after the first 10."
     )
-    return Table("3D", text, ("", *columns), solid_rows(results, columns))
-
-
-def collisions(results: Results) -> Table:
-    """Hits in the 3D world."""
-    columns = {
-        **{"precision": ("collision_precision", 3), "recall": ("collision_recall", 3)},
-        **{"F1": ("collision_f1", 3), "frames late": ("collision_delay", 2)},
-    }
-    text = (
-        "Is an imagined object's velocity changed where, and when, the true one is hit? To three "
-        "frames: *precision* is of the imagined hits, *recall* of the true ones."
-    )
-    return Table("3D: collisions", text, ("", *columns), solid_rows(results, columns))
-
-
-def solid_rows(results: Results, columns: Columns) -> tuple[tuple[str, ...], ...]:
-    """A row of the model, and of rules if they were measured."""
-    found = {name: results.of(rule, "obj3d") for rule, name in SOLID_RULES.items()}
-    found = {"G-SWM": results.of("G-SWM", "obj3d")} | {n: m for n, m in found.items() if m}
-    return tuple((name + seeds(each), *cells(each, columns)) for name, each in found.items())
-
-
-def slotformer(results: Results) -> Table:
-    """The 3D world, as SlotFormer's authors measure."""
-    ours = results.of("G-SWM", "obj3d", "slotformer-6-44")
-    columns = {"PSNR": ("psnr", 2), "SSIM": ("ssim", 3)}
-    said = [
-        (f"{model}{ORIGINAL}", f"{psnr:.2f}", f"{ssim:.2f}")
-        for model, (psnr, ssim) in SLOTFORMER.items()
-    ]
-    text = (
-        "6 frames are given and 44 imagined, of the validation episodes. The other rows are what "
-        "SlotFormer's paper says of the original videos, which are not ours: they show what is "
-        "usual, and are no comparison."
-    )
-    rows = ((f"G-SWM, here{seeds(ours)}", *cells(ours, columns)), *said)
-    if stay := results.of("stay", "obj3d", "slotformer-6-44"):
-        rows = (rows[0], ("the last given frame, here", *cells(stay, columns)), *rows[1:])
-    return Table("3D: by SlotFormer's protocol", text, ("", *columns), rows)
+    return Table("Digits that enter and leave", text, ("", *columns), rows)
 
 
 def trainings(results: Results) -> Table:

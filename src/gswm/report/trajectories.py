@@ -53,10 +53,23 @@ def ways(example: dict[str, Any], places: Places, title: str, side: Number = SID
         for i, at in enumerate(after):
             parts.append(Dot(at, 1.7, color, 0.4 + 0.6 * (i + 1) / len(after)))
         radius = example["sizes"][k] / 2 * side
-        low, high = radius, side - radius
-        x, y = after[-1]
-        at = min(high, max(low, x)), HEAD + min(high, max(low, y - HEAD))
-        parts.append(Dot(at, radius - 0.6, color, 0.9, 1.2))
+        parts.append(Dot(inside(after[-1], radius, side), radius - 0.6, color, 0.9, 1.2))
+    return panel(parts, title, side)
+
+
+def inside(at: Point, radius: Number, side: Number) -> Point:
+    """The nearest point where a disk is within the panel."""
+    x, y = at
+    low, high = radius, side - radius
+    return min(high, max(low, x)), HEAD + min(high, max(low, y - HEAD))
+
+
+def frame(example: dict[str, Any], places: Places, title: str, side: Number = SIDE) -> Drawing:
+    """One frame: the objects as disks of their true sizes and colors, the one in front last."""
+    parts: list[Part] = []
+    for k, color in enumerate(example["colors"]):
+        radius = example["sizes"][k] / 2 * side
+        parts += [Dot(inside(at, radius, side), radius, color) for at in way(places, k, side)]
     return panel(parts, title, side)
 
 

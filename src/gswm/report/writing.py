@@ -5,10 +5,12 @@ from pathlib import Path
 from gswm.core.files import write_whole
 from gswm.report import figures
 from gswm.report.cells import N, Table, markdown
+from gswm.report.charts import Charts
 from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, inline, page, table_html
 from gswm.report.results import Results
-from gswm.report.tables import ORIGINAL, tables
+from gswm.report.space import ORIGINAL
+from gswm.report.tables import tables
 from gswm.viz import formats
 from gswm.viz.pictures import Picture
 
@@ -16,7 +18,7 @@ COLORS = 128
 """Of a PNG: a third of the size, and nobody sees it."""
 PHOTOS = ("obj3d", "others-stills")
 """Figures with light and shade, which keep all of their colors."""
-Figures = dict[str, Drawing | Picture]
+Figures = dict[str, Drawing | Charts | Picture]
 TITLE = "Results"
 LEAD = (
     "G-SWM (Lin et al., ICML 2020) and what it is compared with, as measured by this package, "
@@ -27,11 +29,12 @@ LEAD = (
 MARK = "Written by `gswm report`"
 """In the last line of what is written, so that nothing of somebody else is replaced."""
 BESIDE = {
-    "error": ("error", "ways"),
+    "error": ("error", "ways", "silot"),
     "mota": ("tracking",),
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
     "obj3d": ("obj3d", "obj3d-curves"),
+    "digits": ("digits",),
     "others": ("others", "others-stills"),
     "trainings": ("learning",),
 }
@@ -102,8 +105,13 @@ def as_text(results: Results, made: Figures, folder: str) -> str:
 
 def save(made: Figures, folder: Path) -> list[Path]:
     """A PNG of each."""
+    from gswm.report import plotting
+
     for name, each in made.items():
-        picture = each.picture() if isinstance(each, Drawing) else each
+        if isinstance(each, Charts):
+            picture = plotting.picture(each)
+        else:
+            picture = each.picture() if isinstance(each, Drawing) else each
         colors = None if name in PHOTOS else COLORS
         formats.save_picture(folder / f"{name}.png", picture, colors)
     return [folder / f"{name}.png" for name in made]

@@ -23,7 +23,7 @@ from gswm.fast.loading import load
 from gswm.models.base import AnyFrame, WorldModel
 from gswm.studio.protocol import MOST_EPISODES
 from gswm.weights.files import read_header
-from gswm.weights.finding import ANY_VIDEO, find, shipped
+from gswm.weights.finding import ANY_VIDEO, find, installed
 
 Made = TypeVar("Made")
 
@@ -106,11 +106,11 @@ class Catalog:
         )
         return name
 
-    def add_shipped(self) -> None:
-        """Every model and every world that comes with the package."""
-        for name in shipped():
-            kind = read_header(find(name))["recipe"].model.kind.upper()
-            self.add_weights(name, name, GROUPS.get(kind) or kind)
+    def add_installed(self) -> None:
+        """Every model that is here, shipped or in the cache, and every world."""
+        for name, file in installed().items():
+            kind = read_header(file)["recipe"].model.kind.upper()
+            self.add_weights(name, str(file), GROUPS.get(kind) or kind)
         for name in worlds.WORLDS:
             self.add_world(name)
 

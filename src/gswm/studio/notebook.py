@@ -60,7 +60,7 @@ def studio(
             f"a video is a torch tensor, not {type(video).__name__}: use gswm.read_video(path)"
         )
     catalog = Catalog("cpu" if isinstance(model, str) else model.device)
-    catalog.add_shipped()
+    catalog.add_installed()
     name = model if named else "model"
     if not named:
         if video is None and world is None:

@@ -23,18 +23,24 @@ def followed(
     film: Film,
     discover: Discover = "always",
     background: AnyFrame | None = None,
+    *,
+    draw_first: bool = False,
 ) -> Iterator[tuple[Take, Track]]:
     """Infer a film chunk by chunk; ids stay the same from chunk to chunk.
 
-    A model that cannot continue from a state gets all frames at once.
+    A model that cannot continue from a state gets all frames at once, and draws none: that could
+    take too much memory.
 
     Args:
         model: Of any kind.
         film: Placed in frames of the model's size.
         discover: See `WorldModel.infer`.
         background: See `WorldModel.infer`. Default: from frames of the whole film.
+        draw_first: Also draw the frames of the first chunk.
     """
     behind = model.background_for(film) if background is None else background
+    how: dict[str, Any] = {"discover": discover, "background": behind}
+    how["render"] = "first" if draw_first and model.continues else False
     taken: list[Take] = []
 
     def videos() -> Iterator[Tensor]:
@@ -51,7 +57,7 @@ def followed(
         f"tracking {printable(film.path.name)}", "frames", film.expected()
     ) as advance:
         done = 0
-        for track in model.infer_chunks(videos(), discover=discover, background=behind):
+        for track in model.infer_chunks(videos(), **how):
             done += len(taken[0])
             advance(done)
             yield taken[0], track

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from gswm.eval import explained
+from gswm.models.base import AnyFrame, AnyVideo, WorldModel
 from gswm.models.registry import RECIPES
+from gswm.models.track import Track
 
 MOST = 0.9
 """Share that a model may leave unexplained."""
@@ -14,11 +17,24 @@ FEW = 0.1
 than the least."""
 
 
+class MisfitWarning(UserWarning):
+    """A model does not fit the video that it tracked."""
+
+
+def share_of(
+    model: WorldModel[Any], video: AnyVideo, track: Track, background: AnyFrame | None
+) -> float | None:
+    """Measure what a model leaves unexplained of the first chunk of `followed`, drawn or not."""
+    if model.continues:
+        return explained.measure_track(model, video, track)
+    return explained.measure(model, video, background=background)
+
+
 def warning(share: float | None, header: dict[str, Any], *, video: str, own: bool) -> str | None:
     """One line about a model that does not fit a video; None if it does.
 
     Args:
-        share: What `explained.measure` returned.
+        share: What `share_of` or `explained.measure` returned.
         header: The recipe and what else is known of the weights, as `weights.files` reads them.
         video: The name of the video, or of the world.
         own: Whether it is a video of the user's, and not a world.

@@ -1,10 +1,12 @@
 """`gswm.track`: track the objects of a video file."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gswm.core.files import check_output
+from gswm.core.words import printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.reading import open_video
 from gswm.data.importing.videos import Cut
@@ -12,10 +14,12 @@ from gswm.data.placement import Fit, Region, as_text
 from gswm.fast.loading import load
 from gswm.models.base import Discover, WorldModel
 from gswm.models.track import counted
-from gswm.tracking.following import locate
+from gswm.tracking.following import followed
+from gswm.tracking.misfit import MisfitWarning, share_of, warning
 from gswm.viz.located import Located
 from gswm.viz.overlay import LOCATED, save_located
-from gswm.weights.finding import for_any_video
+from gswm.weights.files import read_header
+from gswm.weights.finding import find, for_any_video
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +87,9 @@ def track(
         tracks.save("film.csv")       # also .txt and .mp4
 
     A model with a static background takes the background from the video itself, unless the model
-    was fitted to the same scene.
+    was fitted to the same scene. A model that does not fit the video is warned of
+    (`warnings.warn`), unless it is given as an object: the warning depends on what its file says
+    of its training.
 
     Args:
         video: A video file, a GIF, or a folder of images.
@@ -100,11 +106,22 @@ def track(
         device: Where to load a model that is given by name: cpu, cuda, or auto.
         allow_damaged: See `gswm.open_video`.
     """
+    header = None
     if not isinstance(model, WorldModel):
-        model = load(for_any_video() if model is None else model, device)
+        path = find(for_any_video() if model is None else model)
+        header, model = read_header(path), load(path, device)
     part = as_text(region) if isinstance(region, tuple) else region
     cut = Cut.like(model.videos, model.image_size, fps, fit, part)
     how = {"fps": cut.fps, "fit": cut.fit, "region": cut.region, "frames": frames}
     film = open_video(video, cut.size, **how, allow_damaged=allow_damaged)
     _ = film.placement  # raises UserError for a missing or unreadable file
-    return VideoTracks(film, locate(model, film, discover))
+    behind, line = model.background_for(film), None
+    rows: list[Located] = []
+    for take, found in followed(model, film, discover, behind, draw_first=header is not None):
+        if header is not None and not rows:
+            share = share_of(model, take.batch(), found, behind)
+            line = warning(share, header, video=printable(film.path.name), own=True)
+        rows.append(found.located(take.footage))
+    if line is not None:
+        warnings.warn(line, MisfitWarning, stacklevel=2)
+    return VideoTracks(film, Located.join(rows))

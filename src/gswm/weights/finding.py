@@ -168,6 +168,15 @@ def place(name: str) -> Place:
     return "not available"
 
 
+def installed() -> dict[str, Path]:
+    """The intact weights that can be used without a download, by name: shipped or in the cache."""
+    ours = shipped()
+    found = {name: cached(name) for name in names() if name not in ours}
+    wanted = checksums() if found else {}
+    kept = {name: file for name, file in found.items() if fault(file, wanted) is None}
+    return dict(sorted((kept | ours).items()))
+
+
 def is_available(name: str) -> bool:
     """Whether `find` can get the weights of this name."""
     return place(name) != "not available"

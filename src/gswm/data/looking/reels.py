@@ -14,6 +14,7 @@ from gswm.core.errors import UserError
 from gswm.data.importing.damage import decoding
 from gswm.data.importing.sources import Skipped, Source, find, images
 from gswm.data.importing.videos import (
+    Cut,
     FrameArray,
     UnusableError,
     known_cut,
@@ -106,7 +107,7 @@ def stored_reels(path: Path, most: int) -> list[Reel]:
             for name, group in groupby(enumerate(names), key=lambda item: item[1])
         ]
         said = file.attributes if "gswm" in file.attributes else {}
-        rate = known_cut(said, path).get("fps")
+        rate = Cut.like(known_cut(said, path), Cut.size).fps
         if not groups:
             raise UserError(f"{path}: has no episodes")
 

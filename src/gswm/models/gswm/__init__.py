@@ -11,6 +11,7 @@ labels                       boxes, taught by a world that knows them
 overshoot                    the prior, judged by its rollouts
 noise          §3.4          all that is random in a step
 schedule       B.1           curriculum and annealing
+config         B             all settings
 gswm           §3.1          all of it, frame by frame
 recipes        §5, D         the experiments
 """

@@ -4,9 +4,7 @@ What does not feed the recurrence is done for all frames at once: the context an
 discovery before it, rendering and the objective after it.
 """
 
-import math
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -14,9 +12,8 @@ from torch import Tensor, nn
 
 from gswm.core.devices import one_thread
 from gswm.core.distributions import Bernoulli
-from gswm.core.errors import UserError
 from gswm.core.geometry import paste
-from gswm.core.networks import Trunk, per_object
+from gswm.core.networks import per_object
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
 from gswm.core.shapes import NOBODY, Frame, Video
@@ -31,143 +28,34 @@ from gswm.models.base import (
     ModelConfig,
     Owners,
     Regions,
-    WorldModel,
     as_float,
     check_discover,
     check_video,
 )
 from gswm.models.elbo import context_terms, likelihood_terms, per_video
 from gswm.models.gswm import labels, objective
+from gswm.models.gswm.config import GSWMConfig as GSWMConfig
 from gswm.models.gswm.context import Context
-from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryEvidence, revive
+from gswm.models.gswm.discovery import Discovery, DiscoveryEvidence, revive
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
 from gswm.models.gswm.overshoot import OvershootNoise, Tracks, joint_term, overshoot_terms
 from gswm.models.gswm.propagation import (
     Propagation,
-    PropagationConfig,
     PropagationEvidence,
     PropagationNoise,
     View,
     rescaled,
 )
 from gswm.models.gswm.rendering import Renderer
-from gswm.models.gswm.schedule import OvershootStage, Schedule
+from gswm.models.gswm.schedule import OvershootStage
 from gswm.models.layers import Contexts, NoContext, StaticContext
 from gswm.models.objects import Attributes, Objects, Sizes, number, select
+from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
-BackgroundKind = Literal["black", "static", "learned"]
-GLIMPSES = (16, 32, 64)
-"""Pixels of a glimpse, high and wide."""
 FEW = 32
 """Slots of all videos, up to which a step on a CPU is faster in one thread."""
-
-
-@dataclass(frozen=True)
-class GSWMConfig(ModelConfig):
-    """All settings of the model."""
-
-    kind: ClassVar[str] = "gswm"
-
-    num_objects: int = 10
-    """K: slots for objects."""
-    background: BackgroundKind = "black"
-    """"learned" is the paper's context. "static" is for a fixed camera: a picture that the model
-    is given with the video, and that keeps to each frame's light."""
-    augment: bool = False
-    """Train on mirrored, shifted and recolored videos too; with a static background alone."""
-    motion_threshold: float = 0.1
-    """Difference from a static background that counts as motion."""
-    aux_pres: bool = True
-    """The auxiliary loss of presence."""
-    tight_boxes: bool = False
-    """Cut reported boxes to what is drawn in them, as with a static background. A box may hold more
-    than its object, such as its shadow."""
-    sizes: Sizes = field(default_factory=Sizes)
-    propagation: PropagationConfig = field(default_factory=PropagationConfig)
-    discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
-    schedule: Schedule = field(default_factory=Schedule)
-
-    @property
-    def has_background(self) -> bool:
-        """See `ModelConfig`."""
-        return self.background == "learned"
-
-    @property
-    def takes_background(self) -> bool:
-        """See `ModelConfig`."""
-        return self.background == "static"
-
-    @property
-    def takes_labels(self) -> bool:
-        """See `ModelConfig`."""
-        return not self.schedule.label_weight.is_zero
-
-    @property
-    def object_size(self) -> float:
-        """Of a typical object by the prior, as a share of the frame."""
-        return 1 / (1 + math.exp(-self.schedule.hw_prior_mean.end))
-
-    @classmethod
-    def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """See `ModelConfig`. In 0.1.0 a background was learned or black."""
-        if isinstance(said := values.get("background"), bool):
-            values = values | {"background": "learned" if said else "black"}
-        discovery = values.get("discovery")
-        if isinstance(discovery, dict) and "pres_prior" in discovery:
-            rest = {name: value for name, value in discovery.items() if name != "pres_prior"}
-            prior = {"start": discovery["pres_prior"], "end": discovery["pres_prior"]}
-            schedule = {"pres_prior": prior} | values.get("schedule", {})
-            values = values | {"discovery": rest, "schedule": schedule}
-        return values
-
-    def resized_from(self, before: ModelConfig) -> "GSWMConfig":
-        """See `ModelConfig`: positions stay in pixels."""
-        if not isinstance(before, GSWMConfig) or before.image_size == self.image_size:
-            return self
-        scale = self.propagation.position_scale
-        if not scale == before.propagation.position_scale == before.image_size / 2:
-            return self
-        propagation = replace(self.propagation, position_scale=self.image_size / 2)
-        return replace(self, propagation=propagation)
-
-    def check(self) -> None:
-        """Refuse settings that do not fit together."""
-        super().check()
-        self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
-        self.schedule.pres_prior.check_positive("--model.schedule.pres-prior")
-        if not self.schedule.motion_weight.is_zero and self.background != "static":
-            raise UserError(
-                "--model.schedule.motion-weight needs a static background: set --model.background "
-                "static, or the weight to 0"
-            )
-        self.schedule.overshoot.check()
-        if self.augment and self.background != "static":
-            raise UserError("--model.augment needs --model.background static")
-        size, grid = self.image_size, self.discovery.grid
-        if size < 64 or size & (size - 1):
-            raise UserError(f"the image size must be 64, 128 or a larger power of 2, not {size}")
-        if grid < 1 or size % (Trunk.STRIDE * grid):
-            finest = size // Trunk.STRIDE
-            raise UserError(
-                f"a grid of {grid} does not fit images of {size}: it must divide {finest}"
-            )
-        if self.discovery.width < 16 or self.discovery.width % 16:
-            given = self.discovery.width
-            raise UserError(f"--model.discovery.width is {given}: it must be a multiple of 16")
-        if self.num_objects < 1:
-            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
-        if self.sizes.glimpse not in GLIMPSES:
-            *few, last = GLIMPSES
-            allowed = f"{', '.join(map(str, few))} or {last}"
-            given = self.sizes.glimpse
-            raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
-        if not 0 < (scale := self.propagation.position_scale) < math.inf:
-            raise UserError(f"--model.propagation.position-scale is {scale}: it must be above 0")
-        if not 0 <= self.discovery.dropout <= 1:
-            given = self.discovery.dropout
-            raise UserError(f"--model.discovery.dropout is {given}: it must be from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -179,7 +67,7 @@ class Evidence:
     """None in the first frame."""
 
 
-class GSWM(WorldModel[GSWMConfig]):
+class GSWM(PosteriorModel[GSWMConfig]):
     """Generative Structured World Model."""
 
     editable = True
@@ -408,32 +296,10 @@ class GSWM(WorldModel[GSWMConfig]):
         """See `WorldModel`."""
         return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior."""
-        objects, _, contexts = self.tracked(video, discover, background)
-        return self.as_track(objects, contexts, render=render)
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by a sample of all latents, relaxed presence included."""
-        objects, _, contexts = self.tracked(video, discover, background, generator)
-        return self.as_track(objects, contexts, render=render)
+    def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
+        """See `PosteriorModel`; samples are of all latents, relaxed presence included."""
+        objects, _, contexts = self.tracked(video, how.discover, how.background, generator)
+        return self.as_track(objects, contexts, render=how.render)
 
     def tracked(
         self,

@@ -55,7 +55,8 @@ def occlusion() -> Recipe:
 
 def two_layer() -> Recipe:
     """3 red balls over 3 blue ones: interaction and occlusion at once."""
-    return overshooting(Recipe("two-layer", DataConfig("two-layer"), balls()))
+    train = TrainConfig(steps=20_000)
+    return overshooting(Recipe("two-layer", DataConfig("two-layer"), balls(), train), 12_000)
 
 
 def two_layer_dense() -> Recipe:

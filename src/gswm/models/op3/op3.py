@@ -30,10 +30,10 @@ from gswm.models.base import (
     Loss,
     Method,
     ModelConfig,
-    WorldModel,
     as_float,
     check_video,
 )
+from gswm.models.config import check_positive
 from gswm.models.objects import LSTMState
 from gswm.models.op3.decoder import BroadcastDecoder, SlotPictures
 from gswm.models.op3.dynamics import PairDynamics
@@ -43,6 +43,7 @@ from gswm.models.op3.noise import Op3Noise, first_noise
 from gswm.models.op3.refinement import Look, Refinement
 from gswm.models.op3.schedule import Op3Schedule, Op3Stage
 from gswm.models.op3.slots import UNIT, Latents, Slots
+from gswm.models.posterior import How, PosteriorModel
 from gswm.models.state import State
 from gswm.models.track import Track
 
@@ -97,9 +98,7 @@ class Op3Config(ModelConfig):
             )
         if self.image_size < 8:
             raise UserError(f"--model.image-size is {self.image_size}: it must be at least 8")
-        for name in ("std", "stride"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"--model.{name} is {getattr(self, name)}: it must be above 0")
+        check_positive(self, "--model", "std", "stride")
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +111,7 @@ class Op3State(State):
     pres: Float[Tensor, "batch object"]
 
 
-class Op3(WorldModel[Op3Config]):
+class Op3(PosteriorModel[Op3Config]):
     """Entity abstraction in visual model-based reinforcement learning."""
 
     boxes_from = "masks"
@@ -237,34 +236,13 @@ class Op3(WorldModel[Op3Config]):
 
     # -- inference and imagination
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior.
+    def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
+        """See `PosteriorModel`; samples begin with the same noise in their slots as means do.
 
         There is nothing to discover: all slots are there from the first frame on, and masks say
         in each frame which of them are objects.
         """
-        return self.tracked(None, video, None, render)
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The same by a sample of the posterior; slots begin with the same noise as by means."""
-        return self.tracked(None, video, generator, render)
+        return self.tracked(None, video, generator, how.render)
 
     @torch.no_grad()
     def infer_after(

@@ -13,20 +13,13 @@ from torch import Tensor, nn
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
-from gswm.core.shapes import NOBODY, Frame, Ids, Mask, Scalars, Video
+from gswm.core.shapes import NOBODY, Ids, Mask, Scalars, Video
 from gswm.data.batches.batch import Batch
-from gswm.models.base import (
-    Actions,
-    Discover,
-    Loss,
-    Method,
-    ModelConfig,
-    WorldModel,
-    as_float,
-)
+from gswm.models.base import Actions, Loss, Method, ModelConfig, as_float
 from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.layers import Contexts, Foreground, NoContext
 from gswm.models.objects import Attributes, ObjectNoise, number
+from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scalor.background import Background
 from gswm.models.scalor.discovery import Discovery, DiscoveryEvidence, Proposals, ScalorDiscovery
 from gswm.models.scalor.networks import ImageFeatures
@@ -81,8 +74,6 @@ class ScalorConfig(ModelConfig):
                 "with a background, SCALOR's image size must be 64, 128 or a larger power of 2, "
                 f"not {size}"
             )
-        if self.num_objects < 1:
-            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
         if (steps := self.schedule.prior_repeats) < 0 or (
             steps and self.schedule.prior_only is None
         ):
@@ -107,7 +98,7 @@ class ScalorFrame:
     found: DiscoveryEvidence
 
 
-class Scalor(WorldModel[ScalorConfig]):
+class Scalor(PosteriorModel[ScalorConfig]):
     """Scalable object-oriented representation."""
 
     def __init__(self, cfg: ScalorConfig) -> None:
@@ -265,46 +256,19 @@ class Scalor(WorldModel[ScalorConfig]):
         """See `WorldModel`."""
         return [(self, "step"), (self.propagation, "imagine")]
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior, at the last temperature."""
-        return self.tracked(video, None, discover, render)
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The same by a sample of the posterior, as the authors' release tracks."""
-        return self.tracked(video, generator, discover, render)
-
-    def tracked(
-        self, video: Video, generator: torch.Generator | None, discover: Discover, render: bool
-    ) -> Track:
-        """The objects of each video: samples, or without a generator means."""
+    def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
+        """See `PosteriorModel`; at the last temperature. The authors' release tracks by samples."""
         batch, time = video.shape[:2]
         noise = self.noise(batch, ScalorStage(time), generator)
         tau = video.new_tensor(self.cfg.schedule.tau_end)
-        looks = video.new_full((batch, time), discover == "always")
+        looks = video.new_full((batch, time), how.discover == "always")
         looks[:, 0] = 1
         tracked = self.track(video, noise, tau, looks)
-        seen = render or self.cfg.background
+        seen = how.render or self.cfg.background
         foreground = self.draw(stack([each.shown for each in tracked], dim=1)) if seen else None
         contexts = self.behind(foreground, video, noise)
         objects = [each.objects for each in tracked]
-        return tracks(objects, foreground if render else None, contexts)
+        return tracks(objects, foreground if how.render else None, contexts)
 
     def rollout(
         self,

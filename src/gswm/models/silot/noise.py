@@ -26,26 +26,15 @@ class SilotNoise(Noise):
         slots: int,
         cells: int,
         dropout: float,
-        generator: torch.Generator,
+        source: torch.Generator | torch.device,
     ) -> "SilotNoise":
-        """For so many videos and frames; discovery is always in the first frame."""
-        known, found = (
-            ObjectNoise.draw((*shape, num), num_what, generator) for num in (slots, cells)
-        )
-        chance = torch.rand((*shape, 1, 1), generator=generator, device=generator.device)
-        first = torch.arange(shape[1], device=generator.device)[:, None, None] == 0
-        return SilotNoise(known, found, ((chance >= dropout) | first).float())
+        """For so many videos and frames; discovery is always in the first frame.
 
-    @staticmethod
-    def none(
-        shape: tuple[int, int],
-        num_what: int,
-        slots: int,
-        cells: int,
-        looks: Float[Tensor, " time"],
-    ) -> "SilotNoise":
-        """No noise: every distribution gives its mean."""
-        known, found = (
-            ObjectNoise.draw((*shape, num), num_what, looks.device) for num in (slots, cells)
-        )
-        return SilotNoise(known, found, looks[:, None, None].expand(*shape, 1, 1))
+        With a device in place of a generator all are 0, and there is discovery in every frame.
+        """
+        known, found = (ObjectNoise.draw((*shape, num), num_what, source) for num in (slots, cells))
+        if not isinstance(source, torch.Generator):
+            return SilotNoise(known, found, torch.ones((*shape, 1, 1), device=source))
+        chance = torch.rand((*shape, 1, 1), generator=source, device=source.device)
+        first = torch.arange(shape[1], device=source.device)[:, None, None] == 0
+        return SilotNoise(known, found, ((chance >= dropout) | first).float())

@@ -30,8 +30,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import Bernoulli, Gaussian
-from gswm.core.errors import UserError
 from gswm.core.shapes import Video
+from gswm.models.config import check_positive
 from gswm.models.elbo import PerVideo, per_video
 from gswm.models.silot.discovery import DiscoveryEvidence
 from gswm.models.silot.propagation import PropagationEvidence
@@ -57,9 +57,7 @@ class FixedPriors:
 
     def check(self) -> None:
         """Refuse a standard deviation of 0."""
-        for name in ("hw", "shift", "what", "depth"):
-            if not (std := getattr(self, f"{name}_std")) > 0:
-                raise UserError(f"--model.priors.{name}-std is {std}: it must be above 0")
+        check_positive(self, "--model.priors", "hw_std", "shift_std", "what_std", "depth_std")
 
     def discovered(self, num_what: int, like: Tensor) -> Gaussian:
         """Of z_xy, z_hw, what and depth."""

@@ -12,26 +12,16 @@ from torch import Tensor, nn
 
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
-from gswm.core.records import cut, frames, map_tensors, stack
+from gswm.core.records import frames, stack
 from gswm.core.schedule import PriorStage, Stage
-from gswm.core.shapes import NOBODY, Frame, Video
+from gswm.core.shapes import NOBODY, Video
 from gswm.data.batches.batch import Batch
-from gswm.models.base import (
-    Actions,
-    AnyVideo,
-    Discover,
-    Loss,
-    Method,
-    ModelConfig,
-    Owners,
-    Regions,
-    WorldModel,
-    as_float,
-    check_video,
-)
-from gswm.models.layers import Foreground, NoContext
-from gswm.models.objects import Attributes, GRUObjects, number, select
-from gswm.models.scene import Scene, as_track
+from gswm.models.base import Loss, Method, Owners, Regions, as_float
+from gswm.models.config import check_positive, check_shares
+from gswm.models.gru import GRUConfig, GRUModel, Looks, Source
+from gswm.models.layers import NoContext
+from gswm.models.objects import GRUObjects, ObjectNoise, number, select
+from gswm.models.scene import Scene
 from gswm.models.silot.discovery import Discovery, DiscoveryEvidence, SilotDiscovery
 from gswm.models.silot.networks import CELL, Backbone, glorot, grid_of
 from gswm.models.silot.noise import SilotNoise
@@ -49,11 +39,10 @@ from gswm.models.silot.observed import SilotTracks, expected
 from gswm.models.silot.propagation import Propagation, PropagationEvidence, SilotSight
 from gswm.models.silot.rendering import SpriteRenderer
 from gswm.models.silot.schedule import SilotSchedule
-from gswm.models.track import Track
 
 
 @dataclass(frozen=True)
-class SilotConfig(ModelConfig):
+class SilotConfig(GRUConfig):
     """All settings of the model."""
 
     kind: ClassVar[str] = "silot"
@@ -67,11 +56,6 @@ class SilotConfig(ModelConfig):
     discovery: SilotDiscovery = field(default_factory=SilotDiscovery)
     priors: FixedPriors = field(default_factory=FixedPriors)
     schedule: SilotSchedule = field(default_factory=SilotSchedule)
-
-    @property
-    def has_background(self) -> bool:
-        """See `ModelConfig`: it is black."""
-        return False
 
     @property
     def cells(self) -> int:
@@ -88,23 +72,15 @@ class SilotConfig(ModelConfig):
                 f"cells have {CELL} pixels: the image size must be at least {2 * CELL}, "
                 f"not {self.image_size}"
             )
-        if self.num_objects < 1:
-            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
         if (variables := self.num_objects + self.cells) > MOST:
             raise UserError(
                 f"{self.num_objects} slots and {self.cells} cells are {variables} variables of the "
                 f"count prior: at most {MOST} are possible, so lower --model.image-size or "
                 "--model.num-objects"
             )
-        positive = {"sigma": self.sigma, "anchors.size": self.anchors.size}
-        positive["anchors.step"] = self.anchors.step
-        for name, value in positive.items():
-            if not value > 0:
-                raise UserError(f"--model.{name} is {value}: it must be above 0")
-        for name, share in vars(self.discovery).items():
-            if not 0 <= share <= 1:
-                flag = f"--model.discovery.{name.replace('_', '-')}"
-                raise UserError(f"{flag} is {share}: it must be from 0 to 1")
+        check_positive(self, "--model", "sigma")
+        check_positive(self.anchors, "--model.anchors", "size", "step")
+        check_shares(self.discovery, "--model.discovery", *vars(self.discovery))
 
 
 @dataclass(frozen=True)
@@ -116,14 +92,13 @@ class SilotFrame:
     found: DiscoveryEvidence
 
 
-class Silot(WorldModel[SilotConfig]):
+class Silot(GRUModel[SilotConfig]):
     """Spatially invariant, label-free object tracking."""
-
-    editable = True
 
     def __init__(self, cfg: SilotConfig) -> None:
         super().__init__(cfg)
         size, sizes, anchors = cfg.image_size, cfg.sizes, cfg.anchors
+        self.widths = sizes.what, sizes.hidden
         self.backbone = Backbone(sizes.encoding)
         self.propagation = Propagation(sizes, anchors, cfg.sigma)
         self.discovery = Discovery(cfg.discovery, sizes, anchors, cfg.sigma, size)
@@ -155,16 +130,11 @@ class Silot(WorldModel[SilotConfig]):
         return self.drawn((batch, stage.length), self.cfg.discovery.dropout, generator)
 
     def drawn(
-        self, shape: tuple[int, int], dropout: float, generator: torch.Generator
+        self, shape: tuple[int, int], dropout: float, source: torch.Generator | torch.device
     ) -> SilotNoise:
-        """Random numbers for so many videos and frames."""
+        """Random numbers for so many videos and frames; with a device for a generator, 0."""
         what, slots, cells = self.cfg.sizes.what, self.cfg.num_objects, self.cfg.cells
-        return SilotNoise.draw(shape, what, slots, cells, dropout, generator)
-
-    def means(self, shape: tuple[int, int], looks: Float[Tensor, " time"]) -> SilotNoise:
-        """No random numbers, for so many videos and frames."""
-        what, slots, cells = self.cfg.sizes.what, self.cfg.num_objects, self.cfg.cells
-        return SilotNoise.none(shape, what, slots, cells, looks)
+        return SilotNoise.draw(shape, what, slots, cells, dropout, source)
 
     def loss(self, batch: Batch, noise: SilotNoise, step: Tensor, stage: PriorStage) -> Loss:
         """See `objective`; of it KL_prop, where the learned prior learns alone."""
@@ -199,11 +169,6 @@ class Silot(WorldModel[SilotConfig]):
         terms = learned_terms(known, *expected(self.propagation, known))
         return Loss.of(terms, {"objects": number(known.was.pres[:, 1:])})
 
-    def nobody(self, video: Video) -> GRUObjects:
-        """Before the first frame."""
-        sizes = self.cfg.sizes
-        return GRUObjects.none(sizes.what, sizes.hidden, self.cfg.num_objects, video)
-
     def track(
         self,
         objects: GRUObjects,
@@ -215,11 +180,7 @@ class Silot(WorldModel[SilotConfig]):
         features = in_parts(self.backbone, video.flatten(0, 1)).unflatten(0, video.shape[:2])
         learns = torch.ones_like(noise.looks) if learns is None else learns.expand_as(noise.looks)
         sights = frames((video, features, noise.looks, learns))
-        objects, tracked = cut(objects), list[SilotFrame]()
-        for sight, now in zip(sights, frames(noise), strict=True):
-            tracked.append(self.step(objects, SilotSight(*sight), now))
-            objects = tracked[-1].objects
-        return tracked
+        return self.follow(objects, (SilotSight(*sight) for sight in sights), noise)
 
     def step(self, objects: GRUObjects, sight: SilotSight, noise: SilotNoise) -> SilotFrame:
         """One frame more: the known objects propagate, new ones are found, K of both stay."""
@@ -228,15 +189,7 @@ class Silot(WorldModel[SilotConfig]):
         discovered, found = self.discovery.infer(propagated, sight, noise.found, h_0)
         return SilotFrame(select(propagated, discovered), known, found)
 
-    def draw(self, o: Attributes) -> Foreground:
-        """The objects of all frames at once, one video after the other."""
-        return in_parts(self.renderer, map_tensors(lambda x: x.flatten(0, 1), o))
-
     # -- the fast path
-
-    def recurrent(self) -> list[Method]:
-        """See `WorldModel`."""
-        return [(self, "step")]
 
     def batched(self) -> list[Method]:
         """See `WorldModel`."""
@@ -249,99 +202,23 @@ class Silot(WorldModel[SilotConfig]):
         """See `WorldModel`."""
         return [self.backbone]
 
-    def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
-        return [(self, "step"), (self.propagation, "imagine")]
-
     # -- inference and imagination
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior."""
-        return self.tracked(self.nobody(video), video, self.looks(video, discover), None, render)
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by a sample of the posterior."""
-        looks = self.looks(video, discover)
-        return self.tracked(self.nobody(video), video, looks, generator, render)
-
-    def looks(self, video: Video, discover: Discover) -> Float[Tensor, " time"]:
-        """1 in the frames in which there is discovery, else 0."""
-        looks = torch.full_like(video[0, :, 0, 0, 0], discover == "always")
-        looks[0] = 1
-        return looks
-
-    def tracked(
-        self,
-        objects: GRUObjects,
-        video: Video,
-        looks: Float[Tensor, " time"],
-        generator: torch.Generator | None,
-        render: bool,
-    ) -> Track:
-        """The objects of each video: samples, or without a generator means."""
+    def seen(
+        self, objects: GRUObjects | None, video: Video, looks: Looks, source: Source
+    ) -> list[GRUObjects]:
+        """See `GRUModel`."""
         shape = (video.shape[0], video.shape[1])
-        noise = self.means(shape, looks)
-        if generator is not None:
-            noise = replace(self.drawn(shape, 0.0, generator), looks=noise.looks)
-        tracked = self.track(objects, video, noise)
-        return self.as_track([each.objects for each in tracked], render)
+        noise = self.drawn(shape, 0.0, source or self.device)
+        noise = replace(noise, looks=looks[:, None, None].expand(*shape, 1, 1))
+        before = self.nobody(video) if objects is None else objects
+        return [each.objects for each in self.track(before, video, noise)]
 
-    def rollout(
-        self,
-        state: Scene[GRUObjects],
-        steps: int,
-        generator: torch.Generator | None,
-        *,
-        render: bool,
-        actions: Actions | None,
-    ) -> Track:
-        """One future of each state, by the learned prior; presence stays as it is."""
-        shape = (len(state.objects.id), steps)
-        if generator is None:
-            noise = self.means(shape, torch.zeros(steps, device=self.device))
-        else:
-            noise = self.drawn(shape, 0.0, generator)
-        objects, imagined = state.objects, list[GRUObjects]()
-        for now in frames(noise.known):
-            objects = self.propagation.imagine(objects, now)
-            imagined.append(objects)
-        return self.as_track(imagined, render)
-
-    def as_track(self, objects: list[GRUObjects], render: bool) -> Track:
-        """What a user sees of the objects."""
-        nothing = self.background.start(len(objects[0].id))
-        scenes = [Scene(each, nothing, nothing) for each in objects]
-        if not render:
-            return as_track(scenes, None, None)
-        foreground = self.draw(stack([each.o for each in objects], dim=1))
-        mu = foreground.mu_fg.unflatten(0, (-1, len(objects)))
-        return as_track(scenes, mu, torch.zeros_like(mu))
+    def noise_ahead(self, shape: tuple[int, int], source: Source) -> ObjectNoise:
+        """See `GRUModel`."""
+        return self.drawn(shape, 0.0, source or self.device).known
 
     # -- editing
-
-    @torch.no_grad()
-    def view(self, state: Scene[GRUObjects], background: Frame) -> Track:
-        """Draw a state as one frame, over a background."""
-        behind = background.to(self.device)
-        frame = self.renderer(state.objects.o).over(behind)
-        return as_track([state], frame[:, None], behind[:, None])
 
     @torch.no_grad()
     def owners(self, state: Scene[GRUObjects]) -> Owners:
@@ -357,20 +234,3 @@ class Silot(WorldModel[SilotConfig]):
         was = before.objects
         near, _ = self.propagation.near(was.o, self.propagation.post.hear(was.o, was.h_post))
         return Regions(*near)
-
-    @torch.no_grad()
-    def infer_after(
-        self,
-        state: Scene[GRUObjects],
-        video: AnyVideo,
-        *,
-        discover: Discover = "first",
-        render: bool = True,
-    ) -> Track:
-        """The objects of each video, which continues from a state, by means of the posterior.
-
-        With "first", no object is new: the first frame was before.
-        """
-        video = check_video(video, self.image_size).to(self.device)
-        looks = torch.full_like(video[0, :, 0, 0, 0], discover == "always")
-        return self.tracked(state.objects, video, looks, None, render)

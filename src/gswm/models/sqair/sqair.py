@@ -13,26 +13,16 @@ from torch import Tensor, nn
 
 from gswm.core.errors import UserError
 from gswm.core.networks import in_parts
-from gswm.core.records import cut, frames, map_tensors, repeat, stack
+from gswm.core.records import frames, map_tensors, repeat, stack
 from gswm.core.schedule import Anneal, Curriculum, Stage
-from gswm.core.shapes import NOBODY, Frame, Video
+from gswm.core.shapes import NOBODY, Video
 from gswm.data.batches.batch import Batch
-from gswm.models.base import (
-    Actions,
-    AnyVideo,
-    Discover,
-    Loss,
-    Method,
-    ModelConfig,
-    Owners,
-    Regions,
-    WorldModel,
-    as_float,
-    check_video,
-)
-from gswm.models.layers import Foreground, NoContext
-from gswm.models.objects import Attributes, GRUObjects, number, select
-from gswm.models.scene import Scene, as_track
+from gswm.models.base import Loss, Method, Owners, Regions, as_float
+from gswm.models.config import check_positive
+from gswm.models.gru import GRUConfig, GRUModel, Looks, Source
+from gswm.models.layers import NoContext
+from gswm.models.objects import GRUObjects, ObjectNoise, number, select
+from gswm.models.scene import Scene
 from gswm.models.sqair.discovery import Discovery
 from gswm.models.sqair.networks import STRIDE, FrameEncoder, GlimpseEncoder
 from gswm.models.sqair.noise import SqairNoise
@@ -41,7 +31,6 @@ from gswm.models.sqair.objects import SqairSizes
 from gswm.models.sqair.propagation import Propagation
 from gswm.models.sqair.rendering import SumRenderer
 from gswm.models.sqair.sight import Ratios, SqairSight
-from gswm.models.track import Track
 
 OWNED = 0.1
 """How bright an object must be in a pixel that it owns."""
@@ -76,7 +65,7 @@ class SqairSchedule(Curriculum):
 
 
 @dataclass(frozen=True)
-class SqairConfig(ModelConfig):
+class SqairConfig(GRUConfig):
     """All settings of the model."""
 
     kind: ClassVar[str] = "sqair"
@@ -92,11 +81,6 @@ class SqairConfig(ModelConfig):
     sizes: SqairSizes = field(default_factory=SqairSizes)
     schedule: SqairSchedule = field(default_factory=SqairSchedule)
 
-    @property
-    def has_background(self) -> bool:
-        """See `ModelConfig`: it is black."""
-        return False
-
     def check(self) -> None:
         """Refuse settings that do not fit together."""
         super().check()
@@ -105,14 +89,11 @@ class SqairConfig(ModelConfig):
                 f"the image size must be a multiple of {STRIDE} and at least 16, "
                 f"not {self.image_size}"
             )
-        if self.num_objects < 1:
-            raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
         if self.samples < 2:
             raise UserError(
                 f"--model.samples is {self.samples}: VIMCO compares at least 2 samples of a video"
             )
-        if not self.likelihood_std > 0:
-            raise UserError(f"--model.likelihood-std is {self.likelihood_std}: it must be above 0")
+        check_positive(self, "--model", "likelihood_std")
         if self.schedule.wheels < 0:
             raise UserError(
                 f"--model.schedule.wheels is {self.schedule.wheels}: it must not be below 0"
@@ -130,14 +111,13 @@ class SqairFrame:
     found: Ratios
 
 
-class Sqair(WorldModel[SqairConfig]):
+class Sqair(GRUModel[SqairConfig]):
     """Sequential attend, infer, repeat."""
-
-    editable = True
 
     def __init__(self, cfg: SqairConfig) -> None:
         super().__init__(cfg)
         size, sizes = cfg.image_size, cfg.sizes
+        self.widths = sizes.what, sizes.hidden
         self.encoder = FrameEncoder(size, sizes.hidden)
         self.glimpse = GlimpseEncoder(sizes)
         self.propagation = Propagation(sizes)
@@ -196,19 +176,13 @@ class Sqair(WorldModel[SqairConfig]):
         later = torch.ones_like(looks)
         if objects is None:
             later = torch.cat([torch.zeros_like(later[:1]), later[1:]])
-            like = video.new_zeros(len(video) * samples, 1)
-            sizes = self.cfg.sizes
-            objects = GRUObjects.none(sizes.what, sizes.hidden, self.cfg.num_objects, like)
+            objects = self.nobody(video.new_zeros(len(video) * samples))
         learns = torch.ones_like(looks) if learns is None else learns.expand_as(looks)
         cost = torch.zeros_like(looks) if cost is None else cost.expand_as(looks)
         flags = (looks, later, learns, cost)
         when = (each[None, :, None].expand(len(video), -1, -1) for each in flags)
         sights = frames(repeat((video, code, *when), samples))
-        objects, tracked = cut(objects), list[SqairFrame]()
-        for sight, now in zip(sights, frames(noise), strict=True):
-            tracked.append(self.step(objects, SqairSight(*sight), now))
-            objects = tracked[-1].objects
-        return tracked
+        return self.follow(objects, (SqairSight(*sight) for sight in sights), noise)
 
     def step(self, objects: GRUObjects, sight: SqairSight, noise: SqairNoise) -> SqairFrame:
         """One frame more: the known objects propagate, and new ones are found."""
@@ -218,15 +192,7 @@ class Sqair(WorldModel[SqairConfig]):
         discovered, found = self.discovery.infer(propagated, *told)
         return SqairFrame(select(propagated, discovered), known, found)
 
-    def draw(self, o: Attributes) -> Foreground:
-        """The objects of all frames at once, one video after the other."""
-        return in_parts(self.renderer, map_tensors(lambda x: x.flatten(0, 1), o))
-
     # -- the fast path
-
-    def recurrent(self) -> list[Method]:
-        """See `WorldModel`."""
-        return [(self, "step")]
 
     def batched(self) -> list[Method]:
         """See `WorldModel`."""
@@ -236,91 +202,20 @@ class Sqair(WorldModel[SqairConfig]):
         """See `WorldModel`."""
         return [self.encoder]
 
-    def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
-        return [(self, "step"), (self.propagation, "imagine")]
-
     # -- inference and imagination
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior, and the likelier presences."""
-        return self.tracked(None, video, self.looks(video, discover), None, render)
+    def seen(
+        self, objects: GRUObjects | None, video: Video, looks: Looks, source: Source
+    ) -> list[GRUObjects]:
+        """See `GRUModel`; without samples, presence is the likelier of 0 and 1."""
+        noise = self.drawn(tuple(video.shape[:2]), source or self.device)
+        return [each.objects for each in self.track(objects, video, noise, looks)]
 
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by a sample of the posterior."""
-        return self.tracked(None, video, self.looks(video, discover), generator, render)
-
-    def looks(self, video: Video, discover: Discover) -> Float[Tensor, " time"]:
-        """1 in the frames in which there is discovery, else 0."""
-        looks = torch.full_like(video[0, :, 0, 0, 0], discover == "always")
-        looks[0] = 1
-        return looks
-
-    def tracked(
-        self,
-        objects: GRUObjects | None,
-        video: Video,
-        looks: Float[Tensor, " time"],
-        generator: torch.Generator | None,
-        render: bool,
-    ) -> Track:
-        """The objects of each video: samples, or without a generator means."""
-        noise = self.drawn(tuple(video.shape[:2]), generator or self.device)
-        tracked = self.track(objects, video, noise, looks)
-        return self.as_track([each.objects for each in tracked], render)
-
-    def rollout(
-        self,
-        state: Scene[GRUObjects],
-        steps: int,
-        generator: torch.Generator | None,
-        *,
-        render: bool,
-        actions: Actions | None,
-    ) -> Track:
-        """One future of each state, by the prior of propagation; presence stays as it is."""
-        noise = self.drawn((len(state.objects.id), steps), generator or self.device)
-        objects, imagined = state.objects, list[GRUObjects]()
-        for now in frames(noise.known):
-            objects = self.propagation.imagine(objects, now)
-            imagined.append(objects)
-        return self.as_track(imagined, render)
-
-    def as_track(self, objects: list[GRUObjects], render: bool) -> Track:
-        """What a user sees of the objects."""
-        nothing = self.background.start(len(objects[0].id))
-        scenes = [Scene(each, nothing, nothing) for each in objects]
-        if not render:
-            return as_track(scenes, None, None)
-        drawn = self.draw(stack([each.o for each in objects], dim=1)).mu_fg.clamp(0, 1)
-        mu = drawn.unflatten(0, (-1, len(objects)))
-        return as_track(scenes, mu, torch.zeros_like(mu))
+    def noise_ahead(self, shape: tuple[int, int], source: Source) -> ObjectNoise:
+        """See `GRUModel`."""
+        return self.drawn(shape, source or self.device).known
 
     # -- editing
-
-    @torch.no_grad()
-    def view(self, state: Scene[GRUObjects], background: Frame) -> Track:
-        """Draw a state as one frame, over a background."""
-        behind = background.to(self.device)
-        frame = self.renderer(state.objects.o).over(behind).clamp(0, 1)
-        return as_track([state], frame[:, None], behind[:, None])
 
     @torch.no_grad()
     def owners(self, state: Scene[GRUObjects]) -> Owners:
@@ -334,20 +229,3 @@ class Sqair(WorldModel[SqairConfig]):
         """The first glimpse of each object."""
         near, _ = self.propagation.near(before.objects.o, before.objects.h_post)
         return Regions(*near)
-
-    @torch.no_grad()
-    def infer_after(
-        self,
-        state: Scene[GRUObjects],
-        video: AnyVideo,
-        *,
-        discover: Discover = "first",
-        render: bool = True,
-    ) -> Track:
-        """The objects of each video, which continues from a state, by means of the posterior.
-
-        With "first", no object is new: the first frame was before.
-        """
-        video = check_video(video, self.image_size).to(self.device)
-        looks = torch.full_like(video[0, :, 0, 0, 0], discover == "always")
-        return self.tracked(state.objects, video, looks, None, render)

@@ -40,8 +40,6 @@ class StoveConfig(ModelConfig):
     def check(self) -> None:
         """Refuse settings that do not fit together."""
         super().check()
-        if self.num_objects < 1:
-            raise UserError(f"there must be at least 1 object, not {self.num_objects}")
         if self.dynamics.width % 2 or self.dynamics.latents < 1:
             raise UserError(f"the width must be even and at least 10, not {self.dynamics.width}")
         if min(length for _, length in self.schedule.lengths) < 3:

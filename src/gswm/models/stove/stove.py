@@ -23,17 +23,10 @@ from gswm.core.distributions import Gaussian, normal_noise
 from gswm.core.errors import UserError
 from gswm.core.records import frames, map_tensors, stack
 from gswm.core.schedule import Stage
-from gswm.core.shapes import Frame, Video
+from gswm.core.shapes import Video
 from gswm.data.batches.batch import Batch
-from gswm.models.base import (
-    Actions,
-    Discover,
-    Loss,
-    Method,
-    Noise,
-    WorldModel,
-    as_float,
-)
+from gswm.models.base import Actions, Loss, Method, Noise, as_float
+from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scene import as_track
 from gswm.models.stove.config import StoveConfig
 from gswm.models.stove.dynamics import SIZE, Dynamics, StoveEvidence
@@ -57,7 +50,7 @@ class StoveNoise(Noise):
     z: Float[Tensor, "batch time object z"]
 
 
-class Stove(WorldModel[StoveConfig]):
+class Stove(PosteriorModel[StoveConfig]):
     """Structured object-aware physics prediction for video modeling."""
 
     def __init__(self, cfg: StoveConfig) -> None:
@@ -166,51 +159,26 @@ class Stove(WorldModel[StoveConfig]):
             evidence.append(more)
         return torch.stack(found, dim=1), evidence
 
-    def perceive(
-        self,
-        video: Video,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The objects of each video, by the means of the posterior.
+    def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
+        """See `PosteriorModel`; the authors' release begins its rollouts with samples.
 
         There is nothing to discover: every slot is an object from the first frame on, in which
-        it has no velocity yet.
+        it has no velocity yet. The first two frames have no posterior: there, as in training,
+        places are the encoder's means, and latents, in the second frame, are samples of their
+        prior.
         """
-        shapes = self.noise_shapes(*video.shape[:2])
-        none = StoveNoise(*(video.new_zeros(shape) for shape in shapes))
-        return self.tracked(video, none, actions, render)
-
-    def perceive_sample(
-        self,
-        video: Video,
-        generator: torch.Generator,
-        *,
-        discover: Discover,
-        render: bool,
-        actions: Actions | None,
-        background: Frame | None,
-    ) -> Track:
-        """The same by a sample of the posterior, as the authors' release begins its rollouts.
-
-        The first two frames have no posterior: there, as in training, places are the encoder's
-        means, and latents, in the second frame, are samples of their prior.
-        """
-        noise = self.noise(len(video), Stage(video.shape[1]), generator)
-        return self.tracked(video, noise, actions, render)
-
-    def tracked(
-        self, video: Video, noise: StoveNoise, actions: Actions | None, render: bool
-    ) -> Track:
-        """The objects of each video, for some noise."""
+        if generator is None:
+            shapes = self.noise_shapes(*video.shape[:2])
+            noise = StoveNoise(*(video.new_zeros(shape) for shape in shapes))
+        else:
+            noise = self.noise(len(video), Stage(video.shape[1]), generator)
         where, hue = self.see(video, self.look(video))
         states = [torch.cat([where.mean[:, 0], torch.zeros_like(noise.latents)], dim=-1)]
         if video.shape[1] > 1:
-            states += self.filter(where, hue, noise, actions)[0].unbind(dim=1)
-        return self.as_track([as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=render)
+            states += self.filter(where, hue, noise, how.actions)[0].unbind(dim=1)
+        return self.as_track(
+            [as_scene(z, hue[:, t]) for t, z in enumerate(states)], render=how.render
+        )
 
     def rollout(
         self,

@@ -1,0 +1,73 @@
+"""Speed of tracking: the model alone, and with all that `gswm track` does before it writes.
+
+Each figure is the median of some passes over the same frames; the first pass, which warms up, is
+apart.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gswm.bench.train import collect, machine, wait
+from gswm.core.errors import UserError
+from gswm.data.importing.film import CHUNK, Film
+from gswm.data.importing.videos import Cut
+from gswm.fast.loading import load
+from gswm.models.base import WorldModel
+from gswm.tracking.following import followed
+from gswm.tracking.misfit import share_of
+
+
+def bench_track(
+    name: str | Path,
+    video: Path,
+    device: str | torch.device = "cpu",
+    *,
+    frames: int = 64,
+    repeats: int = 3,
+) -> dict[str, Any]:
+    """All figures as plain data, ready for JSON."""
+    if min(frames, repeats) < 1:
+        raise UserError("frames and repeats must be at least 1")
+    device = torch.device(device)
+    model = load(name, device)
+    film = Film(video, Cut.like(model.videos, model.image_size, None, None, None), frames)
+    pixels, behind = film.read().to(device), model.background_for(film)
+    frames = pixels.shape[1]  # the video may be shorter
+    chunks = pixels.split(CHUNK if model.continues else frames, dim=1)
+    ways: dict[str, Callable[[], object]] = {
+        "model": lambda: list(model.infer_chunks(chunks, background=behind)),
+        "with decoding": lambda: track_film(model, film),
+    }
+    rows = []
+    for way, call in ways.items():
+        collect(device)
+        first, *seconds = (timed(call, device) for _ in range(1 + repeats))
+        seconds.sort()
+        rate = {
+            "frames_per_second": frames / seconds[repeats // 2],
+            "frames_per_second_best": frames / seconds[0],
+        }
+        rows.append({"path": way, **rate, "seconds_first": first})
+    size = {"size": model.image_size, "frames": frames, "video": video.name}
+    return {"model": str(name), **size, "machine": machine(device), "paths": rows}
+
+
+def track_film(model: WorldModel[Any], film: Film) -> None:
+    """Do what `gswm track` does with a video: background, boxes, and whether the model fits."""
+    behind = model.background_for(film)
+    for i, (take, track) in enumerate(followed(model, film, background=behind, draw_first=True)):
+        if i == 0:
+            share_of(model, take.batch(), track, behind)
+        track.located(take.footage)
+
+
+def timed(call: Callable[[], object], device: torch.device) -> float:
+    """Seconds of a call, the device's share included."""
+    begin = time.perf_counter()
+    call()
+    wait(device)
+    return time.perf_counter() - begin

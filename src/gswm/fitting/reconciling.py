@@ -1,0 +1,95 @@
+"""Labels of what moves, compared with the objects that trained weights see.
+
+Background difference has its own mistakes: a hand and the bottle that it carries are one blob, and
+a shadow widens a box. Weights for any video make other mistakes: they miss objects, and cut off
+their ends. Each labelled box b of a frame is compared with the boxes s that the weights see there:
+
+    agrees        IoU(b, s) ≥ 0.35 for some s, or no s has its center in b: b teaches as it is
+    contradicted  else: b is unclear, and the boxes s inside it teach in its place
+
+An object that agrees with the same track of the weights in most other frames learns the box of that
+track where it is contradicted. Other tracks inside a contradicted box are objects of their own, of
+which nothing is known elsewhere.
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from gswm.core.geometry import overlap
+from gswm.core.shapes import NOBODY
+from gswm.data.labels import NUMBERS, UNCLEAR, Labels
+from gswm.data.looking.teaching import Boxes
+from gswm.models.track import Track
+
+AGREE = 0.35
+"""IoU from which on a box of the weights is the labelled one."""
+
+
+def reconciled(boxes: Boxes, seen: Track) -> Boxes:
+    """Labels of a stretch of frames, without boxes that the objects in `seen` contradict.
+
+    Args:
+        boxes: See `Labels.packed`.
+        seen: One video, of the same frames.
+    """
+    labels = Labels.unpacked(torch.from_numpy(boxes)[None])
+    xy, hw, ids = seen.xy[0].cpu(), seen.hw[0].cpu(), present_ids(seen)
+    present, there = labels.present[0], (ids != NOBODY)[:, None]
+    iou = overlap(labels.xy[0], labels.hw[0], xy, hw) * there
+    inside = holds(labels.xy[0], labels.hw[0], xy) & there
+    best, which = iou.max(dim=-1)
+    agrees = present & (best >= AGREE)
+    contradicted = present & ~agrees & inside.any(dim=-1)
+    agreed = torch.where(agrees, ids.gather(1, which), NOBODY)
+
+    own, doubtful = boxes.copy(), np.zeros_like(boxes)
+    others: dict[int, Boxes] = {}
+    for slot, start, end in lives(boxes[..., 1] > 0):
+        votes = agreed[start:end, slot]
+        votes = votes[votes != NOBODY]
+        track = int(votes.mode().values) if len(votes) else NOBODY
+        for time in range(start, end):
+            if not contradicted[time, slot]:
+                continue
+            doubtful[time, slot] = own[time, slot]
+            doubtful[time, slot, :2] = 0, UNCLEAR
+            own[time, slot] = 0
+            for k in inside[time, slot].nonzero()[:, 0].tolist():
+                box = (1, 1, *xy[time, k].tolist(), *hw[time, k].tolist())
+                if (name := int(ids[time, k])) == track:
+                    own[time, slot] = box
+                else:
+                    others.setdefault(name, np.zeros((len(boxes), NUMBERS), np.float32))[time] = box
+    for name, rows in others.items():
+        elsewhere = (rows[:, 0] == 0)[:, None] & (ids == name).numpy()
+        for time, k in np.argwhere(elsewhere & ~(agreed == name).any(dim=1)[:, None].numpy()):
+            rows[time] = (0, UNCLEAR, *xy[time, k].tolist(), *hw[time, k].tolist())
+    parts = [own, doubtful[:, doubtful.any(axis=(0, 2))]]
+    return np.concatenate(parts + [rows[:, None] for rows in others.values()], axis=1)
+
+
+def present_ids(seen: Track) -> Int[Tensor, "time slot"]:
+    """The ids of a video's objects; NOBODY where a slot has none."""
+    return torch.where(seen.pres[0] > 0.5, seen.id[0], NOBODY).cpu()
+
+
+def holds(
+    xy: Float[Tensor, "time box 2"],
+    hw: Float[Tensor, "time box 2"],
+    center: Float[Tensor, "time slot 2"],
+) -> Bool[Tensor, "time box slot"]:
+    """Whether a box holds a center: xy goes from -1 to 1, so a box reaches hw from its own."""
+    away = (center[:, None] - xy[:, :, None]).abs()
+    return (away < hw[:, :, None].flip(-1)).all(dim=-1)
+
+
+def lives(there: Bool[np.ndarray, "time box"]) -> list[tuple[int, int, int]]:
+    """Of each object: its slot, its first frame and the frame after its last."""
+    edges = np.diff(there.astype(np.int8), axis=0, prepend=0, append=0)
+    found = []
+    for slot in range(there.shape[1]):
+        begin, end = (np.flatnonzero(edges[:, slot] == sign) for sign in (1, -1))
+        found += [(slot, int(a), int(b)) for a, b in zip(begin, end, strict=True)]
+    return found

@@ -1,0 +1,60 @@
+"""Models whose posterior gives means and samples by one method.
+
+`WorldModel` asks for `perceive` and, of models that can sample, `perceive_sample`. A model in which
+the two differ only in their noise implements `posterior` instead.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+
+from gswm.core.shapes import Frame, Video
+from gswm.models.base import Actions, Config, Discover, WorldModel
+from gswm.models.track import Track
+
+
+@dataclass(frozen=True)
+class How:
+    """The arguments of `WorldModel.perceive` beside the videos."""
+
+    discover: Discover
+    render: bool
+    actions: Actions | None
+    background: Frame | None
+
+
+class PosteriorModel(WorldModel[Config]):
+    """A world model that infers by means and by samples alike."""
+
+    @abstractmethod
+    def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
+        """The objects of each video: a sample of the posterior, or without a generator its means.
+
+        See `WorldModel.perceive`.
+        """
+
+    def perceive(
+        self,
+        video: Video,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """See `WorldModel`."""
+        return self.posterior(video, None, How(discover, render, actions, background))
+
+    def perceive_sample(
+        self,
+        video: Video,
+        generator: torch.Generator,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None,
+        background: Frame | None,
+    ) -> Track:
+        """See `WorldModel`."""
+        return self.posterior(video, generator, How(discover, render, actions, background))

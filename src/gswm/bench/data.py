@@ -1,4 +1,4 @@
-"""How fast worlds make episodes, and how fast training batches come."""
+"""Speed of data generation, and of training batches."""
 
 import platform
 import resource
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class WorldFigures:
-    """What making some episodes of a world took; seconds are per part, and in all."""
+    """Cost of making some episodes of a world; seconds are per part, and in total."""
 
     world: str
     device: str
@@ -50,7 +50,7 @@ class WorldFigures:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the rate of the paper's own generator on one core."""
+        """Speed relative to the paper's own generator on one core."""
         return self.rate * AUTHORS[self.world] if self.world in AUTHORS else None
 
 

@@ -1,4 +1,4 @@
-"""How fast a recipe's model imagines, with its kernels started together and one by one.
+"""Speed of rollouts, with replayed CUDA graphs and kernel by kernel.
 
 Each figure is the median of some calls of `imagine`, frames drawn; the first call, in which frames
 are recorded, is apart.

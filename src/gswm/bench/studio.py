@@ -1,4 +1,4 @@
-"""How fast the studio answers over its own WebSocket: from an edit to the first and last frame.
+"""Response times of the studio over its WebSocket: from an edit to the first and last frame.
 
 Each figure is the median of some edits in another place, with all objects of the episode.
 """
@@ -21,7 +21,7 @@ from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
 @dataclass(frozen=True)
 class StudioFigures:
-    """What a person waits for."""
+    """The times that a user waits."""
 
     futures: int
     edit: str

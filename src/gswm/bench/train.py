@@ -1,4 +1,4 @@
-"""How fast recipes train, on random videos, with the authors' figures beside them.
+"""Speed of training steps on random videos, beside the authors' figures.
 
 Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipping and Adam.
 """
@@ -39,7 +39,7 @@ AUTHORS_BATCH = 16
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured."""
+    """A case to measure."""
 
     recipe: str
     length: int
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Figures:
-    """What it took."""
+    """The cost of a case."""
 
     ms: float
     """Of a step: the median."""
@@ -199,7 +199,7 @@ def timed_step(trainee: Trainee, device: torch.device) -> float:
 
 
 def count_kernels(trainee: Trainee) -> int:
-    """How much one step starts on the GPU."""
+    """Number of kernels that one step launches on the GPU."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
         trainee.advance()
@@ -224,7 +224,7 @@ def beside(case: Case, figures: Figures, device: torch.device) -> dict[str, Any]
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Where it was measured."""
+    """The machine on which it was measured."""
     cuda = device.type == "cuda"
     return {
         "platform": platform.platform(),

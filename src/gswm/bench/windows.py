@@ -1,4 +1,4 @@
-"""How fast training batches come: windows of 20 frames of 64 × 64 pixels per second."""
+"""Speed of training batches: windows of 20 frames of 64 × 64 pixels per second."""
 
 import tempfile
 import time

@@ -28,11 +28,11 @@ class BenchDataCommand:
     """Episodes of each world; if not given, 2,000 on a CPU and 10,000 on a GPU, but of the 3D
     worlds 40 on a CPU and the whole training split on a GPU."""
     keep: bool = False
-    """Hold all episodes in memory at once."""
+    """Keep all episodes in memory."""
     windows: bool = True
-    """Measure training batches too."""
+    """Also measure training batches."""
     json: Path | None = None
-    """Where to write all figures; without a file they are printed, and nothing else is."""
+    """The output file for all figures. Without a name, print them and nothing else."""
     force: bool = False
     """Replace the file of --json if it exists."""
 
@@ -61,21 +61,22 @@ class BenchTrainCommand:
     recipe: tuple[str, ...] = ("two-layer",)
     """Which recipe, or several."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     batch: tuple[int, ...] = ()
     """Videos a step; the recipe's if not given."""
     lengths: tuple[int, ...] = ()
     """Frames a video; the recipe's most if not given."""
     objects: tuple[int, ...] = ()
-    """Slots for objects; the recipe's if not given."""
+    """Number of object slots. Default: the recipe's."""
     plain: bool = False
-    """Measure the fast and the plain path; else the one that training takes on this device."""
+    """Measure both the fast and the plain path. Default: only the path that training takes on this
+    device."""
     compiled: bool = True
-    """On a GPU, let torch compile the fast path, as training does; that takes minutes a case."""
+    """On a GPU, let torch compile the fast path, as in training; this takes minutes per case."""
     steps: int = 20
-    """How many are timed, each time."""
+    """Number of timed steps in each case."""
     json: Path | None = None
-    """Where to write all figures; without a file they are printed, and nothing else is."""
+    """The output file for all figures. Without a name, print them and nothing else."""
     force: bool = False
     """Replace the file of --json if it exists."""
 
@@ -135,17 +136,17 @@ class BenchImagineCommand:
 
     recipe: str = "two-layer"
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     given: int = 10
-    """Frames given."""
+    """Number of given frames."""
     steps: int = 90
-    """Frames imagined."""
+    """Number of imagined frames."""
     batch: int = 16
     """Videos at once."""
     repeats: int = 5
-    """How many calls are timed."""
+    """Number of timed calls."""
     json: Path | None = None
-    """Where to write all figures; without a file they are printed, and nothing else is."""
+    """The output file for all figures. Without a name, print them and nothing else."""
     force: bool = False
     """Replace the file of --json if it exists."""
 
@@ -182,13 +183,13 @@ class BenchTrackCommand:
     video: Path = CARS
     """A video, or a folder of images. Default: the one that ships."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     frames: int = 64
-    """The first so many frames of the video, at the rate and size that the model takes."""
+    """Number of frames from the start of the video, at the frame rate and size of the model."""
     repeats: int = 3
-    """How many passes are timed."""
+    """Number of timed passes."""
     json: Path | None = None
-    """Where to write all figures; without a file they are printed, and nothing else is."""
+    """The output file for all figures. Without a name, print them and nothing else."""
     force: bool = False
     """Replace the file of --json if it exists."""
 
@@ -217,15 +218,15 @@ class BenchStudioCommand:
 
     model: str = "two-layer"
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     futures: tuple[int, ...] = (1, 8, 64)
-    """How many at once, each measured."""
+    """Numbers of futures at once; each is measured."""
     steps: int = 40
-    """Frames that are imagined after each edit."""
+    """Number of imagined frames after each edit."""
     repeats: int = 5
     """Edits of each kind."""
     json: Path | None = None
-    """Where to write all figures; without a file they are printed, and nothing else is."""
+    """The output file for all figures. Without a name, print them and nothing else."""
     force: bool = False
     """Replace the file of --json if it exists."""
 

@@ -29,7 +29,7 @@ FPS = 10
 
 @dataclass(frozen=True)
 class DemoScene:
-    """What is shown of one of the models that ship."""
+    """One installed model, as the demo shows it."""
 
     name: str
     text: str
@@ -48,7 +48,7 @@ class DemoScene:
         return self.futures > 1
 
     def command(self) -> str:
-        """What a user would type."""
+        """The equivalent command."""
         how = f"--futures {self.futures}" if self.sample else "--no-sample"
         return f"gswm imagine {self.name} --steps {self.steps} {how}"
 
@@ -74,13 +74,13 @@ class DemoCommand:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
-    """The folder to write to; begin with its index.html."""
+    """The output folder; open its index.html."""
     scale: int = 2
-    """Enlarge the frames of the worlds so many times."""
+    """Enlargement factor for the frames of the worlds."""
     device: str = "cpu"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
     force: bool = False
-    """Replace files in a folder that gswm did not make."""
+    """Replace files in a folder that gswm did not create."""
 
     def run(self) -> None:
         """Track, imagine and measure with the installed weights, and show every world."""
@@ -186,7 +186,7 @@ def measured(found: Results, scene: DemoScene) -> list[str]:
 
 
 def of_all(found: Results) -> str:
-    """What the weights say that they score on all test episodes."""
+    """The scores on all test episodes, from the header of the weights."""
     scores = listed(found.all[0].about.get("test", {}))
     known = [f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items()]
     return f"On all of them: {', '.join(known)}." if known else ""

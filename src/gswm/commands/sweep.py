@@ -40,16 +40,16 @@ class SweepArguments:
     seeds: str = "0"
     """The seeds, such as 0..4 or 0,2,5."""
     jobs: int | None = None
-    """How many at once; if not given 1, and all of them in a cluster's queue."""
+    """Number of runs at once. Default: 1, or all of them in a cluster's queue."""
     out: Path = Path("runs")
     """The folder of all runs."""
     launcher: Literal["local", "slurm"] = "local"
-    """local, or slurm: each run a job of a Slurm cluster (the extra `slurm`)."""
+    """local, or slurm: each run becomes a job of a Slurm cluster (needs the extra `slurm`)."""
     slurm: str | None = None
-    """What each job asks for, in submitit's words, such as
+    """Resources of each job, as parameters of submitit, such as
     slurm_partition=gpu,gpus_per_node=1,timeout_min=600."""
     only_print: Annotated[FlagCreatePairsOff[bool], arg(name="print")] = False
-    """Print the command of each run, a line each, and run none: for a cluster's scheduler."""
+    """Print the command of each run, one per line, and run none: for other schedulers."""
 
     def command(self, settings: list[str]) -> "SweepCommand":
         """Check the arguments, and list the runs, which all have the same `settings`."""
@@ -82,7 +82,7 @@ class SweepCommand:
     out: Path = Path("runs")
     only_print: bool = False
     slurm: dict[str, str] | None = None
-    """What a cluster's jobs ask for; None to run here."""
+    """Resources of each cluster job; None to run here."""
 
     @staticmethod
     def from_args(args: list[str]) -> "SweepCommand":

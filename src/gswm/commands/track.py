@@ -84,7 +84,7 @@ class TrackCommand:
     force: bool = False
     """Replace files that exist."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
 
     def run(self) -> None:
         """Find the objects, and write where they are."""
@@ -208,10 +208,10 @@ def default_model(source: str) -> str:
 
 
 def say(out: Path, rows: Located, footage: Footage) -> None:
-    """What was found."""
+    """Print a summary of the tracks."""
     print(f"{out}: {counted(len(set(rows.id.tolist())), len(rows), len(footage))}")
 
 
 def counted(objects: int, rows: int, frames: int) -> str:
-    """How many objects there are in how many frames."""
+    """A summary: numbers of objects and frames."""
     return f"{objects} objects in {frames} frames, {rows / frames:.1f} a frame"

@@ -111,7 +111,7 @@ class TrainCommand:
 
 
 def goes_on(out: Path) -> str:
-    """What to do with a run that was stopped."""
+    """Advice on continuing a stopped run."""
     return f"`{shlex.join(['gswm', 'train', '--resume', str(out)])}` goes on"
 
 
@@ -129,7 +129,7 @@ def about() -> str:
 
 
 def settings_of(folder: RunFolder) -> LoopConfig:
-    """What a run was last started with, but for what is said anew at each start."""
+    """The settings of the last start of a run, except those that apply to one start only."""
     starts = folder.starts()
     if not starts or "settings" not in starts[-1]:
         return LoopConfig()

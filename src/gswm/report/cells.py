@@ -8,18 +8,18 @@ from gswm.report.results import ResultFile, fails, mean_and_spread
 EMPTY, UNMEASURED = "not trained", "not measured"
 """Of a model, and of a rule, without a result."""
 NOTHING = "–"
-"""What a result does not have."""
+"""Placeholder for a missing result."""
 FAILED = "fails"
 HAS, LACKS = "✓", "✗"
 """Before the score of a model that has an ability, or lacks it."""
 N = "n = "
 """Before the number of episodes, where not all of a split were measured."""
 HERE = ", here"
-"""How a column of ours ends."""
+"""Suffix of the columns with our results."""
 Digits = int | str
 """Digits shown of a number; "%" for a percentage."""
 Columns = Mapping[str, tuple[str, Digits]]
-"""What is above a column, the score, and how many digits of it."""
+"""Head of a column, its score, and the number of digits."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ def judged(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
 
 
 def partial(results: Sequence[ResultFile]) -> str:
-    """How many episodes were measured, to be put after a score; nothing for a whole split."""
+    """The number of measured episodes, to follow a score; empty for a whole split."""
     if not any(m.is_partial for m in results):
         return ""
     return f", {N}{' + '.join(str(m.episodes) for m in results)}"
 
 
 def seeds(results: Sequence[ResultFile]) -> str:
-    """How many there are, to be put after a name or a score; nothing for one."""
+    """The number of seeds, to follow a name or a score; empty for one."""
     return f" ({len(results)} seeds)" if len(results) > 1 else ""
 
 

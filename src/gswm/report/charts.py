@@ -33,7 +33,7 @@ class Series:
 
     @property
     def places(self) -> Sequence[Number]:
-        """Where along the axis the values are."""
+        """Positions of the values along the axis."""
         return self.at or range(self.start, self.start + len(self.values))
 
     @property

@@ -290,7 +290,7 @@ def corridor(results: Results) -> Charts | None:
 
 
 def learning(results: Results) -> Charts | None:
-    """How the error fell while the models were trained."""
+    """Validation errors during training."""
     panels = [learned(results, model) for model in MODELS]
     drawn = [panel for panel in panels if panel is not None]
     return Charts(drawn) if drawn else None

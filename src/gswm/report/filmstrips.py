@@ -16,7 +16,7 @@ from gswm.viz.imagination import GENERATED
 from gswm.viz.pictures import Frames, Picture, PixelBoxes
 
 SCALE, LETTERS = 3, 20
-"""How much frames are enlarged, and with them the words beside them."""
+"""Enlargement factor of frames and of the text beside them."""
 FRAMES = 8
 """Of a strip."""
 GAP = 6

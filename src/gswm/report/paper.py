@@ -25,7 +25,7 @@ class Said:
 
 
 FAILS = {("two-layer", "STOVE"), ("two-layer-dense", "STOVE")}
-"""What both tables leave empty: STOVE does not find the objects of two layers (§5.1)."""
+"""Cells that both tables leave empty: STOVE does not find the objects of two layers (§5.1)."""
 
 CENTER_ERROR = {
     ("interaction", "G-SWM"): Said(0.242, 0.028),

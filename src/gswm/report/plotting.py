@@ -28,7 +28,7 @@ DASH = 3.5
 MARKERS: dict[str, str] = dict(zip(COLORS, "os^Dv", strict=True))
 """Of named lines: they tell lines apart where colors do not."""
 EVERY = 0.05, 0.16
-"""Where a line's first marker is, and the distance of two, in diagonals of the chart."""
+"""Position of a line's first marker, and the distance between two, in diagonals of the chart."""
 STEPS = (1, 2, 5, 10)
 """Of the numbers at the axes, times a power of 10."""
 STYLES = [

@@ -29,9 +29,9 @@ class ResultFile:
     """One file."""
 
     model: str
-    """What the paper calls it; a rule goes by its own name."""
+    """The model's name in the paper; a baseline has its own name."""
     recipe: str
-    """What it was trained by; the world, for a rule."""
+    """The recipe it was trained with; the world, for a baseline."""
     world: str
     """Its name, or that of the file that it was measured on."""
     of: str
@@ -43,7 +43,7 @@ class ResultFile:
     train: str
     """The command that trained it; empty for a rule."""
     about: dict[str, Any]
-    """What the weights say of their training."""
+    """The training, from the header of the weights."""
     trained_seed: int
     """Of the training."""
     commit: str
@@ -56,7 +56,7 @@ class ResultFile:
     """By its name."""
     given: int
     posterior: Posterior
-    """How the model inferred the frames that it saw."""
+    """The way in which the model inferred given frames: means or samples."""
     scores: dict[str, float | None]
     per_episode: dict[str, list[float | None]]
     """Some scores of every episode; none in files of before they were kept."""
@@ -67,7 +67,7 @@ class ResultFile:
 
     @property
     def style(self) -> Style:
-        """How its scenes are drawn."""
+        """The drawing style of its scenes."""
         return style_of(self.of)
 
     @property
@@ -153,7 +153,7 @@ class Results:
 
 
 def style_of(world: str) -> Style:
-    """How the scenes of a world are drawn; as paths, which need places alone, if it is unknown."""
+    """The drawing style of a world; paths, which need only positions, if it is unknown."""
     return WORLDS.get(world, World).style
 
 
@@ -164,7 +164,7 @@ def fails(results: Sequence[ResultFile]) -> bool:
 
 
 def recipe_of(model: str, world: str) -> str:
-    """What a model is trained by in a world: G-SWM's recipes go by the world alone."""
+    """The recipe of a model in a world: G-SWM's recipes have the name of the world."""
     return f"{model.lower()}-{world}" if model in MODELS[1:] else world
 
 

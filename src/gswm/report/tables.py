@@ -151,7 +151,7 @@ def had_extra_training(measured: ResultFile) -> bool:
 
 
 def gaps(results: Results) -> Table:
-    """How far our errors are from the paper's."""
+    """Differences between our errors and the paper's."""
     columns = {model: columns_of(results, model) for model in TABULATED}
     rows = []
     for world in BALLS:
@@ -174,7 +174,7 @@ def gaps(results: Results) -> Table:
 
 
 def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:
-    """How far our errors in a world are from the paper's."""
+    """Differences between our errors in a world and the paper's."""
     found = mean_and_spread([m.scores.get("center_error") for m in measured])
     if theirs is None or found is None:
         return NOTHING
@@ -187,7 +187,7 @@ def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:
 
 
 def strict(results: Results) -> Table:
-    """What the paper's error does not charge for."""
+    """Missed and surplus objects, which the paper's error ignores."""
     columns = {
         "center error": ("center_error", 3),
         "strict error": ("strict_error", 3),
@@ -217,7 +217,7 @@ def strict(results: Results) -> Table:
 
 
 def rules(results: Results) -> Table:
-    """What the errors of simple rules are."""
+    """Errors of non-learned baselines."""
     rows = []
     for world in BALLS:
         found = [results.of(rule, world) for rule in RULES]
@@ -311,7 +311,7 @@ def digits(results: Results) -> Table:
 
 
 def trainings(results: Results) -> Table:
-    """What was trained, and for how long."""
+    """The trainings and their cost."""
     rows = []
     for m in (m for m in results.all if not m.is_rule):
         about = m.about
@@ -329,7 +329,7 @@ def trainings(results: Results) -> Table:
 
 
 def steps(about: Mapping[str, Any]) -> str:
-    """How long weights were trained."""
+    """The training time of weights."""
     return f"{about['step']:,}" if "step" in about else NOTHING
 
 
@@ -345,7 +345,7 @@ def runs(about: Mapping[str, Any]) -> str:
 
 
 def evaluations(results: Results) -> Table:
-    """How each number can be measured again."""
+    """The commands that measure each number again."""
     rows = tuple(
         (
             *(f"`{m.command}`", m.world, m.protocol, str(m.episodes), str(m.seed)),

@@ -14,11 +14,11 @@ SIDE = 150.0
 HEAD = 18.0
 DARK, WALL = "#0c0d11", "#3a3d47"
 SEAM = 0.3
-"""How much a wall's square reaches into the next, so that nothing shines through."""
+"""Overlap of neighboring wall squares, so that nothing shines through."""
 GIVEN = 0.35
-"""How bright the ways of given frames are."""
+"""Brightness of the paths in given frames."""
 FIRST_TINT, NEXT_TINT = 0.28, 0.72
-"""How much white is in a color, and how much less of the rest in the next object of that color."""
+"""Share of white in a color, and the decrease for the next object of the same color."""
 Places = Sequence[Sequence[Sequence[Number | None]]]
 """Of each frame and object, x and y."""
 
@@ -31,7 +31,7 @@ def panel(parts: Sequence[Part], title: str, side: Number = SIDE) -> Drawing:
 
 
 def way(places: Places, k: int, side: Number = SIDE) -> list[Point]:
-    """Where object `k` is in each frame in which it is anywhere, within the panel."""
+    """Positions of object `k` in the frames in which it exists, within the panel."""
     found = [frame[k] for frame in places]
     return [
         (min(1.0, max(0.0, x)) * side, HEAD + min(1.0, max(0.0, y)) * side)

@@ -75,7 +75,7 @@ def test_the_default_file_is_named_after_world_and_split(
         (["data", "make", "nowhere"], "there is no world 'nowhere'"),
         (["data", "make", "maze", "--episodes", "0"], "at least 1"),
         (["data", "make", "maze", "--device", "tpu"], "cpu or cuda"),
-        (["data", "make", "maze", "--device", "cuda"], "no GPU here; use --device cpu"),
+        (["data", "make", "maze", "--device", "cuda"], "no CUDA device found; use --device cpu"),
         (["data", "make", "single-ball", "--out", "old.hdf5"], "old.hdf5 exists; give --force"),
         (["data", "make", "maze", "--out", "x.hdf5"], "are free"),
         (["data", "make", "maze", "--out", "x.mp4"], "must end in .hdf5 or .h5"),

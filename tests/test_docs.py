@@ -52,7 +52,6 @@ def test_every_command_is_on_a_page_and_is_run_by_a_test() -> None:
 
 CHEAP = (
     "gswm data show maze --episode 3 --out maze.gif",
-    "gswm sweep two-layer maze --seeds 0..4 --print",
     "gswm weights",
 )
 

@@ -18,7 +18,7 @@ to the model's device, and keep no gradients; `perceive` and `rollout` need do n
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float, UInt8

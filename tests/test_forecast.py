@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from math import hypot, isnan
+from math import hypot, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from gswm.eval.forecast import (
     RECENT,
     STEPS,
     ForecastScores,
+    Offset,
     Window,
     continued,
     film_windows,
@@ -43,7 +44,7 @@ from gswm.eval.forecast import (
 from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.pixels import psnr
 from gswm.fitting.episodes import prepare
-from gswm.fitting.showing import held_out, score
+from gswm.fitting.showing import Scores, held_out, score
 from gswm.models.base import as_float
 from gswm.models.track import Track
 
@@ -303,8 +304,19 @@ def test_a_fit_is_scored_on_windows_of_its_held_out_end(tmp_path: Path) -> None:
     assert windows[0].footage.placement.width == synthetic_videos.WIDTH
     scored = score(tiny.lively("clips", image_size=SIZE), end, 6)
     assert scored.forecast.windows == len(windows)
-    names = [str(name) for name, _ in scored.table().rows]
+    names = [str(name) for name, _ in scored.table(None).rows]
     assert any("objects" in name and "windows" in name for name in names)
+
+
+def test_a_fit_is_shown_beside_its_start_and_told_of_where_it_is_worse() -> None:
+    none = Offset(nan, nan)
+    ahead = ForecastScores(5, 7, 3, 0, none, none, (), (), nan, 21.0, 20.0, 19.0, None)
+    fit, start = Scores(30.0, 1.5, ahead), Scores(31.0, 2.5, replace(ahead, psnr=22.0))
+    rows = {str(name): cells for name, *cells in fit.table(start).rows}
+    assert rows["objects per frame"] == ["1.50", "2.50"]
+    assert ["21.0 dB", "22.0 dB"] in rows.values()
+    assert fit.falls_behind(fit) == start.falls_behind(fit) == ""
+    assert "31.0 dB against 30.0" in fit.falls_behind(start)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
 from gswm.data.worlds.obj3d import scene_file
@@ -299,6 +300,9 @@ def test_scenes_are_made_by_a_command_and_refused_where_they_are_none(
     assert scene_file.load(out).seed == 33
     assert main([*args, "obj3d-two", "--out", str(tmp_path / "two.hdf5")]) == 0
     assert scene_file.load(tmp_path / "two.hdf5").settings == TWO
+    assert gswm.world(f"obj3d-two:{tmp_path / 'two.hdf5'}").name == "obj3d-two"
+    with pytest.raises(UserError, match="has scenes of obj3d-two"):
+        gswm.world(f"obj3d:{tmp_path / 'two.hdf5'}")
     assert main([*args, "--out", str(out)]) == 2
     assert "give --force" in capsys.readouterr().err
     (tmp_path / "no.hdf5").write_bytes(b"nothing")

@@ -212,6 +212,26 @@ def test_only_the_priors_networks_learn(name: str) -> None:
         assert param.requires_grad
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+def test_gradients_shrink_from_frame_to_frame_and_values_do_not(decay: float) -> None:
+    of = model()
+    tracks = observed(of)
+    start, _ = recall(of.propagation, tracks, GIVEN)
+
+    def ahead(decay: float) -> tuple[Tensor, list[Tensor]]:
+        z_state = start.z_state.detach().requires_grad_()
+        told = (replace(start, z_state=z_state), tracks.seen, draw(of).rollouts, HORIZON, decay)
+        x = rollouts(of.propagation, *told).xy
+        frames = (x[:, :, t].sum() for t in range(HORIZON))
+        return x, [torch.autograd.grad(each, z_state, retain_graph=True)[0] for each in frames]
+
+    (x, slopes), (y, others) = ahead(1.0), ahead(decay)
+    assert torch.equal(x, y)
+    assert slopes[-1].any()
+    for t, (slope, other) in enumerate(zip(slopes, others, strict=True)):
+        torch.testing.assert_close(other, decay**t * slope)
+
+
 def test_no_posterior_depends_on_what_learns() -> None:
     of = model()
     before = observed(of)
@@ -486,6 +506,7 @@ def test_rollouts_begin_at_their_step(start: int) -> None:
         ({"given": 0}, "overshoot.given is 0"),
         ({"horizon": 0}, "overshoot.horizon is 0"),
         ({"windows": 1}, "overshoot.windows is 1: it must be at least 2"),
+        ({"decay": 1.5}, "overshoot.decay is 1.5: it must be at most 1"),
         ({"samples": -1}, "overshoot.samples is -1"),
         ({"joint_starts": 0}, "overshoot.joint-starts is 0"),
         ({"kl": float("nan")}, "overshoot.kl is nan"),

@@ -252,6 +252,9 @@ def write_results(
     given = trained.recipe.data.given
     end = showing.held_out(data.file)
     scores = showing.score(model, end, given)
+    start = None
+    if trained.start is not None:
+        start = showing.score(load(trained.start, model.device), end, given)
     ahead = scores.forecast
     known = {key: data.said[key] for key in ("fps", "region") if data.said.get(key) is not None}
     about = {
@@ -278,6 +281,8 @@ def write_results(
         f"A model of {steps:,} steps{begun}, at {1000 * trained.seconds / steps:.0f} ms each"
         + (f", in attempt {tries}" if tries > 1 else "")
         + ("." if trained.finished else "; the time ended before the last step.")
+        + ("" if start is None else scores.falls_behind(start))
     )
+    tell(lead)
     decisions = [(n, v, why) for n, v, why in data.said["decisions"]]
-    return showing.write_page(out, f"gswm fit {name}", lead, scores, rows, decisions)
+    return showing.write_page(out, f"gswm fit {name}", lead, scores.table(start), rows, decisions)

@@ -27,6 +27,7 @@ from gswm.viz.pictures import color
 FUTURES, SCALE, FPS = 4, 2, 10
 TRAIL = 12
 """Frames for which a trail stays."""
+HELD_OUT = "on the held-out end"
 WIDTH, HEIGHT, EDGE = 900, 320, 40
 """Of the drawing of all tracks."""
 
@@ -41,14 +42,30 @@ class Scores:
     """Found per frame."""
     forecast: ForecastScores
 
-    def table(self) -> Table:
-        """All of it."""
-        rows = [
+    def rows(self) -> list[tuple[str, str]]:
+        """Everything in words, a name and a value each."""
+        return [
             ("frames that the model sees, PSNR", f"{self.inferred:.1f} dB"),
             ("objects per frame", f"{self.objects:.2f}"),
             *self.forecast.rows(),
         ]
-        return Table("", "", ("on the held-out end", "score"), tuple(rows))
+
+    def table(self, start: "Scores | None") -> Table:
+        """All of it, beside the scores of the weights that the fit began with."""
+        if start is None:
+            return Table("", "", (HELD_OUT, "score"), tuple(self.rows()))
+        before = dict(start.rows())
+        rows = [(name, value, before.get(name, "–")) for name, value in self.rows()]
+        return Table("", "", (HELD_OUT, "this fit", "its start"), tuple(rows))
+
+    def falls_behind(self, start: "Scores") -> str:
+        """A sentence if the start draws the held-out frames better; else none."""
+        if self.inferred >= start.inferred:
+            return ""
+        return (
+            f" Its start draws the held-out frames better ({start.inferred:.1f} dB against "
+            f"{self.inferred:.1f}): `gswm track` without this model may find objects better."
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,7 @@ def write_page(
     folder: Path,
     title: str,
     lead: str,
-    scores: Scores,
+    scores: Table,
     rows: Sequence[Located],
     decisions: Sequence[tuple[str, str, str]],
 ) -> Path:
@@ -151,7 +168,7 @@ def write_page(
             "Scores",
             "Measured on the same end of the video. Imagined places are compared with the model's "
             "own track of the same frames; docs/evaluation.md has the protocol.",
-            (table_html(scores.table()),),
+            (table_html(scores),),
         ),
         Section("Decisions", "Each can be set by an option.", (table_html(chosen),)),
     ]

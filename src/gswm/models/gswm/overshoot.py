@@ -104,7 +104,7 @@ def overshoot_terms(
     tracks = tracks.full()
     with only_prior_learns(propagation):
         start, told = recall(propagation, tracks, cfg.given)
-        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg.horizon)
+        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg.horizon, cfg.decay)
     y = map_tensors(lambda values: values[:, cfg.given :], tracks.o)
     number = tracks.o.pres[:, cfg.given - 1].sum(dim=(1, 2)).clamp_min(1)
     terms = {"overshoot": per_video(y.pres[..., 0] * score(x, y, cfg.looks)) / number}
@@ -156,7 +156,7 @@ def joint_term(
         lambda n: n.unflatten(1, (first.shape[1], -1)).flatten(0, 1), noise.propagation
     )
     with only_prior_learns(propagation):
-        x = rollouts(propagation, start, seen, drawn, horizon)
+        x = rollouts(propagation, start, seen, drawn, horizon, cfg.decay)
     there = start.id != NOBODY
     weight = y.pres[..., 0] * (there[:, None] & (ids == start.id[:, None]))
     number = (start.o.pres[..., 0] * there).sum(dim=1).clamp_min(1)
@@ -165,11 +165,17 @@ def joint_term(
 
 
 def rollouts(
-    propagation: Propagation, start: Objects, seen: Seen, noise: PropagationNoise, horizon: int
+    propagation: Propagation,
+    start: Objects,
+    seen: Seen,
+    noise: PropagationNoise,
+    horizon: int,
+    decay: float = 1.0,
 ) -> Attributes:
     """Roll out the prior: the attributes of (batch, rollout, frame, object).
 
-    There are as many rollouts of each start as there is noise for.
+    There are as many rollouts of each start as there is noise for. Gradients shrink by `decay` from
+    each imagined frame to the one before.
     """
     number = noise.pres.shape[1] // horizon
 
@@ -180,9 +186,16 @@ def rollouts(
     at = map_tensors(lambda n: n.unflatten(1, (number, horizon)).flatten(0, 1), noise)
     imagined = []
     for t in range(horizon):
+        if t and decay < 1:
+            now = map_tensors(lambda x: damped(x, decay), now)
         now = propagation.imagine(now, seen, map_tensors(lambda n, t=t: n[:, t], at))
         imagined.append(now.o)
     return map_tensors(lambda x: x.unflatten(0, (-1, number)), stack(imagined, dim=1))
+
+
+def damped(x: Tensor, decay: float) -> Tensor:
+    """The same value, bit for bit, with a gradient `decay` times as large."""
+    return x + (decay - 1) * (x - x.detach()) if x.is_floating_point() else x
 
 
 def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "*batch object"]:

@@ -32,6 +32,9 @@ class Overshooting:
     """Weight of KL(z̃) in the given frames, which keeps long rollouts like what is inferred."""
     looks: float = 0.02
     """Weight of depth and what, relative to positions."""
+    decay: float = 1.0
+    """Factor on gradients from each imagined frame to the one before. Every collision on the way
+    multiplies them: below 1, the windows with the most collisions decide less of a step."""
     joint: float = 0.0
     """Weight of rollouts in the loss before `start`, beside the ELBO; 0 for none."""
     joint_starts: int = 2
@@ -42,11 +45,16 @@ class Overshooting:
     def check(self) -> None:
         """Refuse settings that make no sense."""
         least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
-        for name, value in (least | {"samples": 0, "kl": 0, "looks": 0} | JOINT).items():
+        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0}
+        for name, value in (least | JOINT).items():
             ours = getattr(self, name)
             if ours is not None and not ours >= value:
                 flag = f"--model.schedule.overshoot.{name.replace('_', '-')}"
                 raise UserError(f"{flag} is {ours}: it must be at least {value}")
+        if self.decay > 1:
+            raise UserError(
+                f"--model.schedule.overshoot.decay is {self.decay}: it must be at most 1"
+            )
 
     def joint_frames(self, length: int) -> int:
         """Number of frames of rollouts beside the ELBO, in windows of `length`."""

@@ -47,13 +47,13 @@ class MaskConfig:
 
 @dataclass(frozen=True)
 class Found:
-    """What masks say of each slot."""
+    """Regions and boxes of each slot, from its mask."""
 
     xy: Float[Tensor, "batch object 2"]
     hw: Float[Tensor, "batch object 2"]
     """0 where there is no region."""
     share: Float[Tensor, "batch object"]
-    """How much of the frame the region covers."""
+    """Share of the frame that the region covers."""
 
 
 def find(masks: Masks, threshold: float) -> Found:

@@ -38,7 +38,7 @@ class Mixture:
 
     @staticmethod
     def of(x: Frame, picture: SlotPictures, std: float) -> "Mixture":
-        """How likely each slot makes each pixel."""
+        """The likelihood of each pixel under each slot."""
         error = x[:, None] - picture.mu
         noise = Gaussian(torch.zeros_like(error), torch.full_like(error, std))
         log_p = noise.log_density(error).sum(dim=2, keepdim=True)

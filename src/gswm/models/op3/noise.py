@@ -23,7 +23,7 @@ class Op3Noise(Noise):
 
 
 def first_noise(num: int, state: int) -> Float[Tensor, "num state"]:
-    """What tells slots apart where inference is by means: the same in every video.
+    """Noise that separates the slots in inference by means: the same in every video.
 
     All slots begin with the same λ, and without any noise they would stay equal forever.
     """

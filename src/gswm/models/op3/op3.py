@@ -300,7 +300,7 @@ class Op3(PosteriorModel[Op3Config]):
         return self.as_track(imagined, state, render)
 
     def as_track(self, seen: Sequence[Slots], before: Op3State | None, render: bool) -> Track:
-        """What a user sees of the slots; objects remain those of the state before, if there is."""
+        """The slots as a track; objects stay those of the state before, if there is one."""
         states, shown = list[Op3State](), list[tuple[Frame, Frame]]()
         for slots in seen:
             picture = self.decoder(slots.z)

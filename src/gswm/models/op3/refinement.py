@@ -92,7 +92,7 @@ class Refinement(nn.Module):
         return self.update(seen, known, look.slots.lam, look.slots.memory)
 
     def images(self, look: Look) -> Float[Tensor, "batch object channel height width"]:
-        """What the convolutions see."""
+        """The inputs of the convolutions."""
         picture, mixture = look.picture, look.mixture
         with torch.no_grad():
             slopes = (mixture.by_mask(), mixture.mixed(), mixture.others(), mixture.by_color())

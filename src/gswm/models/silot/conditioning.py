@@ -41,7 +41,7 @@ class KernelSum(nn.Module):
         offset: Offsets,
         known: Float[Tensor, "batch place known"] | None = None,
     ) -> Messages:
-        """What each place hears of all objects."""
+        """Messages from all objects to each place."""
         shape = offset.shape[:3]
         told = [f[:, None].expand(*shape, -1), offset]
         if known is not None:
@@ -51,7 +51,7 @@ class KernelSum(nn.Module):
 
 
 class CellConditioning(nn.Module):
-    """What the propagated objects say to the cells of a grid."""
+    """Messages from propagated objects to the cells of a grid."""
 
     def __init__(self, sizes: SilotSizes, anchors: AnchorConfig, sigma: float) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class CellConditioning(nn.Module):
 
 
 class ObjectConditioning(nn.Module):
-    """What objects say to each other."""
+    """Messages between objects."""
 
     def __init__(self, sizes: SilotSizes, anchors: AnchorConfig, sigma: float) -> None:
         super().__init__()

@@ -51,7 +51,7 @@ class SilotDiscovery:
 
 @dataclass(frozen=True)
 class DiscoveryEvidence:
-    """What the objective needs to know of what the cells found."""
+    """Inputs of the objective from discovery."""
 
     q: Gaussian
     """Of z_xy, z_hw, what and depth, side by side."""
@@ -127,7 +127,7 @@ class Discovery(nn.Module):
     def fused(
         self, sight: SilotSight, heard: Float[Tensor, "batch cell e"]
     ) -> Float[Tensor, "batch cell e"]:
-        """What a cell knows: of the frame, and of the objects that are near."""
+        """The inputs of a cell: features of the frame, and of nearby objects."""
         heard = rearrange(heard, "b (h w) e -> b e h w", h=grid_of(self.image_size))
         x = torch.cat([sight.features, heard.to(sight.features.dtype)], dim=1)
         return rearrange(self.fuse(x), "b e h w -> b (h w) e")

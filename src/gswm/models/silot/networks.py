@@ -27,7 +27,7 @@ GLIMPSE = 14
 
 
 def grid_of(image_size: int) -> int:
-    """How many cells an image is high and wide."""
+    """Number of cells along a side of an image."""
     return -(-image_size // CELL)
 
 
@@ -56,7 +56,7 @@ class Backbone(nn.Sequential):
 
 
 class ObjectEncoder(nn.Module):
-    """What a frame shows in each box, through a mask if there is one, into a vector."""
+    """Encode the content of each box, through a mask if there is one, as a vector."""
 
     crop: Callable[..., Tensor] = staticmethod(crop)
     """`gswm.fast` replaces it by a kernel."""

@@ -1,4 +1,4 @@
-"""What an object is in SILOT, and how its box is made.
+"""Objects in SILOT: their attributes and boxes.
 
 The unit of length is the anchor: the side of the largest box.
 
@@ -28,7 +28,7 @@ Hidden = Float[Tensor, "batch object hidden"]
 
 @dataclass(frozen=True)
 class SilotSizes:
-    """How many numbers each vector has."""
+    """Sizes of the vectors of an object."""
 
     what: int = 64
     hidden: int = 128
@@ -46,7 +46,7 @@ class AnchorConfig:
     size: float = 0.75
     """The anchor, as a fraction of the image: the largest height and width of an object."""
     step: float = 0.25
-    """How far an object moves in one frame at most, in anchors."""
+    """Largest step of an object per frame, in anchors."""
 
     def hw(self, z: Points) -> Points:
         """Height and width."""

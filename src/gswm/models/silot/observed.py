@@ -48,7 +48,7 @@ class SilotTracks:
 
 
 def expected(propagation: Propagation, known: PropagationEvidence) -> tuple[Gaussian, Bernoulli]:
-    """What the learned prior says of the objects of all frames at once."""
+    """Outputs of the learned prior for the objects of all frames at once."""
     shape = known.shift.shape[:2]
     told = (known.was, known.h_prior, known.now, known.shift)
     said = propagation.expect(*map_tensors(lambda x: x.flatten(0, 1), told))

@@ -59,7 +59,7 @@ Learns = Float[Tensor, "batch 1 1"]
 
 @dataclass(frozen=True)
 class SilotSight:
-    """What inference sees of a frame, and how it is to look."""
+    """The frame as inference sees it, and settings of the inference."""
 
     frame: Frame
     features: Map
@@ -72,7 +72,7 @@ class SilotSight:
 
 @dataclass(frozen=True)
 class PropagationEvidence:
-    """What the objective needs to know of a step of the posterior."""
+    """Inputs of the objective from a step of the posterior."""
 
     q: Gaussian
     """Of shift, z_hw, what and depth, side by side."""

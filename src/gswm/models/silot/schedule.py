@@ -1,4 +1,4 @@
-"""What changes while SILOT trains, as functions of the step and of nothing else.
+"""The training schedule of SILOT, as functions of the step alone.
 
 At first the training wheels are on: only what draws objects learns, not where they are or whether
 they are there. The prior of the count is geometric, P(count) ∝ p^count. Its log-odds fall from

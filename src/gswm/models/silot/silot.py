@@ -59,7 +59,7 @@ class SilotConfig(GRUConfig):
 
     @property
     def cells(self) -> int:
-        """How many cells a frame has."""
+        """Number of cells of a frame."""
         return grid_of(self.image_size) ** 2
 
     def check(self) -> None:

@@ -217,11 +217,11 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert isinstance(model, SqairConfig)
     slots = {"sqair-digits": (3, 0.4), "sqair-interaction": (4, 0.25)}
     assert (model.num_objects, model.first_hw) == slots[name]
-    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.6, 4_000)
+    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.6, 3_000)
     assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
     assert model.schedule.wheels < model.schedule.lengths[1][0]
-    assert model.schedule.cost == Anneal(80.0, 60.0, 6_000, 12_000)
-    assert model.schedule.upkeep == Anneal(0.0, 40.0, 5_000, 9_000)
+    assert model.schedule.cost == Anneal(80.0, 60.0, 5_000, 8_000)
+    assert model.schedule.upkeep == Anneal(0.0, 40.0, 4_000, 7_000)
     assert from_dict(Recipe, to_dict(chosen)) == chosen
 
 

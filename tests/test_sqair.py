@@ -220,8 +220,8 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.6, 3_000)
     assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
     assert model.schedule.wheels < model.schedule.lengths[1][0]
-    assert model.schedule.cost == Anneal(80.0, 60.0, 5_000, 8_000)
-    assert model.schedule.upkeep == Anneal(0.0, 40.0, 4_000, 7_000)
+    assert model.schedule.cost == Anneal(80.0, 50.0, 5_000, 8_000)
+    assert model.schedule.upkeep == Anneal(0.0, 30.0, 4_000, 7_000)
     assert from_dict(Recipe, to_dict(chosen)) == chosen
 
 

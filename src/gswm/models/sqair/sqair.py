@@ -58,11 +58,11 @@ class SqairSchedule(Curriculum):
     """For so many steps each video has one object, found in its first frame and propagated, and
     presences do not learn: one object learns to draw all of a digit before several can share it,
     and propagation learns to follow it before it can be switched off."""
-    cost: Anneal = field(default=Anneal(80.0, 60.0, 5_000, 8_000))
+    cost: Anneal = field(default=Anneal(80.0, 50.0, 5_000, 8_000))
     """Nats that a new object must gain in log p(x): more than a second object gains by mending
     what the first leaves of a digit, and more than `upkeep`, so that propagating an object is
     cheaper than finding it again."""
-    upkeep: Anneal = field(default=Anneal(0.0, 40.0, 4_000, 7_000))
+    upkeep: Anneal = field(default=Anneal(0.0, 30.0, 4_000, 7_000))
     """Nats that a propagated object must gain in each frame, so that an object leaves with its
     digit instead of staying to draw nothing."""
 

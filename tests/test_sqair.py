@@ -73,7 +73,7 @@ def test_samples_of_a_video_are_rows_of_their_own() -> None:
 @torch.no_grad()
 def test_empty_slots_pay_nothing() -> None:
     """Where all are empty and stay so, presence alone is paid for: the choice to find nothing."""
-    model, frames = build(), video(2, 2)
+    model, frames = build(schedule=SqairSchedule().steady(2)), video(2, 2)
     model.discovery.mlp_pres[-1].bias[0] = -60
     terms = loss(model, frames).terms
     assert [float(terms[name]) for name in ("kl_where", "kl_what")] == [0, 0]
@@ -168,8 +168,9 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert isinstance(model, SqairConfig)
     slots = {"sqair-digits": (3, 0.4), "sqair-interaction": (4, 0.25)}
     assert (model.num_objects, model.first_hw) == slots[name]
-    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.8, 2_000)
+    assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.6, 3_000)
     assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
     assert model.schedule.wheels < model.schedule.lengths[1][0]
-    assert model.schedule.cost == Anneal(80.0, 0.0, 4_000, 12_000)
+    assert model.schedule.cost == Anneal(80.0, 50.0, 5_000, 8_000)
+    assert model.schedule.upkeep == Anneal(0.0, 30.0, 4_000, 7_000)
     assert from_dict(Recipe, to_dict(chosen)) == chosen

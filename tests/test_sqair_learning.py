@@ -43,8 +43,8 @@ def small_model() -> Sqair:
     torch.manual_seed(0)
     chosen = recipe("sqair-interaction").model
     sizes = SqairSizes(what=6, hidden=48, head=32, glimpse=8)
-    cost = Anneal(80.0, 0.0, 600, 900)
-    schedule = SqairSchedule(lengths=((0, 1), (600, 2)), wheels=300, cost=cost)
+    costs = {"cost": Anneal(80.0, 60.0, 400, 600), "upkeep": Anneal(0.0, 40.0, 350, 500)}
+    schedule = SqairSchedule(lengths=((0, 2),), wheels=250, **costs)
     changes = {"image_size": SIZE, "num_objects": 2, "sizes": sizes, "schedule": schedule}
     changes |= {"likelihood_std": 0.6, "first_hw": 0.4}
     return Sqair(replace(cast(SqairConfig, chosen), **changes))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli
 from gswm.core.geometry import crop, paste
 from gswm.core.records import map_tensors
-from gswm.core.schedule import Anneal
+from gswm.core.schedule import Anneal, Stage
 from gswm.data.batches.batch import Batch
 from gswm.models.objects import Attributes, GRUObjects
 from gswm.models.sqair.objects import (
@@ -26,6 +26,7 @@ from gswm.models.sqair.objects import (
     box,
     choose,
     log_probability,
+    thinned,
     where_of,
 )
 from gswm.models.sqair.sqair import SqairSchedule
@@ -97,6 +98,25 @@ def test_a_choice_is_0_or_1_as_often_as_it_is_likely() -> None:
     assert float(sum(both)) == pytest.approx(1)
 
 
+@given(st.floats(-15, 15), st.floats(0, 90))
+def test_a_cost_divides_the_probability_and_cannot_be_learned_away(
+    logit: float, cost: float
+) -> None:
+    one = thinned(Bernoulli(torch.tensor(logit).double()), torch.tensor(cost).double())
+    assert float(one.rho) == pytest.approx(math.exp(-cost) / (1 + math.exp(-logit)), rel=1e-6)
+    both = [log_probability(one, torch.tensor(x).double()) for x in (0.0, 1.0)]
+    assert float(both[1]) <= -cost
+    assert float(sum(x.exp() for x in both)) == pytest.approx(1)
+
+
+def test_without_a_cost_nothing_changes_and_gradients_pass() -> None:
+    logit = torch.tensor([-30.0, 0.0, 4.0, 60.0], requires_grad=True)
+    free = thinned(Bernoulli(logit), torch.zeros(4)).logit
+    torch.testing.assert_close(free, logit)
+    free.sum().backward()
+    torch.testing.assert_close(logit.grad, torch.ones(4))
+
+
 # -- rendering
 
 
@@ -118,6 +138,22 @@ def test_objects_are_drawn_as_their_sum(seed: int) -> None:
 # -- discovery
 
 
+def networks(model: nn.Module) -> tuple[object, ...]:
+    """What discovery uses of the whole model."""
+    return model.encoder, model.glimpse, model.renderer, model.propagation.start()
+
+
+@torch.no_grad()
+def test_an_object_that_explains_the_frame_leaves_nothing_to_find() -> None:
+    """Discovery sees a black frame, as if the video were empty."""
+    model, known = lively(), objects()
+    look, black = replace(sight(), frame=model.renderer(known.o).mu_fg), torch.zeros(2, 3, 64, 64)
+    seen_by = []
+    model.encoder.register_forward_pre_hook(lambda _, x: seen_by.append(x[0]))
+    model.discovery.infer(known, look, noise(), *networks(model))
+    close(seen_by[0], black)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("later", [0.0, 1.0])
 @pytest.mark.parametrize("seed", range(3))
@@ -128,19 +164,21 @@ def test_discovery_goes_object_by_object(seed: int, later: float) -> None:
     known, eps, look = objects(seed=seed), noise(seed=seed), sight(seed=seed, later=later)
     if seed == 1:
         known = replace(known, o=replace(known.o, pres=torch.zeros_like(known.o.pres)))
-    got, ratios = d.infer(known, look, eps, model.glimpse, model.propagation.start())
+    got, ratios = model.discovery.infer(known, look, eps, *networks(model))
     for row in range(2):
         kept = known.o.pres[row].sum()
-        told = torch.cat([look.code[row], summary(d.summary, known.o, row)])
+        rest = look.frame[row] - model.renderer(known.o).mu_fg[row]
+        told = summary(d.summary, known.o, row)
         given_to_prior = torch.cat([summary(d.prior.summary, known.o, row), kept[None]])
         r, where, what, pres = d.r_0, torch.zeros(4), torch.zeros(WHAT), torch.ones(1)
         paid = dict.fromkeys(("where", "what", "pres", "log_q"), 0.0)
         for i in range(3):
-            r = d.rnn(torch.cat([told, what, where, pres])[None], r[None])[0]
+            code = model.encoder(rest[None])[0]
+            r = d.rnn(torch.cat([code, told, what, where, pres])[None], r[None])[0]
             before = where
             mean, std = gaussian(call(d.mlp_where, r), -2.0)
             where = mean + std * eps.where[row, i]
-            m, s = gaussian(seen(model, look.frame[row], where))
+            m, s = gaussian(seen(model, rest, where))
             what = m + s * eps.what[row, i]
             logit = float(call(d.mlp_pres, r, what, where))
             rho = 1 / (1 + math.exp(-logit))
@@ -148,7 +186,8 @@ def test_discovery_goes_object_by_object(seed: int, later: float) -> None:
                 found = logit + float(eps.pres[row, i]) > 0
                 paid["log_q"] += math.log(rho if found else 1 - rho)
                 known_to_prior = torch.tensor([float(i), float(kept), later])
-                more = float((call(d.prior.mlp_n, known_to_prior) - 4 * later - 0.3).sigmoid())
+                more = float((call(d.prior.mlp_n, known_to_prior) - 4 * later).sigmoid())
+                more *= math.exp(-0.3)
                 paid["pres"] += math.log(rho if found else 1 - rho)
                 paid["pres"] -= math.log(more if found else 1 - more)
                 pres = torch.tensor([float(found)])
@@ -159,6 +198,8 @@ def test_discovery_goes_object_by_object(seed: int, later: float) -> None:
                 paid["where"] += log_normal(where, mean, std) - log_normal(where, *gaussian(prior))
                 zero = torch.zeros(WHAT)
                 paid["what"] += log_normal(what, m, s) - log_normal(what, zero, zero + 1)
+                alone = assembled(*(x[None, None] for x in (pres, where, what)))
+                rest = rest - model.renderer(alone).mu_fg[0]
             close(got.o.pres[row, i], pres)
             close(torch.stack([got.o.xy, got.o.hw])[:, row, i], boxed(where))
             close(got.o.what[row, i], what)
@@ -177,8 +218,8 @@ def test_the_probabilities_of_all_numbers_add_up_to_1(seed: int, kept: int) -> N
     for number in range(room + 1):
         eps = noise(1, seed=seed)
         forced = torch.where(torch.arange(3) < number, 1e6, -1e6)[None, :, None]
-        eps, told = replace(eps, pres=forced), (model.glimpse, model.propagation.start())
-        got, ratios = model.discovery.infer(known, sight(1, seed), eps, *told)
+        eps = replace(eps, pres=forced)
+        got, ratios = model.discovery.infer(known, sight(1, seed), eps, *networks(model))
         numbers.add(int(got.o.pres.sum()))
         total_q += math.exp(float(ratios.log_q))
         total_p += math.exp(float(ratios.log_q - ratios.pres))
@@ -191,24 +232,37 @@ def test_where_nobody_looks_nothing_is_found_and_nothing_paid() -> None:
     model, look = lively(), sight()
     look = replace(look, looks=torch.tensor([[0.0], [1.0]]))
     known = map_tensors(torch.clone, objects())
-    told = (noise(), model.glimpse, model.propagation.start())
-    got, ratios = model.discovery.infer(known, look, *told)
+    got, ratios = model.discovery.infer(known, look, noise(), *networks(model))
     assert float(got.o.pres[0].sum()) == 0
     assert [float(x[0]) for x in vars(ratios).values()] == [0, 0, 0, 0]
     assert all(float(x[1]) != 0 for x in (ratios.pres, ratios.log_q))
 
 
 @torch.no_grad()
-def test_with_training_wheels_there_is_room_for_one() -> None:
+@pytest.mark.parametrize("later", [0.0, 1.0])
+def test_with_training_wheels_only_the_first_frame_has_a_new_object(later: float) -> None:
+    """It is certain, whatever the networks say; without wheels these find nothing."""
     model = lively()
-    model.discovery.mlp_pres[-1].bias[0] = 50
+    model.discovery.mlp_pres[-1].bias[0] = -50
+    look = replace(sight(later=later), learns=torch.tensor([[0.0], [1.0]]))
     known = objects()
     known = replace(known, o=replace(known.o, pres=torch.zeros_like(known.o.pres)))
-    look = replace(sight(), learns=torch.tensor([[0.0], [1.0]]))
-    told = (noise(), model.glimpse, model.propagation.start())
-    got, ratios = model.discovery.infer(known, look, *told)
-    assert got.o.pres.sum(dim=(1, 2)).tolist() == [1, 3]
-    close(ratios.log_q, torch.zeros(2))  # it was certain
+    got, ratios = model.discovery.infer(known, look, noise(), *networks(model))
+    assert got.o.pres.sum(dim=(1, 2)).tolist() == [1 - later, 0]
+    assert float(ratios.log_q[0]) == float(ratios.pres[0]) == 0
+
+
+@torch.no_grad()
+@given(seeds)
+def test_with_training_wheels_known_objects_stay(seed: int) -> None:
+    model, prev = lively(), objects(seed=seed)
+    model.propagation.mlp_pres[-1].bias[0] = -50
+    look = replace(sight(seed=seed), learns=torch.tensor([[0.0], [1.0]]))
+    got, ratios = model.propagation.infer(prev, look, noise(seed=seed), model.glimpse)
+    assert torch.equal(got.o.pres[0], prev.o.pres[0])
+    assert not got.o.pres[1].any()
+    assert float(ratios.log_q[0]) == float(ratios.pres[0]) == 0
+    assert float(ratios.where[0]) != 0
 
 
 # -- propagation
@@ -256,10 +310,10 @@ def test_propagation_goes_object_by_object(seed: int) -> None:
             params = call(p.prior.readout, h_prior)
             of_where, of_what, p_logit = params.split([8, 2 * WHAT, 1])
             (dz, p_std), (dw, w_std) = gaussian(of_where, -3.0), gaussian(of_what, -1.0)
-            sign = 1 if choice else -1
-            log_q = float(F.logsigmoid(sign * logit))
+            log_q = float(F.logsigmoid(logit if choice else -logit))
+            stays = math.exp(-0.2) * float(p_logit.sigmoid())
             paid["log_q"] += log_q
-            paid["pres"] += log_q - float(F.logsigmoid(sign * p_logit))
+            paid["pres"] += log_q - math.log(stays if choice else 1 - stays)
             if choice:
                 paid["where"] += log_normal(where, mean, std)
                 paid["where"] -= log_normal(where, z[row, k] + dz, p_std)
@@ -317,11 +371,11 @@ def test_imagination_is_the_prior() -> None:
 
 @torch.no_grad()
 def test_the_loss_is_the_bound_of_what_was_drawn() -> None:
-    """The weight of each sample of each video is added up term by term."""
-    model, video = lively(), torch.rand(2, 3, 3, 64, 64, generator=generator())
-    stage = replace(model.stage(0), length=3)
+    """Without wheels and costs: the weight of each sample of each video, term by term."""
+    model = lively(schedule=SqairSchedule().steady(3), likelihood_std=0.8)
+    video, stage = torch.rand(2, 3, 3, 64, 64, generator=generator()), model.stage(0)
     eps = model.noise(2, stage, generator(1))
-    got = model.loss(Batch(video), eps, torch.tensor(10**6), stage)
+    got = model.loss(Batch(video), eps, torch.tensor(0), stage)
     total = 0.0
     for row in range(2):
         log_w = []
@@ -339,11 +393,37 @@ def test_the_loss_is_the_bound_of_what_was_drawn() -> None:
     assert float(got.total) == pytest.approx(-total / 2 / 3, rel=1e-5)
 
 
-def test_an_object_costs_nothing_with_wheels_and_at_the_end() -> None:
-    schedule = SqairSchedule(wheels=10, cost=Anneal(80.0, 0.0, 20, 40))
-    now = [schedule.now(torch.tensor(step)) for step in (0, 9, 10, 20, 30, 40, 99)]
-    assert [float(learns) for learns, _ in now] == [0, 0, 1, 1, 1, 1, 1]
-    assert [float(cost) for _, cost in now] == [0, 0, 80, 80, 40, 0, 0]
+def test_the_schedule_takes_the_wheels_off_and_changes_the_costs() -> None:
+    costs = {"cost": Anneal(80.0, 60.0, 20, 40), "upkeep": Anneal(0.0, 40.0, 10, 30)}
+    schedule = SqairSchedule(wheels=10, **costs)
+    now = [[float(x) for x in schedule.now(torch.tensor(step))] for step in (0, 10, 20, 30, 99)]
+    assert now == [[0, 80, 0], [1, 80, 0], [1, 80, 20], [1, 70, 40], [1, 60, 40]]
+    assert [float(x) for x in schedule.steady(3).now(torch.tensor(0))] == [1, 0, 0]
+
+
+@torch.no_grad()
+def test_costs_lower_the_bound_by_themselves_for_each_object() -> None:
+    """Exactly so while objects are certain: one is found in the first frame and stays."""
+    free = lively(schedule=SqairSchedule().steady(3), num_objects=1)
+    free.discovery.mlp_pres[-1].bias[0] = free.propagation.mlp_pres[-1].bias[0] = 60
+    costs = {"cost": Anneal(7.0, 7.0), "upkeep": Anneal(2.0, 2.0)}
+    dear = lively(schedule=replace(free.cfg.schedule, **costs), num_objects=1)
+    dear.load_state_dict(free.state_dict())
+    video = torch.rand(2, 3, 3, 64, 64, generator=generator())
+    terms = [loss(model, video).terms["kl_pres"] for model in (free, dear)]
+    assert float(terms[1] - terms[0]) == pytest.approx((7 + 2 + 2) / 3, rel=1e-4)
+
+
+@torch.no_grad()
+def test_with_training_wheels_a_video_has_one_object_throughout() -> None:
+    model, video = lively(), torch.rand(2, 4, 3, 64, 64, generator=generator())
+    eps = map_tensors(lambda x: x.flatten(0, 1), model.noise(2, Stage(4), generator(1)))
+    now = model.cfg.schedule.now(torch.tensor(0))
+    tracked = model.track(None, video, eps, torch.ones(4), now, samples=3)
+    for each in tracked:
+        assert each.objects.o.pres.sum(dim=(1, 2)).tolist() == [1] * 6
+        assert each.objects.born.tolist() == [1] * 6
+        assert not torch.stack([each.known.log_q, each.found.log_q]).any()
 
 
 def test_gradients_of_presences_wait_for_the_wheels_to_come_off() -> None:

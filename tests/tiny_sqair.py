@@ -75,6 +75,5 @@ def noise(batch: int = 2, num: int = 3, seed: int = 0) -> ObjectNoise:
 def sight(batch: int = 2, seed: int = 0, size: int = 64, later: float = 1.0) -> SqairSight:
     g = generator(seed + 20)
     frame = torch.rand(batch, 3, size, size, generator=g)
-    code = torch.randn(batch, SIZES.hidden, generator=g)
     one = torch.ones(batch, 1)
-    return SqairSight(frame, code, one, later * one, one, 0.3 * one)
+    return SqairSight(frame, one, later * one, one, 0.3 * one, 0.2 * one)

@@ -55,8 +55,7 @@ def occlusion() -> Recipe:
 
 def two_layer() -> Recipe:
     """3 red balls over 3 blue ones: interaction and occlusion at once."""
-    train = TrainConfig(steps=20_000)
-    return overshooting(Recipe("two-layer", DataConfig("two-layer"), balls(), train), 12_000)
+    return overshooting(Recipe("two-layer", DataConfig("two-layer"), balls()))
 
 
 def two_layer_dense() -> Recipe:

@@ -1,21 +1,22 @@
 """Discovery: new objects, one after the other, until there are no more.
 
-Step i = 1, ..., K of the posterior knows the frame, the propagated objects and the object that was
-found before:
+Step i = 1, ..., K of the posterior sees the rest of the frame, which neither the propagated objects
+nor those found before explain. It knows the propagated objects and the object found last:
 
-    r_i = RNN([frame, Σ_k pres_k MLP(z_k), what, where, pres of i - 1], r_{i-1})
-    where_i ~ N(MLP_where(r_i))        what_i ~ N(Encoder(ST(x, where_i)))
+    rest_i = x - Σ_k draw(z_k) - Σ_{j<i} draw(z_j)
+    r_i = RNN([Conv(rest_i), Σ_k pres_k MLP(z_k), what, where, pres of i - 1], r_{i-1})
+    where_i ~ N(MLP_where(r_i))        what_i ~ N(Encoder(ST(rest_i, where_i)))
     pres_i = pres_{i-1} · Bernoulli(MLP_pres([r_i, what_i, where_i]))
 
 so the number of objects n has the probability Π_{i≤n} ρ_i (1 - ρ_{n+1}). There is room for as many
 as there are free slots: where all are taken, a step finds nothing, with certainty. While training
-wheels are on, there is room for one. The prior counts in the same way, and knows the propagated
-objects and their number `kept` alone:
+wheels are on, there is room for one in the first frame, and for none later. The prior counts in the
+same way, and knows the propagated objects and their number `kept` alone:
 
-    pres_i = pres_{i-1} · Bernoulli(MLP_n([i, kept, t > 0]) - cost)
+    pres_i = pres_{i-1} · Bernoulli(exp(-cost) σ(MLP_n([i, kept, t > 0])))
     where_i ~ N(MLP([where_{i-1}, Σ_k pres_k MLP(z_k), kept]))        what_i ~ N(0, 1)
 
-The cost of an object is what it must gain at least; it falls to 0 as training goes on.
+A new object must gain at least `cost` nats in log p(x), which no learning of the prior can lower.
 """
 
 from typing import cast
@@ -37,8 +38,10 @@ from gswm.models.sqair.objects import (
     choose,
     log_probability,
     spread,
+    thinned,
     where_of,
 )
+from gswm.models.sqair.rendering import SumRenderer
 from gswm.models.sqair.sight import Ratios, SqairSight, paid, stacked
 
 FIRST_LOGIT = 0.0
@@ -75,7 +78,8 @@ class DiscoveryPrior(nn.Module):
         before = torch.arange(slots, device=kept.device, dtype=kept.dtype)[None, :, None]
         known = torch.stack([kept, later], dim=-1).expand(-1, slots, -1)
         told = torch.cat([before.expand(len(kept), -1, -1), known], dim=-1)
-        return Bernoulli(self.mlp_n(told).float() + (SELDOM * later - sight.cost)[:, None])
+        learned = Bernoulli(self.mlp_n(told).float() + SELDOM * later[:, None])
+        return thinned(learned, sight.cost[:, None])
 
 
 class Discovery(nn.Module):
@@ -100,31 +104,38 @@ class Discovery(nn.Module):
         propagated: GRUObjects,
         sight: SqairSight,
         noise: ObjectNoise,
-        encode: GlimpseEncoder,
+        encoder: nn.Module,
+        glimpse: GlimpseEncoder,
+        renderer: SumRenderer,
         h_0: tuple[Tensor, Tensor],
     ) -> tuple[GRUObjects, Ratios]:
         """q(z | x, propagated objects) of K objects, the absent ones last; none if nobody looks."""
         o, batch = propagated.o, len(sight.frame)
         kept = o.pres.sum(dim=1)
         room = (self.slots - kept) * sight.looks
-        room = torch.where(sight.learns > 0, room, room.clamp_max(1))
-        told = torch.cat([sight.code, self.summary(o.pres, o.what, where_of(o))], dim=-1)
+        room = torch.where(sight.learns > 0, room, room.clamp_max(1) * (1 - sight.later))
+        known = self.summary(o.pres, o.what, where_of(o))
+        rest = sight.frame - renderer.drawn(o)
         r = self.r_0.expand(batch, -1)
         where, what = torch.zeros_like(where_of(o)[:, 0]), torch.zeros_like(o.what[:, 0])
         pres = torch.ones_like(kept)
         found, q_wheres, q_whats = [], [], []
         for i in range(self.slots):
-            r = self.rnn(torch.cat([told, what, where, pres], dim=-1), r)
+            code = encoder(rest).float()
+            r = self.rnn(torch.cat([code, known, what, where, pres], dim=-1), r)
             q_where = spread(self.mlp_where(r), WHERE_OFFSET)
             where = q_where.draw(noise.where[:, i])
-            xy, hw = box(where[:, None])
-            q_what = spread(encode(sight.frame, xy, hw)[:, 0])
+            q_what = spread(glimpse(rest, *box(where[:, None]))[:, 0])
             what = q_what.draw(noise.what[:, i])
             logit = self.mlp_pres(torch.cat([r, what, where], dim=-1)).float()
             q_pres = steered(Bernoulli(logit), sight.learns)
-            asked = pres * (i < room)
-            drawn = choose(q_pres, noise.pres[:, i])
-            pres = asked * drawn
+            fits = pres * (i < room)
+            asked = fits * sight.learns
+            drawn = torch.where(sight.learns > 0, choose(q_pres, noise.pres[:, i]), 1.0)
+            pres = fits * drawn
+            if i + 1 < self.slots:
+                new = (each[:, None] for each in (pres, where, what))
+                rest = rest - renderer.drawn(assembled(*new))
             found.append((pres, where, what, asked, drawn, q_pres.logit))
             q_wheres.append(q_where)
             q_whats.append(q_what)

@@ -71,6 +71,11 @@ def log_probability(q: Bernoulli, drawn: Float[Tensor, "*shape"]) -> Float[Tenso
     return drawn * F.logsigmoid(q.logit) + (1 - drawn) * F.logsigmoid(-q.logit)
 
 
+def thinned(p: Bernoulli, cost: Float[Tensor, "*#shape"]) -> Bernoulli:
+    """One with probability ρ exp(-cost): each one costs at least `cost` nats, whatever ρ is."""
+    return Bernoulli(-cost - torch.logaddexp(-p.logit, (-torch.expm1(-cost)).log()))
+
+
 def assembled(
     pres: Float[Tensor, "batch object 1"],
     where: Float[Tensor, "batch object 4"],

@@ -12,10 +12,13 @@ last one that is there), and sees the frame twice: near where the object was, an
 
     m_h, σ_h = Linear(h)        f, i, t = σ(Linear(h))
 
+While training wheels are on, presence stays as it is, in posterior and prior.
+
 The prior sees nothing, and each object is alone:
 
     h ← GRU([what, where], h)
-    where ~ N(where + Δ, σ)    what ~ N(what + Δ, σ)    pres ← pres · Bernoulli    of Linear(h)
+    where ~ N(where + Δ, σ)    what ~ N(what + Δ, σ)    pres ← pres · Bernoulli(exp(-upkeep) ρ)
+    where both Δ, σ and ρ are of Linear(h)
 """
 
 from dataclasses import replace
@@ -38,6 +41,7 @@ from gswm.models.sqair.objects import (
     choose,
     log_probability,
     spread,
+    thinned,
     where_of,
 )
 from gswm.models.sqair.sight import Ratios, SqairSight, paid, stacked
@@ -48,8 +52,9 @@ WHERE_OFFSET = -3.0
 """On the standard deviation of where, before its softplus, in posterior and prior."""
 WHAT_OFFSET = -1.0
 """The same of the prior of what."""
-STAYS = 5.0
-"""The logit of presence at first, in posterior and prior."""
+STAYS = 3.0
+"""The logit of presence at first, in posterior and prior: an object sometimes leaves, by which
+presence learns when it should."""
 LARGEST_GATE = 0.9999
 FIRST_SCALE = 0.1
 """A factor on the weights of last layers at first: objects begin by staying where they are."""
@@ -130,7 +135,7 @@ class Propagation(nn.Module):
             what = q_what.draw(noise.what[:, k])
             logit = self.mlp_pres(torch.cat([h, what, where], dim=-1)).float()
             q_pres = steered(Bernoulli(logit), sight.learns)
-            choice = choose(q_pres, noise.pres[:, k])
+            choice = torch.where(sight.learns > 0, choose(q_pres, noise.pres[:, k]), 1.0)
             pres = there * choice
             r = torch.where(there > 0, told, r)
             last = torch.where(pres > 0, torch.cat([what, where, pres], dim=-1), last)
@@ -140,8 +145,10 @@ class Propagation(nn.Module):
         every = (torch.stack(each, dim=1) for each in zip(*drawn, strict=True))
         pres, where, what, h, choice, logit = every
         p_where, p_what, p_pres, h_prior = self.prior(was, prev.h_prior)
-        log_q = was.pres * log_probability(Bernoulli(logit), choice)
-        log_p = was.pres * log_probability(p_pres, choice)
+        asked = was.pres * sight.learns[:, None]
+        log_q = asked * log_probability(Bernoulli(logit), choice)
+        p_pres = thinned(p_pres, sight.upkeep[:, None])
+        log_p = asked * log_probability(p_pres, choice)
         ratios = Ratios(
             paid(stacked(q_wheres), p_where, where, pres),
             paid(stacked(q_whats), p_what, what, pres),

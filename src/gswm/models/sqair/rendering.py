@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gswm.core.geometry import paste
 from gswm.core.networks import MLP
+from gswm.core.shapes import Frame
 from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 from gswm.models.sqair.objects import SqairSizes
@@ -31,8 +32,12 @@ class SumRenderer(nn.Module):
 
     def forward(self, o: Attributes) -> Foreground:
         """All objects of a frame, through which the background shows."""
-        mu = self.canvases(o).sum(dim=1)
+        mu = self.drawn(o)
         return Foreground(mu, torch.zeros_like(mu[:, :1]))
+
+    def drawn(self, o: Attributes) -> Frame:
+        """μ: all objects of a frame, on black."""
+        return self.canvases(o).sum(dim=1)
 
     def canvases(self, o: Attributes) -> Float[Tensor, "batch object 3 height width"]:
         """Each object in its box, on a canvas of its own."""

@@ -15,17 +15,17 @@ class SqairSight:
     """A frame, and how to look at it."""
 
     frame: Frame
-    code: Float[Tensor, "batch hidden"]
-    """The whole frame, encoded."""
     looks: Float[Tensor, "batch 1"]
     """1 where there is discovery, else 0."""
     later: Float[Tensor, "batch 1"]
     """0 in the first frame of a video, else 1."""
     learns: Float[Tensor, "batch 1"]
-    """0 while the training wheels are on: a frame has one new object at the most, and no gradient
-    reaches what decides presence. Else 1."""
+    """0 while the training wheels are on: the first frame has one new object at the most, later
+    frames have none, known objects stay, and no gradient reaches the presence networks. Else 1."""
     cost: Float[Tensor, "batch 1"]
-    """What the prior's logit of one more object is less by."""
+    """Nats that a new object must gain."""
+    upkeep: Float[Tensor, "batch 1"]
+    """Nats that a propagated object must gain."""
 
 
 @dataclass(frozen=True)

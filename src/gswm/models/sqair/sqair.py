@@ -4,6 +4,7 @@ A training step draws P samples of the posterior of each video. They are rows of
 samples of a video one after the other; drawing and the bound come after, for all frames at once.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -12,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.core.errors import UserError
-from gswm.core.networks import in_parts
 from gswm.core.records import frames, map_tensors, repeat, stack
 from gswm.core.schedule import Anneal, Curriculum, Stage
 from gswm.core.shapes import NOBODY, Video
@@ -40,28 +40,28 @@ OWNED = 0.1
 class SqairSchedule(Curriculum):
     """The curriculum, training wheels, and the cost of an object."""
 
-    lengths: tuple[tuple[int, int], ...] = ((0, 1), (5_000, 3), (9_000, 6), (13_000, 10))
+    lengths: tuple[tuple[int, int], ...] = ((0, 3), (6_000, 5), (15_000, 10))
     """The curriculum: (from which step, T)."""
-    wheels: int = 2_000
-    """For so many steps a frame has one new object at the most, and presences do not learn: one
-    object learns to draw all of a digit before several can share it."""
+    wheels: int = 3_000
+    """For so many steps each video has one object, found in its first frame and propagated, and
+    presences do not learn: one object learns to draw all of a digit before several can share it,
+    and propagation learns to follow it before it can be switched off."""
+    cost: Anneal = field(default=Anneal(80.0, 50.0, 5_000, 8_000))
+    """Nats that a new object must gain in log p(x): more than a second object gains by mending
+    what the first leaves of a digit, and more than `upkeep`, so that propagating an object is
+    cheaper than finding it again."""
+    upkeep: Anneal = field(default=Anneal(0.0, 30.0, 4_000, 7_000))
+    """Nats that a propagated object must gain in each frame, so that an object leaves with its
+    digit instead of staying to draw nothing."""
 
-    cost: Anneal = field(default=Anneal(80.0, 0.0, 4_000, 12_000))
-    """What one more new object must gain in log p(x) to be worth it: at first more than what a
-    second one gains by mending what the first leaves of a digit."""
-
-    def now(self, step: Tensor) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Whether presences learn, and the cost of an object; `step` is not brought to the host.
-
-        With wheels an object costs nothing: samples without any would weigh the most, and nothing
-        would learn to draw.
-        """
-        learns = (step >= self.wheels).float()
-        return learns, learns * self.cost.at(step)
+    def now(self, step: Tensor) -> tuple[Float[Tensor, ""], ...]:
+        """`learns`, `cost` and `upkeep` of `SqairSight`; `step` is not brought to the host."""
+        return (step >= self.wheels).float(), self.cost.at(step), self.upkeep.at(step)
 
     def steady(self, length: int) -> "SqairSchedule":
         """See `Curriculum`; everything learns, and objects cost nothing."""
-        return replace(super().steady(length), wheels=0, cost=Anneal(0.0, 0.0))
+        free = Anneal(0.0, 0.0)
+        return replace(super().steady(length), wheels=0, cost=free, upkeep=free)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SqairConfig(GRUConfig):
     """K: slots for objects; a frame takes 2 K steps, one after the other."""
     samples: int = 5
     """P: samples of the posterior of each video, in training."""
-    likelihood_std: float = 0.8
+    likelihood_std: float = 0.6
     """Of the colors of a pixel."""
     first_hw: float = 0.4
     """The size of boxes, as a fraction of the image, before anything is learned."""
@@ -148,8 +148,8 @@ class Sqair(GRUModel[SqairConfig]):
         video, samples = as_float(batch.video), self.cfg.samples
         rows = map_tensors(lambda x: x.flatten(0, 1), noise)
         looks = torch.ones_like(video[0, :, 0, 0, 0])
-        learns, cost = (x.to(video.device) for x in self.cfg.schedule.now(step))
-        tracked = self.track(None, video, rows, looks, learns, cost, samples)
+        now = [x.to(video.device) for x in self.cfg.schedule.now(step)]
+        tracked = self.track(None, video, rows, looks, now, samples)
         o = stack([each.objects.o for each in tracked], dim=1)
         mu = self.draw(o).mu_fg.unflatten(0, o.pres.shape[:2])
         known = stack([each.known for each in tracked], dim=1)
@@ -167,40 +167,36 @@ class Sqair(GRUModel[SqairConfig]):
         video: Video,
         noise: SqairNoise,
         looks: Float[Tensor, " time"],
-        learns: Float[Tensor, ""] | None = None,
-        cost: Float[Tensor, ""] | None = None,
+        now: Sequence[Float[Tensor, ""]] | None = None,
         samples: int = 1,
     ) -> list[SqairFrame]:
-        """The objects of every frame of each sample, from those before the first, if any."""
-        code = in_parts(self.encoder, video.flatten(0, 1)).float().unflatten(0, video.shape[:2])
+        """The objects of every frame of each sample, from those before the first, if any.
+
+        `now` is what `SqairSchedule.now` gives; by default everything learns and nothing costs.
+        """
         later = torch.ones_like(looks)
         if objects is None:
             later = torch.cat([torch.zeros_like(later[:1]), later[1:]])
             objects = self.nobody(video.new_zeros(len(video) * samples))
-        learns = torch.ones_like(looks) if learns is None else learns.expand_as(looks)
-        cost = torch.zeros_like(looks) if cost is None else cost.expand_as(looks)
-        flags = (looks, later, learns, cost)
-        when = (each[None, :, None].expand(len(video), -1, -1) for each in flags)
-        sights = frames(repeat((video, code, *when), samples))
+        free = torch.zeros_like(looks[0])
+        when = (looks, later, *(now or (free + 1, free, free)))
+        when = (each.expand_as(looks)[None, :, None].expand(len(video), -1, -1) for each in when)
+        sights = frames(repeat((video, *when), samples))
         return self.follow(objects, (SqairSight(*sight) for sight in sights), noise)
 
     def step(self, objects: GRUObjects, sight: SqairSight, noise: SqairNoise) -> SqairFrame:
         """One frame more: the known objects propagate, and new ones are found."""
         propagated, known = self.propagation.infer(objects, sight, noise.known, self.glimpse)
         h_0 = self.propagation.start()
-        told = (sight, noise.found, self.glimpse, h_0)
-        discovered, found = self.discovery.infer(propagated, *told)
+        networks = (self.encoder, self.glimpse, self.renderer)
+        discovered, found = self.discovery.infer(propagated, sight, noise.found, *networks, h_0)
         return SqairFrame(select(propagated, discovered), known, found)
 
     # -- the fast path
 
     def batched(self) -> list[Method]:
         """See `WorldModel`."""
-        return [(self.encoder, "forward"), (self.renderer, "forward")]
-
-    def halves(self) -> list[nn.Module]:
-        """See `WorldModel`."""
-        return [self.encoder]
+        return [(self.renderer, "forward")]
 
     # -- inference and imagination
 

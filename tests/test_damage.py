@@ -111,7 +111,7 @@ def test_a_film_is_refused_when_it_is_read_unless_that_is_allowed(tmp_path: Path
 READERS = {
     "track": ["track", "bad.mkv", "--out", "new/a.csv"],
     "imagine": [
-        *("imagine", "clips", "--video", "bad.mkv", "--steps", "2", "--out", "new"),
+        *("imagine", "clips", "--video", "bad.mkv", "--steps", "30", "--out", "new"),
         *("--futures", "1", "--scale", "1", "--no-mp4"),
     ],
     "fit": ["fit", "bad.mkv", "--prepare", "--out", "new"],

@@ -119,7 +119,8 @@ def test_means_have_one_future_and_samples_depend_on_the_seed(model: str, tmp_pa
 @pytest.fixture(autouse=True)
 def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not measure whether models fit videos: these ones are untrained, and test_misfit does."""
-    monkeypatch.setattr(explained, "measure", lambda *_, **__: None)
+    for name in ("measure", "measure_track"):
+        monkeypatch.setattr(explained, name, lambda *_, **__: None)
 
 
 @pytest.mark.parametrize("source", ["world", "folder", "gif"])

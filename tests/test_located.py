@@ -344,7 +344,8 @@ def test_a_long_video_is_tracked_in_chunks(
         return batch(self)
 
     monkeypatch.setattr(following, "CHUNK", 4)
-    monkeypatch.setattr(explained, "measure", lambda *_, **__: None)
+    for name in ("measure", "measure_track"):
+        monkeypatch.setattr(explained, name, lambda *_, **__: None)
     monkeypatch.setattr(Take, "batch", counted)
     assert main([*args, str(parts)]) == 0
     assert seen == [4, 4, 4, 3]  # the first is also taken to measure whether the model fits
@@ -356,7 +357,8 @@ def test_a_long_video_is_tracked_in_chunks(
 def test_memory_does_not_grow_with_a_video_of_two_hours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explained, "measure", lambda *_, **__: None)
+    for name in ("measure", "measure_track"):
+        monkeypatch.setattr(explained, name, lambda *_, **__: None)
     frames, chunks = 20_000, list[weakref.ref]()
 
     def long(self: Film) -> Iterator[TimedFrame]:

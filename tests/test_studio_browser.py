@@ -281,7 +281,8 @@ def test_a_page_opens_playing_and_lists_models_by_kind(
     page.goto(studio.address)
     until(page, "studio.store.playing && studio.store.frame > 1")
     groups = page.locator("#model optgroup").evaluate_all("(all) => all.map((one) => one.label)")
-    assert groups == ["G-SWM", "SCALOR", "STOVE"]
+    assert groups[0] == "G-SWM"
+    assert {"SCALOR", "STOVE"} < set(groups)
     assert page.locator("#model option").count() == len(shipped())
     page.close()
 

@@ -1,7 +1,7 @@
 # make setup     creates .venv, or updates it when pyproject.toml or constraints.txt has changed;
 #                every target below does this first
 # make demo      writes demo/index.html: imagined futures, scores and worlds
-# make test      runs the test suite on a CPU, in about 5 minutes on two cores; tests of the studio
+# make test      runs the test suite on a CPU, in about 4 minutes on two cores; tests of the studio
 #                in a browser run if a browser is found, and are skipped otherwise
 # make test-all  runs the slow tests too: models that train until they have learned, 3D worlds,
 #                and compilers

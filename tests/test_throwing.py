@@ -48,6 +48,14 @@ def test_a_thrown_object_goes_the_way_it_was_thrown(
 FIELDS = ("xy", "hw", "depth", "pres", "id")
 
 
+def test_an_object_far_out_of_view_hinders_no_throw(track: Track) -> None:
+    state = track.state_at(-1)
+    moved = throwing.placed(state, {2: {8: (-4.1, 3.3)}}, 8)
+    slot = (moved.objects.id == 2) & (moved.objects.o.pres[..., 0] > 0.5)
+    assert moved.objects.o.xy[slot].tolist() == [[-2, 2]]
+    assert throwing.placed(state, {2: {8: (-4.1, 3.3)}}, 7) is state
+
+
 def test_an_object_that_an_edit_moved_takes_its_way_along(trained: GSWM, track: Track) -> None:
     ways = throwing.ways(track, 9)
     xy = track.xy.clone()

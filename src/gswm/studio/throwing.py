@@ -12,6 +12,7 @@ import torch
 
 from gswm.core.errors import UserError
 from gswm.models.base import WorldModel
+from gswm.models.scene import FARTHEST
 from gswm.models.state import State
 from gswm.models.track import Track
 from gswm.studio.protocol import XY
@@ -99,10 +100,14 @@ def folded(at: float, room: float) -> float:
 
 
 def placed(scene: State, way_of: dict[int, dict[int, XY]], frame: int) -> State:
-    """A scene with every object where it was in an earlier frame, if it was there."""
+    """A scene with every object where it was in an earlier frame, if it was there.
+
+    One that is farther away than a scene takes, far out of view, is moved as far as that goes.
+    """
     for id, way in way_of.items():
         if frame in way:
-            scene = scene.move(id, way[frame])
+            x, y = (max(-FARTHEST, min(FARTHEST, at)) for at in way[frame])
+            scene = scene.move(id, (x, y))
     return scene
 
 

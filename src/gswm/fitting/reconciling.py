@@ -53,12 +53,11 @@ def reconciled(boxes: Boxes, seen: Track) -> Boxes:
         for time in range(start, end):
             if not contradicted[time, slot]:
                 continue
-            doubtful[time, slot] = own[time, slot]
-            doubtful[time, slot, :2] = 0, UNCLEAR
-            own[time, slot] = 0
+            own[time, slot, :2] = 0, UNCLEAR
             for k in inside[time, slot].nonzero()[:, 0].tolist():
                 box = (1, 1, *xy[time, k].tolist(), *hw[time, k].tolist())
                 if (name := int(ids[time, k])) == track:
+                    doubtful[time, slot] = own[time, slot]
                     own[time, slot] = box
                 else:
                     others.setdefault(name, np.zeros((len(boxes), NUMBERS), np.float32))[time] = box

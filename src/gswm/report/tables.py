@@ -147,8 +147,8 @@ def columns_of(results: Results, model: str) -> dict[str, Posterior]:
 
 def had_extra_training(measured: ResultFile) -> bool:
     """Whether the prior learned alone after all else; SILOT's recipes end so."""
-    said = "prior_only" in measured.train.replace("-", "_")
-    return measured.model == "SILOT" if not said else measured.model in ("SCALOR", "SILOT")
+    alone = "prior_only" in measured.train.replace("-", "_")
+    return measured.model == "SILOT" or (measured.model == "SCALOR" and alone)
 
 
 def gaps(results: Results) -> Table:

@@ -105,8 +105,8 @@ class Obj3D(World):
         """See `World`: an .hdf5 is one file, any other name a folder of files."""
         is_file = path.suffix.lower() == ".hdf5" and not path.is_dir()
         held = Obj3D.of_files([path]) if is_file else Obj3D.of_folder(path)
-        owner = next((name for name, known in SETTINGS.items() if known == held.settings), None)
-        if owner is not None and SETTINGS.get(self.name, held.settings) != held.settings:
+        owner = next((each.name for each in NAMED if each.settings == held.settings), None)
+        if owner is not None and held.settings != self.settings:
             raise UserError(f"{path} has scenes of {owner}, not of {self.name}: ask for {owner}")
         return replace(self, settings=held.settings, files=held.files)
 
@@ -240,16 +240,9 @@ def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera
     return Episodes(of_frames(pictures.video), truth, space=space)
 
 
-SETTINGS = {
-    "obj3d": Settings(),
-    "obj3d-128": Settings(),
-    "obj3d-hard": HARD,
-    "obj3d-two": TWO,
-    "obj3d-shadows": SHADOWS,
-}
-"""The settings of each world, by its name."""
-OBJ3D, OBJ3D_HARD, OBJ3D_TWO, OBJ3D_SHADOWS = (
-    Obj3D(name=name, settings=SETTINGS[name])
-    for name in ("obj3d", "obj3d-hard", "obj3d-two", "obj3d-shadows")
-)
+OBJ3D, OBJ3D_HARD = Obj3D(), Obj3D(name="obj3d-hard", settings=HARD)
 OBJ3D_128 = Obj3D(name="obj3d-128", image_size=128)
+OBJ3D_TWO = Obj3D(name="obj3d-two", settings=TWO)
+OBJ3D_SHADOWS = Obj3D(name="obj3d-shadows", settings=SHADOWS)
+NAMED = (OBJ3D, OBJ3D_HARD, OBJ3D_TWO, OBJ3D_SHADOWS)
+"""One world of each kind of scenes."""

@@ -48,7 +48,7 @@ def test_an_ability_is_a_score_that_reaches_its_bound(
     assert found["SQAIR, here"] == f"{mark} {100 * share:.1f} %"
     assert (found["SQAIR, paper"], found["STOVE, paper"]) == (HAS, LACKS)
     assert found["SCALOR, here"] == UNMEASURED
-    assert "90.0 %" in found["rule"]
+    assert "90.0 %" in found["criterion"]
     assert [line[0] for line in made.filled().rows] == ["Discovery"]
 
 
@@ -148,7 +148,7 @@ def test_a_failure_without_validations_or_other_worlds_says_so(tmp_path: Path) -
     runs = of("SILOT", "interaction", scores={"strict_error": 2.0})
     made = tables(read([saved(tmp_path, runs, rule_of("walls", "interaction", 0.8))]))
     (line,) = made["failures"].rows
-    assert line[-4:] == (NOTHING, NOTHING, NOTHING, "nothing that was measured")
+    assert line[-4:] == (NOTHING, NOTHING, NOTHING, "no measured criterion")
 
 
 def of_masks(world: str, **scores: float) -> dict[str, Any]:
@@ -168,8 +168,8 @@ def test_fewer_objects_are_where_op3_works(tmp_path: Path) -> None:
     lines = {line[1]: line for line in made["failures"].rows}
     assert lines.keys() == {"Background", "Motion in 3D"}
     assert {line[-1] for line in lines.values()} == {"obj3d-two: dB above the mean image 8.0"}
-    assert row(made["obj3d"], "OP3, two objects")["way along the true one"] == "0.20"
-    assert row(made["obj3d"], "OP3")["way along the true one"] == "0.10"
+    assert row(made["obj3d"], "OP3, two objects")["motion along the true path"] == "0.20"
+    assert row(made["obj3d"], "OP3")["motion along the true path"] == "0.10"
     assert "others" not in made
     drawn = figures.learning(found)
     assert drawn is not None

@@ -47,7 +47,7 @@ def test_another_world_protocol_or_split_and_smaller_evaluations_are_listed(tmp_
         ("G-SWM", "two-layer", "two-layer", "gswm-10-90, val", "200", same),
         ("G-SWM", "two-layer", "two-layer", "ocvp-5-25", "200", "–"),
         ("G-SWM", "two-layer", "two-layer", "gswm-10-90", "n = 4", "center error 9.000"),
-        ("everything stays", "–", "maze", "gswm-10-90", "200", same),
+        ("stationary", "–", "maze", "gswm-10-90", "200", same),
         ("G-SWM, without MU", "maze-no-mu", "obj3d", "gswm-maze-5", "200", "–"),
     )
 

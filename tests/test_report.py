@@ -114,14 +114,14 @@ def test_a_short_table_has_what_was_measured_and_the_papers_numbers_of_it(tmp_pa
 def test_rules_are_lines_to_read_by(tmp_path: Path) -> None:
     stay = result("two-layer") | {"model": {"baseline": "stay"}, "examples": []}
     made = tables(read([saved(tmp_path, stay)]))
-    assert row(made["rules"], "two-layer")["everything stays"] == "0.250"
-    assert row(made["rules"], "occlusion")["everything stays"] == UNMEASURED
+    assert row(made["rules"], "two-layer")["stationary objects"] == "0.250"
+    assert row(made["rules"], "occlusion")["stationary objects"] == UNMEASURED
     assert made["trainings"].rows == ()
     drawn = figures.error(read([tmp_path]))
     assert drawn is not None
     (chart,) = drawn.panels  # nothing was measured in the other worlds
     assert chart.title == "two-layer"
-    assert [s.name for s in chart.series if s.values] == ["everything stays"]
+    assert [s.name for s in chart.series if s.values] == ["stationary"]
 
 
 def test_a_score_of_some_episodes_says_of_how_many_and_is_gray(tmp_path: Path) -> None:

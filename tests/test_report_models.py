@@ -290,7 +290,7 @@ def test_a_folder_of_scenes_is_the_world_they_are_of(tmp_path: Path) -> None:
 def test_rules_stand_beside_the_model_in_space(tmp_path: Path) -> None:
     stay = solid_result() | {"model": {"baseline": "stay"}, "examples": []}
     made = tables(read([saved(tmp_path, stay)]))
-    assert row(made["obj3d"], "everything stays")["center error"] == "0.125"
+    assert row(made["obj3d"], "stationary")["center error"] == "0.125"
     assert row(made["obj3d"], "G-SWM")["center error"] == EMPTY
 
 
@@ -304,10 +304,10 @@ def test_two_rules_are_told_apart_by_dashes(tmp_path: Path) -> None:
         for rule in ("stay", "straight", "walls")
     ]
     found = read([saved(tmp_path, solid_result(), *rules, *balls)])
-    for world, name in (("obj3d", "straight on"), ("two-layer", "no collisions")):
+    for world, name in (("obj3d", "constant velocity"), ("two-layer", "no collisions")):
         lines = {s.name: s for s in figures.errors(found, world, {}) if s.values}
-        assert {n: s.dash for n, s in lines.items()} == {"everything stays": False, name: True}
-    assert {"everything stays", "straight on"} < set(labels(figures.solid_curves(found)))
+        assert {n: s.dash for n, s in lines.items()} == {"stationary": False, name: True}
+    assert {"stationary", "constant velocity"} < set(labels(figures.solid_curves(found)))
 
 
 def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Path) -> None:

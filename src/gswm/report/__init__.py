@@ -1,1 +1,1 @@
-"""The report: what was measured, beside what the paper says, as tables, figures and one page."""
+"""The report: our results beside the paper's, as tables, figures and one HTML page."""

@@ -1,6 +1,6 @@
-"""Abilities: the paper's Table 1 from measurements, and the trainings of models that lack one.
+"""Abilities: the paper's Table 1 from measurements, and how models that lack one were trained.
 
-An ability is a score in a world that reaches a bound, or that is below the score of a rule.
+A model has an ability if its score in a world reaches a threshold, or beats a baseline.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from gswm.report.paper import ABILITIES, MODELS
 from gswm.report.results import ResultFile, Results, StepTime, mean_and_spread, model_of, recipe_of
 
 MOST = 0.9
-"""The share of objects, frames or futures that must be right."""
+"""The fraction of objects, frames or futures that must be right."""
 FEW, MANY = 2, 16
-"""Slots for objects between which the times of a training step are compared."""
+"""The two numbers of object slots at which training steps are timed."""
 GROWTH = MANY / FEW / 2
-"""The bound on how much longer a step takes with many slots: half of how many more they are."""
+"""Upper bound on the ratio of the two times: half the ratio of the slots."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class Criterion:
     """The score that a model must reach in a world to have an ability."""
 
     title: str
-    """The ability as Table 1 calls it, if it has it; more about it may follow a colon."""
+    """The ability's name in Table 1, if it is there; a detail may follow after a colon."""
     world: str
     score: str
     words: str
     """The score, in words."""
     digits: Digits
     least: float | None = MOST
-    """The bound; None if there is a `rule` instead."""
+    """The threshold; None if there is a `rule` instead."""
     rule: str = ""
-    """A rule of `eval.baselines`: the score must be below its center error in the same world."""
+    """A baseline of `eval.baselines` whose center error in the same world the score must beat."""
     easier: str = ""
-    """Another world with the same criterion, beside the table of abilities."""
+    """An easier world with the same criterion, which is not part of the table of abilities."""
 
 
 CRITERIA = (
@@ -71,7 +71,7 @@ CRITERIA = (
         easier="obj3d-two",
     ),
     Criterion(
-        *("Motion in 3D", "obj3d", "moved_along", "share of the true way", 2),
+        *("Motion in 3D", "obj3d", "moved_along", "motion along the true path", 2),
         least=0.5,
         easier="obj3d-two",
     ),
@@ -82,7 +82,7 @@ COMPARED = set().union(*ABILITIES.values())
 """The models of Table 1."""
 TIME = "Scalability: time"
 AFTER = "Scalability: tracking"
-"""The row that the one of times follows."""
+"""The row before that of the times."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,16 @@ def abilities(results: Results) -> Table:
             )
             rows.append(ability_row(TIME, times, rule))
     text = (
-        f"A model has an ability ({HAS}) if its score, beside the mark, meets the rule at the end "
-        f"of the row, and lacks it ({LACKS}) otherwise; a number in brackets is the bound. The "
-        "paper's marks are those of its Table 1, which has neither numbers nor rules."
+        f"A model has an ability ({HAS}) if its score meets the criterion in the last column, and "
+        f"lacks it ({LACKS}) otherwise. The number beside the mark is the score; the one in "
+        "parentheses is the score of the baseline to beat. The paper's marks are from its Table 1, "
+        "which gives neither numbers nor criteria."
     )
-    return Table("Abilities", text, (*head, "rule"), tuple(rows))
+    return Table("Abilities", text, (*head, "criterion"), tuple(rows))
 
 
 def ability_row(title: str, found: dict[str, Mark | None], rule: str) -> tuple[str, ...]:
-    """An ability: the paper's mark and ours for each model, and the rule."""
+    """The row of an ability: the paper's mark and ours for each model, and the criterion."""
     row, theirs = [title], ABILITIES.get(title.partition(":")[0], {})
     for model, ours in found.items():
         if model in COMPARED:
@@ -128,7 +129,7 @@ def ability_row(title: str, found: dict[str, Mark | None], rule: str) -> tuple[s
 
 
 def marked(holds: bool) -> str:
-    """The sign of an ability, or of its lack."""
+    """The mark for an ability, or for its lack."""
     return HAS if holds else LACKS
 
 
@@ -141,7 +142,7 @@ def ruled(criterion: Criterion) -> str:
 
 
 def verdict(results: Results, criterion: Criterion, model: str, world: str = "") -> Mark | None:
-    """Whether a model meets a criterion in its world, or in another; None if it is not known."""
+    """Whether a model meets a criterion, in its world or another one; None if not measured."""
     world = world or criterion.world
     measured = results.of(model, recipe_of(model, world))
     found = mean_and_spread([m.scores.get(criterion.score) for m in measured])
@@ -160,7 +161,7 @@ def verdict(results: Results, criterion: Criterion, model: str, world: str = "")
 
 
 def growth(steps: Sequence[StepTime], recipe: str) -> float | None:
-    """The time of a step with many slots over that with few; None if it is not known."""
+    """The ratio of the step times with many and with few slots; None if not measured."""
     times: dict[tuple[Any, ...], dict[int, float]] = {}
     for step in steps:
         if step.recipe == recipe:
@@ -170,7 +171,7 @@ def growth(steps: Sequence[StepTime], recipe: str) -> float | None:
 
 
 def time_verdict(steps: Sequence[StepTime], model: str) -> Mark | None:
-    """Whether a step of a model takes not much longer with many slots, over its recipes."""
+    """Whether the step time of a model grows slowly with the slots, in the worst of its recipes."""
     recipes = {step.recipe for step in steps if model_of(step.recipe) == model}
     ratios = [ratio for name in recipes if (ratio := growth(steps, name)) is not None]
     return Mark(max(ratios) < GROWTH, f"{max(ratios):.1f} times") if ratios else None
@@ -192,14 +193,14 @@ def step_times(results: Results) -> Table:
         rows.append((recipe, model_of(recipe), *times, grown, where))
     head = ("", "model", *(f"K = {number}" for number in slots), f"{MANY} over {FEW}", "measured")
     text = (
-        "Milliseconds of a training step with K slots for objects, by `gswm bench train --json`. "
-        "A model that infers one object after the other takes longer with each."
+        "Milliseconds per training step with K object slots, measured by `gswm bench train "
+        "--json`. Models that infer objects one after another take longer with each slot."
     )
-    return Table("Time of a step, by slots", text, head, tuple(rows))
+    return Table("Step time by number of slots", text, head, tuple(rows))
 
 
 def lacking(results: Results) -> list[tuple[str, Criterion, Mark]]:
-    """Models that were trained in the world of a criterion, and do not meet it."""
+    """Models that were trained in the world of a criterion and do not meet it."""
     found = ((m, c, verdict(results, c, m)) for c, m in product(CRITERIA, MODELS))
     return [(m, c, v) for m, c, v in found if v is not None and not v.holds]
 
@@ -223,17 +224,18 @@ def failures(results: Results) -> Table:
         "works on",
     )
     text = (
-        "Is the training to blame? Validation errors: the first, and the lowest of each half of "
-        "training. They are strict errors; distances to the true futures where several are "
-        "sampled; and of OP3 mean squared errors of pixels. Where the second half hardly improves "
-        "on the first, more steps would hardly help. *Works on* lists what the same model achieves "
-        "elsewhere. The curves are below, under *Trainings*."
+        "Would more training help? The columns show the first validation error, and the lowest "
+        "one in each half of training. If the second half hardly improves on the first, more steps "
+        "are unlikely to help. Validation errors are strict errors; in worlds with several futures, "
+        "distances between sampled and true ones; for OP3, mean squared errors per pixel. "
+        "*Works on* lists criteria that the same model meets in other worlds. The curves are under "
+        "*Trainings*."
     )
-    return Table("Abilities that models lack, and their training", text, head, tuple(rows))
+    return Table("Missing abilities and training", text, head, tuple(rows))
 
 
 def validated(measured: Sequence[ResultFile]) -> tuple[str, ...]:
-    """Errors of a training's validations: the first, and the best of each half."""
+    """The validation errors of a training: the first, and the best of each half."""
     points = next((m.about["curve"] for m in measured if m.about.get("curve")), [])
     if not points:
         return NOTHING, NOTHING, NOTHING
@@ -256,4 +258,4 @@ def where_it_works(results: Results, model: str, but: Criterion) -> str:
             ours = verdict(results, criterion, model, world)
             if ours is not None and ours.holds:
                 found.append(f"{world}: {criterion.words} {ours.score}")
-    return "; ".join(found) or "nothing that was measured"
+    return "; ".join(found) or "no measured criterion"

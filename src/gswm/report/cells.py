@@ -1,4 +1,4 @@
-"""Cells: scores as words, the rows that they make up, and tables as text."""
+"""Tables of text, and the formatting of their cells."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 from gswm.report.results import ResultFile, fails, mean_and_spread
 
 EMPTY, UNMEASURED = "not trained", "not measured"
-"""Of a model, and of a rule, without a result."""
+"""Cells of models and of baselines without a result."""
 NOTHING = "–"
 """Placeholder for a missing result."""
 FAILED = "fails"
 HAS, LACKS = "✓", "✗"
-"""Before the score of a model that has an ability, or lacks it."""
+"""Marks of models that have an ability, or lack it."""
 N = "n = "
-"""Before the number of episodes, where not all of a split were measured."""
+"""Precedes the number of episodes, if only a part of the split was measured."""
 HERE = ", here"
 """Suffix of the columns with our results."""
 Digits = int | str
-"""Digits shown of a number; "%" for a percentage."""
+"""Decimals of a number; "%" for a percentage."""
 Columns = Mapping[str, tuple[str, Digits]]
-"""Head of a column, its score, and the number of digits."""
+"""Maps the head of a column to its score and the number of decimals."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of words; the first column names what the row is about."""
+    """A titled table of text, whose first column names the rows."""
 
     title: str
     text: str
@@ -32,7 +32,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def filled(self) -> "Table":
-        """The rows in which something was measured, and the columns that say anything of them."""
+        """The table without rows that have no measurement, and without empty columns."""
         ours = [i for i, name in enumerate(self.head) if name.endswith(HERE)]
         none = {EMPTY, UNMEASURED}
         some = [r for r in self.rows if any(r[i] not in none for i in ours) or not none & set(r)]
@@ -44,14 +44,14 @@ class Table:
 
 
 def cells(results: Sequence[ResultFile], columns: Columns) -> list[str]:
-    """Several scores of the same; of nothing, the first cell says so."""
+    """Several scores of a model; without results, only the first cell has text."""
     if not results:
         return [EMPTY, *[""] * (len(columns) - 1)]
     return [cell(results, name, digits) for name, digits in columns.values()]
 
 
 def cell(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
-    """A score, over seeds if there are several."""
+    """One score, averaged over seeds."""
     if not results:
         return EMPTY
     found = mean_and_spread([m.scores.get(name) for m in results])
@@ -59,7 +59,7 @@ def cell(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
 
 
 def judged(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
-    """A score, over how many seeds, and beside it that the model fails, if it does."""
+    """One score with the number of seeds, marked if the model fails."""
     score = cell(results, name, digits)
     score = score if score == NOTHING else score + seeds(results)
     if not fails(results):
@@ -68,19 +68,19 @@ def judged(results: Sequence[ResultFile], name: str, digits: Digits) -> str:
 
 
 def partial(results: Sequence[ResultFile]) -> str:
-    """The number of measured episodes, to follow a score; empty for a whole split."""
+    """Suffix with the number of measured episodes; empty if the whole split was measured."""
     if not any(m.is_partial for m in results):
         return ""
     return f", {N}{' + '.join(str(m.episodes) for m in results)}"
 
 
 def seeds(results: Sequence[ResultFile]) -> str:
-    """The number of seeds, to follow a name or a score; empty for one."""
+    """Suffix with the number of seeds; empty for one."""
     return f" ({len(results)} seeds)" if len(results) > 1 else ""
 
 
 def number(mean: float, spread: float, digits: Digits) -> str:
-    """A mean, and a spread if there is one: as a percentage, or with so many digits."""
+    """A mean, with its spread unless that is 0."""
     show: Callable[[float], str] = (
         (lambda x: f"{100 * x:.1f} %") if digits == "%" else (lambda x: f"{x:,.{digits}f}")
     )
@@ -88,7 +88,7 @@ def number(mean: float, spread: float, digits: Digits) -> str:
 
 
 def markdown(table: Table) -> str:
-    """As a section of a text."""
+    """A table as a section of Markdown."""
     head = "| " + " | ".join(table.head) + " |"
     rule = "|" + "---|" * len(table.head)
     body = ["| " + " | ".join(row) + " |" for row in table.rows]

@@ -15,10 +15,10 @@ BLUE, VERMILION, GREEN, PURPLE, SKY = COLORS
 
 @dataclass(frozen=True)
 class Series:
-    """One line: a value for each step, the first of which is number `start`; or `at` any places."""
+    """One line: a value for each step from number `start` on, or for each position in `at`."""
 
     name: str
-    """Shown in the legend, unless empty."""
+    """Label in the legend; empty for none."""
     values: Sequence[Number | None]
     color: str
     """`#rrggbb`, or a name of the page's theme."""
@@ -33,7 +33,7 @@ class Series:
 
     @property
     def places(self) -> Sequence[Number]:
-        """Positions of the values along the axis."""
+        """Positions of the values along the horizontal axis."""
         return self.at or range(self.start, self.start + len(self.values))
 
     @property
@@ -44,20 +44,20 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over one axis of time."""
+    """Lines over a common time axis."""
 
     title: str
     series: Sequence[Series]
     x_label: str
     y_label: str = ""
     top: Number = 0.0
-    """The least value at which the vertical axis ends."""
+    """The vertical axis reaches at least this value."""
     roof: Number = math.inf
-    """The greatest; lines leave the chart above it."""
+    """The vertical axis reaches at most this value; lines are clipped above it."""
 
     @property
     def high(self) -> Number:
-        """The value at which the vertical axis ends."""
+        """The upper end of the vertical axis."""
         values = [v for s in self.series for v in s.values if v is not None]
         return min(self.roof, max([*values, self.top])) or 1.0
 

@@ -1,4 +1,4 @@
-"""Drawings of frames: one description, given as SVG for a page and as pixels for a PNG.
+"""Drawings of frames, described once and written as SVG for a page or as pixels for a PNG.
 
 Charts are drawn by matplotlib (`plotting`), which not every installation has; `gswm demo` and
 `gswm fit` need these drawings in every one.
@@ -24,12 +24,12 @@ Anchor = Literal["start", "middle", "end"]
 LIGHT = {"ink": "#1d1f27", "faint": "#747886", "rule": "#dfe1e8", "paper": "#ffffff"}
 DARK = {"ink": "#eceef4", "faint": "#9a9fae", "rule": "#30333d", "paper": "#14161b"}
 PIXELS, FINER = 2, 2
-"""Pixels of a PNG for each point, and how many times finer it is drawn at first."""
+"""Pixels of a PNG per point, and the factor by which it is supersampled."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Through points; closed and filled if `fill`."""
+    """A polyline; closed and filled if `fill`."""
 
     points: tuple[Point, ...]
     color: str
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Dot:
-    """A disk, or a ring of `width`."""
+    """A disk, or a ring if it has a `width`."""
 
     at: Point
     radius: Number
@@ -51,7 +51,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Label:
-    """Words, whose baseline is at `at`."""
+    """Text whose baseline is at `at`."""
 
     at: Point
     text: str
@@ -65,14 +65,14 @@ Part = Line | Dot | Label
 
 @dataclass(frozen=True)
 class Drawing:
-    """Parts, the later over the earlier."""
+    """Parts, drawn in order."""
 
     width: Number
     height: Number
     parts: tuple[Part, ...]
 
     def svg(self, title: str = "") -> str:
-        """As an element of a page, whose style sheet has the colors of the theme."""
+        """An SVG element for a page whose style sheet defines the theme's colors."""
         body = "".join(map(svg_of, self.parts))
         size = f'viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}"'
         name = f' role="img" aria-label="{escape(title, quote=True)}"' if title else ""
@@ -89,7 +89,7 @@ class Drawing:
 
 
 def svg_of(part: Part) -> str:
-    """One part as an element."""
+    """One part as an SVG element."""
     color = part.color if part.color.startswith("#") else f"var(--{part.color})"
     if isinstance(part, Label):
         where = f'x="{part.at[0]:.1f}" y="{part.at[1]:.1f}" text-anchor="{part.anchor}"'
@@ -109,7 +109,7 @@ def svg_of(part: Part) -> str:
 
 
 def paint(image: Image.Image, part: Part, scale: int, theme: dict[str, str]) -> None:
-    """One part onto pixels, `scale` for each point."""
+    """Draw one part, with `scale` pixels per point."""
     rgb = ImageColor.getrgb(theme.get(part.color, part.color))
     if isinstance(part, Label):
         at = (scale * part.at[0], scale * part.at[1])
@@ -142,20 +142,20 @@ def paint(image: Image.Image, part: Part, scale: int, theme: dict[str, str]) -> 
 
 
 def rectangle(x: Number, y: Number, width: Number, height: Number, color: str) -> Line:
-    """A filled one."""
+    """A filled rectangle."""
     corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
     return Line(corners, color, fill=True)
 
 
 def moved(part: Part, x: Number, y: Number) -> Part:
-    """The same, elsewhere."""
+    """A part moved by an offset."""
     if isinstance(part, Line):
         return replace(part, points=tuple((px + x, py + y) for px, py in part.points))
     return replace(part, at=(part.at[0] + x, part.at[1] + y))
 
 
 def rows(drawings: Sequence[Drawing], columns: int, gap: Number = 18) -> Drawing:
-    """Drawings as one, so many in a row."""
+    """Arrange drawings in rows."""
     parts: list[Part] = []
     top = wide = 0.0
     for start in range(0, len(drawings), columns):

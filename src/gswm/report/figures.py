@@ -1,4 +1,4 @@
-"""The paper's figures, from results: drawings by name. What was not measured is left out."""
+"""The paper's figures, drawn from result files. Figures without results are left out."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, st
 from gswm.viz.pictures import Picture
 
 ORANGE = "#e69f00"
-"""One more of the same colors as those of `charts`."""
+"""Another color of the palette in `charts`."""
 COLORS = {
     **{"G-SWM": BLUE, "SCALOR": VERMILION, "STOVE": GREEN},
     **{"SILOT": PURPLE, "SQAIR": SKY, "OP3": ORANGE},
@@ -24,9 +24,9 @@ COLORS = {
     **dict(zip(BALLS, (BLUE, GREEN, PURPLE, VERMILION), strict=True)),
     **{"obj3d": SKY, "obj3d-two": ORANGE, "digits": ORANGE},
 }
-RULES = {"stay": "everything stays", "walls": "no collisions"}
-SOLID_RULES = {"stay": "everything stays", "straight": "straight on"}
-"""Rules to read an error by, where there are balls and in the 3D world; the second is dashed."""
+RULES = {"stay": "stationary", "walls": "no collisions"}
+SOLID_RULES = {"stay": "stationary", "straight": "constant velocity"}
+"""Baselines of the ball worlds and of the 3D worlds, with their labels; the second is dashed."""
 ABLATIONS = {
     **{"maze": "G-SWM", "maze-no-mu": "without MU"},
     **{"maze-no-aoe": "without AOE", "maze-no-sa": "without SA"},
@@ -36,54 +36,57 @@ SINGLE_BALL = {
     **{model: (model, recipe_of(model, "single-ball")) for model in MODELS[1:]},
 }
 PANELS, WIDE, GAP = 6, 990, 18
-"""Ways of balls in a row, at most; how wide a row of panels is, and how far they are apart."""
+"""Maximum number of panels in a row, the width of a row, and the gap between panels."""
 SHOWN, FEWER, MANY = 20, 8, 10
-"""Generated frames of the ways of balls (Fig. 2); fewer where there are many balls."""
+"""Imagined frames drawn (Fig. 2), and the number of balls drawn in worlds with `MANY` or more."""
 UNTRAINED = 4.0
-"""Strict errors above this are those of models that know nothing yet."""
+"""Strict errors above this are not drawn: the model has hardly learned yet."""
 ROLLOUTS = ("G-SWM", "SILOT")
-"""The models of the figure of single frames, as in the paper's appendix."""
+"""The models whose rollouts are drawn frame by frame, as in the paper's appendix."""
 GIVEN, STEPS_AHEAD, LABELS, CLOSE = (5, 10), (1, 5, 10, 15, 20, 30, 40), 104, 6
-"""Given and imagined frames of that figure, how wide its labels are, and how far frames are apart.
-"""
+"""Given and imagined frames of that figure, the width of its labels, and the gap between frames."""
 SAMPLES = 4
 AHEAD = 14
-"""Generated frames of the ways in a maze (Fig. 4)."""
+"""Imagined frames drawn in a maze (Fig. 4)."""
 
 CAPTIONS = {
-    "error": "Center error of each imagined frame, in sides of the frame, over the test episodes. "
-    "Thin: the strict error, which charges missed and surplus objects. Gray: rules to read it by: "
-    "everything stays; dashed, a simulator without collisions. "
-    f"What is above {LIMIT:g}, or a strict error above all others, is not drawn.",
-    "ways": f"The first {SHOWN} imagined frames after the given ones (faint), true and imagined; "
-    f"of {MANY} balls and more the first {FEWER}. A dot is a frame; a circle is where the ball is "
-    "at the end.",
-    "silot": f"Given frames {' and '.join(map(str, GIVEN))}, then imagined frames after so many "
-    "steps, as the paper shows SILOT: disks of the true sizes and colors where the objects are.",
-    "futures": "All sampled futures of one episode of the single ball. It may turn left or right.",
-    "maze": f"Maze: the given frames, all futures over each other, and {SAMPLES} of them, "
-    f"{AHEAD} imagined frames long.",
-    "corridor": "Maze: share of the true agents still in the corridor, by identity; and the count "
-    "of the authors' release, which follows slots.",
-    "learning": "Validation while training: strict error, summed over the first 10 imagined "
-    "frames, and the minutes until it was measured; several trainings may have shared the GPU. "
-    "Dashed: the paper's error of the same world, which leaves out missed and surplus objects. "
-    f"What is above {UNTRAINED:g} is not drawn. Of OP3: the mean squared error of pixels. Where a "
-    "model lacks an ability, it *fails*: the table of these says how.",
-    "obj3d": "10 frames are given; 90 are imagined, of which these are the steps "
-    f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. An imagined object has the id of the true "
-    "one that it stands for in the last given frame; imagined frames have a border.",
-    "obj3d-curves": "The 3D world, each imagined frame, over the test episodes. Thin: the strict "
-    "error. Gray: rules to read it by: everything stays; dashed, everything goes straight on.",
-    "tracking": "Tracking: what the model sees in given frames. The same id is the same object.",
-    "digits": "Tracking of digits that enter and leave. The same id is the same object.",
-    "others": "Worlds that are not the paper's: an episode of each model, true and imagined.",
-    "others-stills": "Worlds that are not the paper's: true frames, and imagined ones in a border.",
+    "error": "Center error at each imagined frame, averaged over the test episodes, as a fraction "
+    "of the frame's side. Thin lines show the strict error, which also counts missed and surplus "
+    "objects. Gray lines show baselines: stationary objects (solid) and a simulator without "
+    f"collisions (dashed). Values above {LIMIT:g}, and strict errors above all center errors, are "
+    "not drawn.",
+    "ways": f"Ground truth and rollouts: the {SHOWN} frames after the given ones (faint). In "
+    f"worlds with {MANY} or more balls, only the first {FEWER} are drawn. Each dot is one frame; "
+    "circles mark the final positions.",
+    "silot": f"Given frames {' and '.join(map(str, GIVEN))}, then ground truth and rollouts at the "
+    "given steps, as in the paper's figure of SILOT. Disks have the true sizes and colors.",
+    "futures": "All sampled futures of one single-ball episode. The ball can turn left or right.",
+    "maze": f"Maze: the given frames, all sampled futures superimposed, and {SAMPLES} single "
+    f"samples, {AHEAD} imagined frames each.",
+    "corridor": "Maze: fraction of the true agents that are still in the corridor, matched by "
+    "identity, and the count of the authors' release, which goes by slot.",
+    "learning": "Validation during training: strict error, summed over the first 10 imagined "
+    "frames, against training time. Several trainings may have shared the GPU. Dashed lines show "
+    "the paper's center error in the same world, which ignores missed and surplus objects. Values "
+    f"above {UNTRAINED:g} are not drawn. For OP3, the curve is the mean squared error per pixel. A "
+    "world is labeled *fails* if the model lacks an ability there; see the table of missing "
+    "abilities.",
+    "obj3d": "Rollouts of 90 frames after 10 given frames, at steps "
+    f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. Imagined frames have a border. Each "
+    "imagined object carries the id of the true object it was matched to in the last given frame.",
+    "obj3d-curves": "The 3D world: scores at each imagined frame, averaged over the test episodes. "
+    "Thin lines show the strict error. Gray lines show baselines: stationary objects (solid) and "
+    "constant velocity (dashed).",
+    "tracking": "Tracking in given frames. Boxes with the same id belong to the same object.",
+    "digits": "Tracking of digits that enter and leave. Boxes with the same id belong to the same "
+    "object.",
+    "others": "Other worlds: ground truth and rollout of one episode for each model.",
+    "others-stills": "Other worlds: ground truth, and rollouts (with a border).",
 }
 
 
 def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
-    """All that can be drawn, by name."""
+    """All figures that can be drawn from these results, by name."""
     makers: dict[str, Callable[[Results], Drawing | Charts | Picture | None]] = {
         **{"error": error, "ways": ball_ways, "silot": rollouts, "tracking": tracking},
         **{"digits": digits, "learning": learning},
@@ -96,7 +99,7 @@ def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
 
 
 def error(results: Results) -> Charts | None:
-    """Center error over the imagined frames (Fig. 5), of the worlds that were measured."""
+    """Center error at each imagined frame (Fig. 5)."""
     panels = []
     for world in BALLS:
         series = errors(results, world, results.models(world))
@@ -107,10 +110,10 @@ def error(results: Results) -> Charts | None:
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
-    """Lines of rules and of models; thin ones for the strict error.
+    """Curves of the baselines and the models, with thin lines for the strict error.
 
-    Where there are balls, this is left out where it is above all others, and a model that fails is
-    named so.
+    In the ball worlds, strict errors above all center errors are left out, and the labels of failed
+    models say so.
     """
     series = []
     flat = style_of(world) == "paths"

@@ -1,4 +1,4 @@
-"""Figures of pixels: what a model tracks, and what it imagines of solids, with boxes and ids."""
+"""Figures made of frames: tracked boxes with ids, and rollouts of the 3D worlds."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -23,17 +23,17 @@ GAP = 6
 
 
 def tracking(results: Results) -> Picture | None:
-    """Frames with the boxes that a model tracks: an example of each model and ball world."""
+    """Frames with tracked boxes: one example for each model and ball world."""
     return tracked(results, tuple(BALLS))
 
 
 def digits(results: Results) -> Picture | None:
-    """The same of digits, whose videos are shorter."""
+    """Frames with tracked boxes of digits, whose videos are shorter."""
     return tracked(results, ("digits",))
 
 
 def tracked(results: Results, among: Sequence[str]) -> Picture | None:
-    """Frames and boxes of worlds whose videos are equally long, drawn again."""
+    """Tracked boxes over frames that are generated again, for worlds with videos of one length."""
     firsts = [m[0] for world in among for m in results.models(world).values()]
     ours = [m for m in firsts if m.world in worlds.WORLDS]  # a file may be gone
     shown = [m for m in ours if m.examples and m.examples[0]["tracked"]]
@@ -45,7 +45,7 @@ def tracked(results: Results, among: Sequence[str]) -> Picture | None:
 
 
 def solids(results: Results) -> Picture | None:
-    """The 3D worlds: each episode's true frames above those that the models imagine (Fig. 7)."""
+    """The 3D worlds: the true frames of each episode above the models' rollouts (Fig. 7)."""
     lines = []
     for world, place in SOLIDS.items():
         held = {
@@ -59,7 +59,7 @@ def solids(results: Results) -> Picture | None:
 
 
 def other_stills(results: Results) -> Picture | None:
-    """The first example of each model in worlds that are not the paper's and have this style."""
+    """The first example of each model in other worlds than the paper's that have this style."""
     shown = [m for m in results.of_other_worlds() if m.style == "stills"]
     shown = [m for m in shown if "stills" in m.examples[0]]
     named = ((f"{m.of}, {m.model}", m.examples[0]["stills"]) for m in shown)
@@ -67,11 +67,11 @@ def other_stills(results: Results) -> Picture | None:
 
 
 Strip = tuple[str, Frames, Sequence[int]]
-"""A row of frames: its name, the frames, and the steps that they show."""
+"""The title of a row of frames, the frames, and their steps."""
 
 
 def strips(title: str, shown: Mapping[str, dict[str, Any]]) -> list[Strip]:
-    """True frames, and below them those of each name, imagined of the same episode."""
+    """True frames, and below them the rollout of each model."""
     first = next(iter(shown.values()))
     true = boxed(from_text(first["true"]), first["true_boxes"], SCALE)
     lines: list[Strip] = [(f"{title}, true", true, first["steps"])]
@@ -82,7 +82,7 @@ def strips(title: str, shown: Mapping[str, dict[str, Any]]) -> list[Strip]:
 
 
 def painted(lines: Sequence[Strip]) -> Picture | None:
-    """Rows of frames as one picture, with the steps above."""
+    """Rows of frames as one picture, with the steps above them."""
     if not lines:
         return None
     labels, frames, steps = zip(*lines, strict=True)
@@ -91,13 +91,13 @@ def painted(lines: Sequence[Strip]) -> Picture | None:
 
 
 def some(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many as fit into a row, from the first to the last."""
+    """As many frames as fit into a row, evenly spaced from the first to the last."""
     which = np.linspace(0, len(parts) - 1, min(FRAMES, len(parts))).round().astype(int)
     return [parts[i] for i in which]
 
 
 def strip(measured: ResultFile) -> Frames:
-    """The frames of the first example of which there are boxes, with the boxes."""
+    """The frames of the first example that has boxes, with the boxes."""
     episode, tracked = measured.examples[0]["episode"], some(measured.examples[0]["tracked"])
     frames = video(measured.world, episode)[[part["frame"] for part in tracked]]
     return boxed(frames, [part["boxes"] for part in tracked], SCALE)
@@ -105,14 +105,14 @@ def strip(measured: ResultFile) -> Frames:
 
 @cache
 def video(name: str, episode: int) -> Frames:
-    """A test episode of a world, made again."""
+    """A test episode of a world, generated again."""
     world = worlds.WORLDS[name]
     chunks = world.episodes(world.splits["test"].seed, episode + 1)
     return torch.cat([chunk.video for chunk in chunks])[episode].permute(0, 2, 3, 1).numpy()
 
 
 def boxed(frames: Frames, boxes: Sequence[Sequence[Sequence[float | int]]], scale: int) -> Frames:
-    """Frames enlarged, each with its boxes: id, x, y, width and height, in sides of the frame."""
+    """Enlarged frames with their boxes: id, x, y, width and height, relative to the frame."""
     large = pictures.enlarge(frames, scale)
     drawn = [
         pictures.draw_boxes(large[i : i + 1], boxes_of(each, frames.shape[1]), scale)
@@ -122,7 +122,7 @@ def boxed(frames: Frames, boxes: Sequence[Sequence[Sequence[float | int]]], scal
 
 
 def boxes_of(boxes: Sequence[Sequence[float | int]], side: int) -> PixelBoxes:
-    """One frame's, in pixels."""
+    """The boxes of one frame, in pixels."""
     values = np.array(boxes, float).reshape(1, -1, 5)
     there = np.ones(values.shape[:2], bool)
     return PixelBoxes(

@@ -1,4 +1,4 @@
-"""Other results: what was measured, and stands in no table of the paper's worlds."""
+"""The table of results that belong to no table of the paper's worlds."""
 
 from itertools import chain
 
@@ -18,7 +18,7 @@ SCORES: Columns = {
 
 
 def others(results: Results) -> dict[str, Table]:
-    """One row each, as a table by its name; no table if there are none."""
+    """The table by its name, with a row for each result; empty if there are no such results."""
     shown = shown_elsewhere(results)
     rows = [
         (
@@ -29,8 +29,10 @@ def others(results: Results) -> dict[str, Table]:
         if m not in shown
     ]
     text = (
-        "What no other table shows: your own files, another world than the model was trained on, "
-        "another protocol or split, and of one training all results but that of most episodes."
+        "Results that appear in no other table: evaluations on your own files, in other worlds "
+        "than the model was trained on, or with another protocol or split. If one model was "
+        "evaluated several times, the other tables use the evaluation with the most episodes, and "
+        "the rest are listed here."
     )
     head = ("", "recipe", "world", "protocol", "episodes", "scores")
     table = Table("Other results", text, head, tuple(dict.fromkeys(rows)))
@@ -57,7 +59,7 @@ def shown_elsewhere(results: Results) -> list[ResultFile]:
 
 
 def named(measured: ResultFile) -> str:
-    """A model, as the tables of its world call it."""
+    """The name of a model in the tables of its world."""
     which = measured.model, measured.recipe
     if measured.is_rule:
         return (RULES | SOLID_RULES).get(which[0], which[0])
@@ -67,7 +69,7 @@ def named(measured: ResultFile) -> str:
 
 
 def measured_by(measured: ResultFile) -> str:
-    """The protocol, the split if that is not the protocol's, and if given frames are sampled."""
+    """The protocol, the split if it is not the protocol's own, and whether z was sampled."""
     rules = PROTOCOLS.get(measured.protocol)
     usual = rules is not None and rules.split == measured.split
     split = "" if usual else f", {measured.split}"
@@ -75,7 +77,7 @@ def measured_by(measured: ResultFile) -> str:
 
 
 def in_words(measured: ResultFile) -> str:
-    """The main scores, of those that were measured."""
+    """The main scores that were measured, separated by commas."""
     made = {name: cell([measured], *score) for name, score in SCORES.items()}
     cells = {name: each.partition(f", {N}")[0] for name, each in made.items()}
     return ", ".join(f"{name} {c}" for name, c in cells.items() if c != NOTHING) or NOTHING

@@ -1,4 +1,4 @@
-"""One page that needs nothing else: tables and figures in a single HTML file, light or dark."""
+"""A self-contained HTML page with tables and figures, in a light and a dark theme."""
 
 import base64
 import io
@@ -53,7 +53,7 @@ footer{margin-top:72px;color:var(--faint);font-size:14px}
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a text, and what is shown: finished HTML."""
+    """A heading, a text, and elements of finished HTML."""
 
     title: str
     text: str
@@ -61,7 +61,7 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Sequence[Section], foot: str = "") -> str:
-    """The whole file."""
+    """The whole HTML file."""
     title = printable(title)
     themes = {"LIGHT": LIGHT, "DARK": DARK}
     style = STYLE
@@ -81,7 +81,7 @@ def page(title: str, lead: str, sections: Sequence[Section], foot: str = "") -> 
 
 
 def table_html(table: Table) -> str:
-    """A table; what is measured here stands out from what the paper says."""
+    """A table in which our results stand out from the paper's."""
     ours = [name.endswith(HERE) for name in table.head]
     head = "".join(f"<th>{escape(name)}</th>" for name in table.head)
     body = "".join(
@@ -105,7 +105,7 @@ def td(text: str, ours: bool) -> str:
 
 
 def element(shown: Drawing | Charts | Picture, title: str) -> str:
-    """Anything that is drawn, as an element."""
+    """A figure of any kind as an HTML element."""
     if isinstance(shown, Charts):
         from gswm.report import plotting
 
@@ -114,7 +114,7 @@ def element(shown: Drawing | Charts | Picture, title: str) -> str:
 
 
 def movie(name: str) -> str:
-    """A video that lies beside the page, or in a folder there."""
+    """A video file beside the page, or in a folder beside it."""
     return (
         f'<video src="{escape(name, quote=True)}" controls loop muted playsinline '
         'style="max-width:100%"></video>'
@@ -122,12 +122,12 @@ def movie(name: str) -> str:
 
 
 def figure(shown: str, caption: str) -> str:
-    """A picture and what it shows."""
+    """An element with its caption."""
     return f"<figure>{shown}<figcaption>{inline(caption)}</figcaption></figure>"
 
 
 def image(picture: Picture, title: str) -> str:
-    """Pixels as an element, the file inside it."""
+    """Pixels as an image element with the PNG embedded."""
     file = io.BytesIO()
     Image.fromarray(picture).save(file, format="PNG", optimize=True)
     data = base64.b64encode(file.getvalue()).decode()
@@ -135,6 +135,6 @@ def image(picture: Picture, title: str) -> str:
 
 
 def inline(text: str) -> str:
-    """`code` and *stress* as elements."""
+    """Convert `code` and *emphasis* to HTML."""
     safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
     return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", safe)

@@ -1,31 +1,31 @@
-"""The papers' own numbers: Tables 1, 2 and 10 of G-SWM's, and those of SlotFormer's."""
+"""Published numbers: Tables 1, 2 and 10 of G-SWM's paper, and Table 1 of SlotFormer's."""
 
 from dataclasses import dataclass
 
 MODELS = ("G-SWM", "SCALOR", "STOVE", "SILOT", "SQAIR", "OP3")
-"""All that the paper compares: SILOT in a figure, OP3 in words, SQAIR in the table of abilities."""
+"""The models that the paper compares: SILOT in a figure, OP3 in the text, SQAIR in Table 1."""
 TABULATED = MODELS[:3]
 """The models of Tables 2 and 10."""
 BALLS = {"interaction": 3, "occlusion": 3, "two-layer": 6, "two-layer-dense": 16}
-"""The worlds of both tables, and how many objects are in each."""
+"""The worlds of both tables, with their number of objects."""
 FIGURED = (*BALLS, "single-ball", "maze", "obj3d")
-"""The worlds of its figures."""
+"""The worlds of the paper's figures."""
 SOLIDS = {"obj3d": "", "obj3d-two": ", two objects"}
-"""The 3D worlds, the paper's first, and what follows the name of a model in them."""
+"""The 3D worlds, the paper's first, with the suffix of model names in their rows."""
 OTHER_TESTS = ("digits", "obj3d-two")
-"""Worlds that are not the paper's: easier ones, to show that SQAIR and OP3 learn there."""
+"""Easier worlds that are not in the paper, which show that SQAIR and OP3 learn."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A mean over 5 seeds, and its standard deviation."""
+    """A published mean over 5 seeds, and its standard deviation."""
 
     mean: float
     spread: float
 
 
 FAILS = {("two-layer", "STOVE"), ("two-layer-dense", "STOVE")}
-"""Cells that both tables leave empty: STOVE does not find the objects of two layers (§5.1)."""
+"""Cells that both tables leave empty: STOVE does not find the objects in two layers (§5.1)."""
 
 CENTER_ERROR = {
     ("interaction", "G-SWM"): Said(0.242, 0.028),
@@ -39,7 +39,7 @@ CENTER_ERROR = {
     ("two-layer-dense", "G-SWM"): Said(0.535, 0.013),
     ("two-layer-dense", "SCALOR"): Said(1.208, 0.011),
 }
-"""Table 2: summed over the first 10 imagined frames."""
+"""Table 2: center error summed over the first 10 imagined frames."""
 
 MOTA = {
     ("interaction", "G-SWM"): Said(0.9870, 0.0032),
@@ -53,7 +53,7 @@ MOTA = {
     ("two-layer-dense", "G-SWM"): Said(0.9756, 0.0066),
     ("two-layer-dense", "SCALOR"): Said(0.9501, 0.0087),
 }
-"""Table 10: boxes that overlap by a half."""
+"""Table 10: MOTA at an IoU of 0.5."""
 
 ABILITIES = {
     "Discovery": {"SQAIR": True, "SILOT": True, "SCALOR": True, "STOVE": False},
@@ -64,7 +64,7 @@ ABILITIES = {
     "Uncertainty": {"SQAIR": False, "SILOT": False, "SCALOR": False, "STOVE": False},
     "Situated": {"SQAIR": False, "SILOT": False, "SCALOR": False, "STOVE": False},
 }
-"""Table 1: which abilities the models before G-SWM have."""
+"""Table 1: abilities of the models before G-SWM."""
 
 SLOTFORMER = {
     "PredRNN": (33.68, 0.91),
@@ -72,4 +72,4 @@ SLOTFORMER = {
     "SlotFormer": (32.40, 0.91),
     "G-SWM": (31.43, 0.89),
 }
-"""PSNR and SSIM on the original set of 3D videos, as SlotFormer's paper has them (its Table 1)."""
+"""PSNR and SSIM on the original 3D videos (Table 1 of SlotFormer's paper)."""

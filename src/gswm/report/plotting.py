@@ -1,6 +1,6 @@
 """Charts drawn by matplotlib: as SVG in the colors of the page's theme, and as pixels.
 
-A point of a figure is a pixel of the page; a PNG has two pixels for each, as in `drawing`.
+One point is one pixel of the page, and two pixels of a PNG, as in `drawing`.
 """
 
 import io
@@ -26,11 +26,11 @@ POINTS = 72
 """In an inch."""
 DASH = 3.5
 MARKERS: dict[str, str] = dict(zip(COLORS, "os^Dv", strict=True))
-"""Of named lines: they tell lines apart where colors do not."""
+"""Markers of labeled lines, which distinguish lines where colors do not."""
 EVERY = 0.05, 0.16
-"""Position of a line's first marker, and the distance between two, in diagonals of the chart."""
+"""Position of a line's first marker and the distance between markers, in chart diagonals."""
 STEPS = (1, 2, 5, 10)
-"""Of the numbers at the axes, times a power of 10."""
+"""Steps of the axis ticks, up to a power of 10."""
 STYLES = [
     "default",
     {
@@ -44,11 +44,11 @@ STYLES = [
         **{"legend.frameon": False, "svg.fonttype": "none", "svg.hashsalt": "gswm"},
     },
 ]
-"""Whatever the user's own settings of matplotlib are."""
+"""Styles that override the user's own matplotlib settings."""
 LINKS = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 JOINS = 'stroke-linejoin="round" stroke-linecap="butt"'
 ABOVE = 1.02
-"""The vertical axis ends so much higher, for the whole width of a line at its end."""
+"""Headroom of the vertical axis, so that a line at its upper end keeps its full width."""
 
 
 def draw(charts: Charts) -> Figure:
@@ -64,7 +64,7 @@ def draw(charts: Charts) -> Figure:
 
 
 def plot(axes: Axes, chart: Chart) -> None:
-    """Draw one chart, with the names of its lines from the highest end to the lowest."""
+    """Draw one chart, with its legend sorted by the last values of the lines."""
     axes.set_title(chart.title, loc="left")
     axes.set_title(chart.y_label, loc="right", fontsize=10, color=LIGHT["faint"])
     axes.set_xlabel(chart.x_label)
@@ -114,9 +114,9 @@ def picture(charts: Charts) -> Picture:
 
 
 def svg(charts: Charts, title: str) -> str:
-    """Charts as an element of a page whose style sheet has the colors of the theme.
+    """Charts as an SVG element for a page whose style sheet defines the theme's colors.
 
-    It leaves out what would reach beyond it: matplotlib's rule for all lines, and its common ids.
+    It omits parts that would affect the rest of the page: matplotlib's global style rule and ids.
     """
     file = io.StringIO()
     with style.context(STYLES):

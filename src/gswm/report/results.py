@@ -16,12 +16,12 @@ from gswm.eval.protocols import Posterior, protocol, usual
 from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
 
 FAIL = 0.5
-"""A MOTA below this: for two true objects, more than one is missed, made up or mistaken."""
+"""Models with a lower MOTA are marked as failed: more than one error for two true objects."""
 NAMES = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
 
 
 PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
-"""The recipes of the paper's experiments and of tests beside them, without the names of models."""
+"""Recipes of the paper's experiments and of our additional tests, without model names."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class ResultFile:
     recipe: str
     """The recipe it was trained with; the world, for a baseline."""
     world: str
-    """Its name, or that of the file that it was measured on."""
+    """The name of the world, or of the file that the model was evaluated on."""
     of: str
-    """The world that is in that file."""
+    """The world stored in that file."""
     trained_on: str
-    """The world; empty for a rule."""
+    """The world; empty for a baseline."""
     split: str
     command: str
     train: str
-    """The command that trained it; empty for a rule."""
+    """The training command; empty for a baseline."""
     about: dict[str, Any]
-    """The training, from the header of the weights."""
+    """Facts about the training, from the header of the weights."""
     trained_seed: int
     """Of the training."""
     commit: str
@@ -56,14 +56,14 @@ class ResultFile:
     """By its name."""
     given: int
     posterior: Posterior
-    """The way in which the model inferred given frames: means or samples."""
+    """Whether the posterior's mean or samples were used in given frames."""
     scores: dict[str, float | None]
     per_episode: dict[str, list[float | None]]
-    """Some scores of every episode; none in files of before they were kept."""
+    """Scores of each episode; empty in older files."""
     curves: dict[str, list[float | int | None]]
     examples: list[dict[str, Any]]
     boxes_from: str
-    """See `WorldModel.boxes_from`; errors of validations are about pixels if it is "masks"."""
+    """See `WorldModel.boxes_from`; with "masks", validation errors are errors of pixels."""
 
     @property
     def style(self) -> Style:
@@ -72,7 +72,7 @@ class ResultFile:
 
     @property
     def is_rule(self) -> bool:
-        """Whether nothing was trained."""
+        """Whether this is a baseline without training."""
         return not self.train
 
     @property
@@ -87,14 +87,14 @@ class ResultFile:
 
     @property
     def is_of_paper(self) -> bool:
-        """Whether the recipe is one of those that the paper's tables and figures are about."""
+        """Whether the recipe belongs to the paper's tables and figures."""
         name = self.recipe.removeprefix(f"{self.model.lower()}-")
         return name in PAPERS
 
     def is_by(self, name: str | None) -> bool:
-        """Whether it was measured by a protocol, on the split that its authors report.
+        """Whether it was measured by a protocol, on the split that the protocol prescribes.
 
-        Without a name, that is the usual one of the world.
+        Default: the usual protocol of the world.
         """
         rules = usual(self.of) if name is None else protocol(name)
         return (self.protocol, self.split) == (rules.name, rules.split)
@@ -106,7 +106,7 @@ class StepTime:
 
     recipe: str
     setting: tuple[Any, ...]
-    """Device, path, batch and frames: only times of one setting are compared."""
+    """Device, path, batch size and frames; only times with equal settings are comparable."""
     slots: int
     """K."""
     ms: float
@@ -114,7 +114,7 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Results:
-    """All files of a report."""
+    """All results of a report."""
 
     all: tuple[ResultFile, ...]
     steps: tuple[StepTime, ...] = ()
@@ -126,11 +126,11 @@ class Results:
         protocol: str | None = None,
         posterior: Posterior = "mean",
     ) -> list[ResultFile]:
-        """The results of a model in the world of its recipe, one for each seed it was trained with.
+        """The results of a model in the world of its recipe, one for each training seed.
 
-        They are by `protocol`, or by the usual one of the world, and of the split of that. Of one
-        seed, the result of most episodes counts. Videos of which nothing is known are of no world
-        of a table.
+        Only results of `protocol` on its own split count. Default: the usual protocol of the
+        world. For each seed, the result with the most episodes is used. Results on videos without
+        ground truth are excluded.
         """
         there = [m for m in self.all if (m.model, m.recipe) == (model, recipe) and m.of != "video"]
         there = [m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")]
@@ -142,39 +142,39 @@ class Results:
         return [most[seed] for seed in sorted(most)]
 
     def of_other_worlds(self) -> list[ResultFile]:
-        """The results that have examples, and of which the paper has no figures."""
+        """Results with examples that belong to no figure of the paper."""
         known = {*FIGURED, *SOLIDS}
         return [m for m in self.all if m.examples and not (m.of in known and m.is_of_paper)]
 
     def models(self, world: str, protocol: str | None = None) -> dict[str, list[ResultFile]]:
-        """The trained models that were measured in a world, as `of` finds them."""
+        """The results of each trained model in a world; see `of`."""
         found = {model: self.of(model, recipe_of(model, world), protocol) for model in MODELS}
         return {model: measured for model, measured in found.items() if measured}
 
 
 def style_of(world: str) -> Style:
-    """The drawing style of a world; paths, which need only positions, if it is unknown."""
+    """The drawing style of a world; for unknown worlds paths, which need only positions."""
     return WORLDS.get(world, World).style
 
 
 def fails(results: Sequence[ResultFile]) -> bool:
-    """Whether a model does not keep hold of its objects, even in frames that it sees: see FAIL."""
+    """Whether a model loses its objects even in given frames; see `FAIL`."""
     found = mean_and_spread([m.scores.get("mota") for m in results])
     return found is not None and found[0] < FAIL
 
 
 def recipe_of(model: str, world: str) -> str:
-    """The recipe of a model in a world: G-SWM's recipes have the name of the world."""
+    """The recipe of a model in a world; G-SWM's recipes are named after the world alone."""
     return f"{model.lower()}-{world}" if model in MODELS[1:] else world
 
 
 def model_of(recipe: str) -> str:
-    """The model that a recipe is about, by its name."""
+    """The name of the model that a recipe trains."""
     return next((m for m in MODELS[1:] if recipe.startswith(f"{m.lower()}-")), MODELS[0])
 
 
 def read(paths: Sequence[Path]) -> Results:
-    """The results of files, and of all *.json of folders."""
+    """Read result files, and all *.json files of folders."""
     files = [file for path in paths for file in found(path)]
     held = {file: loaded(file) for file in dict.fromkeys(files)}
     timed = [file for file in held if is_benchmark(held[file])]
@@ -185,7 +185,7 @@ def read(paths: Sequence[Path]) -> Results:
 
 
 def found(path: Path) -> Iterable[Path]:
-    """The files that a path means."""
+    """The result files at a path."""
     if path.is_dir():
         return sorted(path.glob("*.json"))
     check_regular(path)
@@ -204,12 +204,12 @@ def loaded(path: Path) -> Any:
 
 
 def is_benchmark(held: Any) -> bool:
-    """Whether these are step times, and not the result of an evaluation."""
+    """Whether a file holds step times instead of an evaluation."""
     return isinstance(held, dict) and {"steps", "machine"} <= held.keys()
 
 
 def step_times(path: Path, held: dict[str, Any]) -> list[StepTime]:
-    """The times in a file of `gswm bench train --json`."""
+    """The step times in a file of `gswm bench train --json`."""
     try:
         device = held["machine"]["device"]
         return [
@@ -259,13 +259,13 @@ def one(path: Path, held: Any) -> ResultFile:
 
 
 def not_written(path: Path, command: str, error: Exception) -> UserError:
-    """The refusal of a file that is not what a command writes."""
+    """The error for a file that a command did not write."""
     reason = f"it has no {error}" if isinstance(error, KeyError) else error
     return UserError(f"{path} is not what `{command}` writes: {reason}")
 
 
 def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | None:
-    """Over seeds; no spread of one, nothing of none."""
+    """Mean and standard deviation over seeds (0 for a single seed); None without values."""
     known = [v for v in values if v is not None]
     if not known:
         return None
@@ -273,10 +273,10 @@ def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | Non
 
 
 def standard_error(results: Sequence[ResultFile], name: str) -> float | None:
-    """Of a score's mean: over episodes and, where there are several, over seeds.
+    """The standard error of a score's mean, over episodes and over seeds.
 
-    Scores of an episode are averaged over the seeds first, which were measured on the same
-    episodes. None if a result has no scores of its episodes, or of another number of them.
+    All seeds are evaluated on the same episodes, so scores are averaged over seeds first. None if
+    a result lacks the scores of its episodes, or has a different number of them.
     """
     held = [m.per_episode.get(name, []) for m in results]
     if not held or len(set(map(len, held))) > 1:
@@ -292,7 +292,7 @@ def standard_error(results: Sequence[ResultFile], name: str) -> float | None:
 
 
 def curve(results: Sequence[ResultFile], name: str) -> tuple[list[float | int | None], list[float]]:
-    """A curve's mean over seeds at each step, and its spread; no spread of one."""
+    """A curve's mean over seeds at each step, and its spread unless there is only one seed."""
     curves = [m.curves[name] for m in results if name in m.curves]
     columns = [mean_and_spread(values) for values in zip(*curves, strict=False)]
     means = [None if c is None else c[0] for c in columns]

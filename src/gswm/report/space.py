@@ -1,4 +1,4 @@
-"""Tables of the 3D worlds: errors, pixels and collisions, for each model and for rules."""
+"""Tables of the 3D worlds: errors, pixels and collisions, for each model and baseline."""
 
 from gswm.report.cells import HERE, Columns, Table, cells, seeds
 from gswm.report.figures import SOLID_RULES
@@ -6,7 +6,7 @@ from gswm.report.paper import SLOTFORMER, SOLIDS
 from gswm.report.results import Results
 
 ORIGINAL = ", original videos"
-"""The end of the names of rows with others' numbers."""
+"""Suffix of rows that quote other papers."""
 PROTOCOL = "slotformer-6-44"
 
 
@@ -17,41 +17,45 @@ def solids(results: Results) -> Table:
         **{"mean over all frames": ("center_error_mean", 3), "objects found": ("objects", 2)},
         **{"true objects": ("true_objects", 2), "right number": ("count_right", 3)},
         **{"MOTA": ("mota", 4), "PSNR": ("psnr", 2), "SSIM": ("ssim", 3)},
-        **{"way along the true one": ("moved_along", 2), "sharpness": ("sharpness", 2)},
+        **{"motion along the true path": ("moved_along", 2), "sharpness": ("sharpness", 2)},
     }
     text = (
-        "10 frames are given, before anything touches; 90 are imagined. Errors and counts as "
-        "above; PSNR and SSIM are means over all imagined frames. The paper has pictures alone: "
-        "of its videos nobody knows where the objects are."
+        "Models see 10 frames, before the first collision, and imagine 90. Errors and counts are "
+        "defined as above; PSNR and SSIM are means over all imagined frames. The paper shows only "
+        "pictures, because its videos come without object positions."
     )
     shown = [m for world in SOLIDS for ms in results.models(world).values() for m in ms]
     if any("moved_along" in m.scores for m in shown):
         text += (
-            " *Way along the true one*: how far objects go over 10 frames in the direction of the "
-            "true ones, as a share of the true way; 0 if they stay."
+            " *Motion along the true path* is the distance that objects move in the true direction "
+            "over 10 frames, divided by the true distance; 0 for stationary objects."
         )
     if any("sharpness" in m.scores for m in shown):
-        text += " *Sharpness*: contrast of neighboring pixels in given frames; below 1 if blurry."
+        text += (
+            " *Sharpness* is the contrast between neighboring pixels of reconstructed frames, "
+            "relative to the given frames; blurry reconstructions are below 1."
+        )
     if any(m.boxes_from == "masks" for m in shown):
-        text += " Boxes of OP3 are the smallest around its masks."
+        text += " Boxes of OP3 are the bounding boxes of its masks."
     return Table("3D", text, ("", *columns), solid_rows(results, columns))
 
 
 def collisions(results: Results) -> Table:
-    """Hits in the 3D world."""
+    """Precision and recall of collisions in the 3D worlds."""
     columns = {
         **{"precision": ("collision_precision", 3), "recall": ("collision_recall", 3)},
         **{"F1": ("collision_f1", 3), "frames late": ("collision_delay", 2)},
     }
     text = (
-        "Is an imagined object's velocity changed where, and when, the true one is hit? To three "
-        "frames: *precision* is of the imagined hits, *recall* of the true ones."
+        "Do imagined objects change velocity when the true ones collide? A predicted collision "
+        "counts as correct if the same object has a true one within three frames. *Frames late* is "
+        "the mean delay of correct predictions."
     )
     return Table("3D: collisions", text, ("", *columns), solid_rows(results, columns))
 
 
 def solid_rows(results: Results, columns: Columns) -> tuple[tuple[str, ...], ...]:
-    """A row of each model in each 3D world, and of rules if they were measured."""
+    """A row for each model in each 3D world, and for each baseline that was measured."""
     rows = []
     for world, place in SOLIDS.items():
         found = results.models(world) or ({"G-SWM": []} if not place else {})
@@ -62,7 +66,7 @@ def solid_rows(results: Results, columns: Columns) -> tuple[tuple[str, ...], ...
 
 
 def slotformer(results: Results) -> Table:
-    """The 3D world, as SlotFormer's authors measure."""
+    """PSNR and SSIM in the 3D world by SlotFormer's protocol."""
     ours = results.models("obj3d", PROTOCOL) or {"G-SWM": []}
     columns = {"PSNR": ("psnr", 2), "SSIM": ("ssim", 3)}
     said = [
@@ -70,11 +74,11 @@ def slotformer(results: Results) -> Table:
         for model, (psnr, ssim) in SLOTFORMER.items()
     ]
     text = (
-        "6 frames are given and 44 imagined, of the validation episodes. The other rows are what "
-        "SlotFormer's paper says of the original videos, which are not ours: they show what is "
-        "usual, and are no comparison."
+        "Models see 6 frames of each validation episode and imagine 44. The other rows quote "
+        "SlotFormer's paper. They were measured on the original videos and not on ours, so they "
+        "give an orientation and not a comparison."
     )
     here = [(f"{model}{HERE}{seeds(each)}", *cells(each, columns)) for model, each in ours.items()]
     if stay := results.of("stay", "obj3d", PROTOCOL):
-        here.append((f"the last given frame{HERE}", *cells(stay, columns)))
-    return Table("3D: by SlotFormer's protocol", text, ("", *columns), (*here, *said))
+        here.append((f"last given frame repeated{HERE}", *cells(stay, columns)))
+    return Table("3D: SlotFormer's protocol", text, ("", *columns), (*here, *said))

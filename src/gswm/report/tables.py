@@ -1,4 +1,4 @@
-"""Tables: the paper's, with its numbers and ours side by side, and how each of ours was made."""
+"""Tables of the paper's numbers beside ours, and of the commands that produced ours."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,38 +33,39 @@ from gswm.report.space import collisions, slotformer, solids
 STEPS = (10, 25, 50, 94)
 SAME = "within the error"
 MARKED = " †"
-"""After scores that the text of their table explains."""
+"""Marks scores that the text of their table explains."""
 SAMPLED = (
-    "Under *sampled*, models infer the frames they see by samples of the posterior, as the release "
-    "of G-SWM does, and otherwise by its means."
+    "In columns named *sampled*, models draw samples of the posterior in given frames, as the "
+    "release of G-SWM does; in the others they use its mean."
 )
 BY_MEANS = (
-    "Our models infer the frames they see by the means of the posterior; the release of G-SWM "
-    "samples it, which `gswm eval --given sample` does."
+    "In given frames, our models use the mean of the posterior. The release of G-SWM samples it; "
+    "`gswm eval --given sample` does the same."
 )
-OVER_SEEDS = "Where ours are of several seeds, they are means and standard deviations too."
+OVER_SEEDS = "If we trained several seeds, ours are means and standard deviations too."
 BOUNDED = (
-    "† SCALOR's recipes bound the size of boxes to a quarter more or less than the true size of "
-    "the balls, which they take from the ground truth. A box at the upper bound overlaps its ball "
-    "by 0.64; with a wider bound boxes grow until none overlaps by a half, so MOTA depends on it."
+    "† SCALOR's recipes limit the size of boxes to within 25 % of the true size of the balls, "
+    "which they take from the ground truth. MOTA depends on this limit: a box at the upper limit "
+    "has an IoU of 0.64 with its ball, and with a wider limit boxes grow until every IoU is below "
+    "0.5."
 )
 EXTRA = (
-    "The prior received extra training: after all else it learned alone, SCALOR's for the steps "
-    "listed under *Trainings*, SILOT's from step 11,000 of its recipe on."
+    "Training ended with extra steps of the prior alone: for SCALOR those listed under "
+    "*Trainings*, for SILOT those from step 11,000 of its recipe on."
 )
 
 
 def tables(results: Results) -> dict[str, Table]:
-    """All of them, by name."""
+    """All tables, by name."""
     return {
         "abilities": abilities(results),
         "error": against_paper(
             results,
             "Center error, summed over the first 10 imagined frames",
-            "10 frames are given; the unit is the side of the frame. The paper's numbers are means "
-            f"and standard deviations of 5 seeds. {OVER_SEEDS} Where its tables are empty, STOVE "
-            f"does not even find the objects; of ours, a model *{FAILED}* whose MOTA is below "
-            f"{FAIL:g}.",
+            "Models see 10 frames. The unit is the side of the frame. The paper's numbers are "
+            f"means and standard deviations over 5 seeds. {OVER_SEEDS} We mark a model as *{FAILED}"
+            f"* if its MOTA is below {FAIL:g}; the paper leaves STOVE's cells empty where it does "
+            "not find the objects.",
             ("center_error", CENTER_ERROR, 3),
             {f"† {EXTRA}": had_extra_training},
         ),
@@ -74,7 +75,7 @@ def tables(results: Results) -> dict[str, Table]:
         "mota": against_paper(
             results,
             "Tracking: MOTA",
-            "All frames are given; boxes that overlap by a half are the same object.",
+            "Models see all frames. A box matches an object if their IoU is at least 0.5.",
             ("mota", MOTA, 4),
             {
                 BOUNDED: lambda m: m.model == "SCALOR",
@@ -103,9 +104,9 @@ def against_paper(
     score: tuple[str, Mapping[tuple[str, str], Said], int],
     notes: Mapping[str, Callable[[ResultFile], bool]],
 ) -> Table:
-    """A table of the paper, each of its columns beside ours.
+    """A table of the paper, with our column beside each of the paper's.
 
-    `notes` are sentences about some results; scores of these have a mark.
+    `notes` maps sentences to the results they are about, whose scores are marked.
     """
     name, said, digits = score
     columns = {model: columns_of(results, model) for model in MODELS}
@@ -138,7 +139,7 @@ def against_paper(
 
 
 def columns_of(results: Results, model: str) -> dict[str, Posterior]:
-    """Our columns of a model beside the paper's: that of the release's protocol first, if any."""
+    """Our columns of a model; if posterior samples were evaluated, they come first."""
     recipes = [recipe_of(model, world) for world in BALLS]
     drawn = any(results.of(model, recipe, posterior="sample") for recipe in recipes)
     columns: dict[str, Posterior] = {f"{model}, sampled": "sample", model: "mean"}
@@ -146,13 +147,13 @@ def columns_of(results: Results, model: str) -> dict[str, Posterior]:
 
 
 def had_extra_training(measured: ResultFile) -> bool:
-    """Whether the prior learned alone after all else; SILOT's recipes end so."""
+    """Whether training ended with the prior alone, as SILOT's recipes do."""
     alone = "prior_only" in measured.train.replace("-", "_")
     return measured.model == "SILOT" or (measured.model == "SCALOR" and alone)
 
 
 def gaps(results: Results) -> Table:
-    """Differences between our errors and the paper's."""
+    """Relative differences between our center errors and the paper's."""
     columns = {model: columns_of(results, model) for model in TABULATED}
     rows = []
     for world in BALLS:
@@ -163,19 +164,19 @@ def gaps(results: Results) -> Table:
                 row.append(gap(measured, CENTER_ERROR.get((world, model))))
         rows.append(tuple(row))
     text = (
-        "Center errors, relative to the paper's means; below 0 is better. After ± is the standard "
-        "error of our mean over the test episodes and, if there are several, over seeds; results "
-        f"without scores of single episodes have none. A gap *{SAME}* is no difference, and "
-        "neither is one within the paper's deviations in the table above."
+        "Difference between our center error and the paper's mean, relative to the latter; "
+        "negative is better. ± is the standard error of our mean over test episodes and seeds; "
+        "older result files lack the scores of single episodes that it needs. Do not read "
+        f"anything into differences *{SAME}* or within the paper's standard deviations above."
     )
     head = ("", *(name for ours in columns.values() for name in ours))
     drawn = len(head) > 1 + len(TABULATED)
     text += f" {SAMPLED} Compare the columns *sampled* with the paper." if drawn else f" {BY_MEANS}"
-    return Table("Center error, against the paper", text, head, tuple(rows))
+    return Table("Center error relative to the paper", text, head, tuple(rows))
 
 
 def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:
-    """Differences between our errors in a world and the paper's."""
+    """The relative difference in one world, with its standard error."""
     found = mean_and_spread([m.scores.get("center_error") for m in measured])
     if theirs is None or found is None:
         return NOTHING
@@ -188,7 +189,7 @@ def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:
 
 
 def strict(results: Results) -> Table:
-    """Missed and surplus objects, which the paper's error ignores."""
+    """Errors that count missed and surplus objects, which the paper's error ignores."""
     columns = {
         "center error": ("center_error", 3),
         "strict error": ("strict_error", 3),
@@ -205,32 +206,33 @@ def strict(results: Results) -> Table:
         for model, measured in (results.models(world) or {"G-SWM": []}).items()
     ]
     text = (
-        "The paper's error leaves out objects that were missed, or that are not there. The strict "
-        "one charges a frame's side for each, in each frame. *Right number* is the share of frames."
+        "The paper's error ignores missed and surplus objects. The strict error adds one frame "
+        "side for each of them in each frame. *Right number* is the fraction of frames with the "
+        "right number of objects."
     )
     if "one sampled future" in columns:
         text += (
-            " The first three errors are those of the mean rollout; *one sampled future* is the "
-            "center error of a sample, as a mean over several."
+            " The first three errors are those of the mean rollout. *One sampled future* is the "
+            "center error of a sampled rollout, averaged over several samples."
         )
     head = ("", "model", *columns, "true objects")
     return Table("Strict error and object counts", text, head, tuple(rows))
 
 
 def rules(results: Results) -> Table:
-    """Errors of non-learned baselines."""
+    """Center errors of the baselines."""
     rows = []
     for world in BALLS:
         found = [results.of(rule, world) for rule in RULES]
         row = (cell(each, "center_error", 3) if each else UNMEASURED for each in found)
         rows.append((world, *row))
-    text = "Rules that know the truth about the given frames: center error, as above."
-    head = ("", "everything stays", "a simulator without collisions")
-    return Table("Rules to read it by", text, head, tuple(rows))
+    text = "Center error of baselines that know the ground truth of the given frames."
+    head = ("", "stationary objects", "simulator without collisions")
+    return Table("Non-learned baselines", text, head, tuple(rows))
 
 
 def tracking(results: Results) -> Table:
-    """More about tracking."""
+    """All tracking metrics."""
     columns = {
         **{"MOTA": ("mota", 4), "MOTP": ("motp", 4), "IDF1": ("idf1", 4), "HOTA": ("hota", 4)},
         **{"misses": ("misses", 0), "false alarms": ("false_alarms", 0)},
@@ -241,19 +243,22 @@ def tracking(results: Results) -> Table:
         for world in BALLS
         for model, measured in (results.models(world) or {"G-SWM": []}).items()
     ]
-    text = "MOTP is the mean overlap of the pairs. Misses and the rest are counts over all frames."
+    text = (
+        "MOTP is the mean IoU of matched pairs. Misses, false alarms and identity switches are "
+        "totals over all frames."
+    )
     if any(measured.model == "SCALOR" for measured in results.all):
         text += f" {BOUNDED}"
-    return Table("Tracking: more", text, ("", "model", *columns), tuple(rows))
+    return Table("Tracking: other metrics", text, ("", "model", *columns), tuple(rows))
 
 
 def marked(row: list[str], are: bool) -> list[str]:
-    """Cells of which the first, if it is about something special, has a mark."""
+    """Mark the first cell if `are`."""
     return [row[0] + MARKED, *row[1:]] if are else row
 
 
 def single_ball(results: Results) -> Table:
-    """Samples of the single ball."""
+    """Sampled futures of the single ball."""
     columns = {
         **{"left": ("share_0", "%"), "right": ("share_1", "%")},
         **{"within 3 pixels of a true end": ("on_mode", "%"), "both ends found": ("coverage", "%")},
@@ -262,16 +267,17 @@ def single_ball(results: Results) -> Table:
     found = {name: results.of(*which) for name, which in SINGLE_BALL.items()}
     rows = [(name + seeds(each), *cells(each, columns)) for name, each in found.items()]
     text = (
-        "100 futures of each of the test episodes, after 5 given frames. The paper gives no "
-        "numbers: in its pictures only G-SWM splits into the two ways, and SCALOR in part. What "
-        "tells it here is the share that comes out at a true end; of 100 futures that are "
-        "scattered anywhere some come near both (*both ends found*)."
+        "100 sampled futures of each test episode, after 5 given frames. The paper gives no "
+        "numbers: in its pictures, only G-SWM's futures split into the two true paths, and "
+        "SCALOR's do in part. Compare the share of futures that end within 3 pixels of a true end. "
+        "*Both ends found* says less, because among 100 randomly scattered futures some end near "
+        "each."
     )
     return Table("Single ball", text, ("", *columns), tuple(rows))
 
 
 def maze(results: Results) -> Table:
-    """Agents in the corridor."""
+    """Agents that stay in the corridor, for the model and its ablations."""
     columns = {
         **{f"after {n}": (f"in_corridor_{n}", "%") for n in STEPS},
         **{"mean": ("in_corridor", "%"), "intact, of these": ("intact_inside", "%")},
@@ -285,18 +291,19 @@ def maze(results: Results) -> Table:
         trained = ", ".join(steps(m.about) for m in measured)
         rows.append((name + seeds(measured), *cells(measured, columns), trained))
     text = (
-        "Share of the true agents still in the corridor after so many imagined frames, mean of 10 "
-        "samples. Episodes have 99 frames: 5 are given, so that 94 are imagined. The paper has a "
-        "curve of the count of its authors' release, which stays near 3.5 after 500,000 steps. "
-        "*Intact* are those whose box is about as large as the true one: of those still in the "
-        "corridor, and of all, over all frames. *Pace* is 1 if agents are as fast as the true ones."
+        "Fraction of the true agents that are still in the corridor after 10, 25, 50 and 94 "
+        "imagined frames, as a mean over 10 samples. Episodes have 99 frames, of which 5 are "
+        "given. The paper plots the count that its authors' release computes; it stays near 3.5 "
+        "after 500,000 training steps. An agent is *intact* if its box is about as large as the "
+        "true one; the two columns are fractions of the agents in the corridor and of all agents, "
+        "over all frames. *Pace* is the speed of agents relative to the true speed."
     )
     head = ("", *columns, "steps trained")
-    return Table("Maze, and what the parts of the model do there", text, head, tuple(rows))
+    return Table("Maze and ablations", text, head, tuple(rows))
 
 
 def digits(results: Results) -> Table:
-    """Digits that enter and leave."""
+    """Counts, tracking and errors for digits that enter and leave."""
     columns = {
         **{"right number": ("count_right", "%"), "objects found": ("objects", 2)},
         **{"true objects": ("true_objects", 2), "MOTA": ("mota", 4), "IDF1": ("idf1", 4)},
@@ -305,14 +312,14 @@ def digits(results: Results) -> Table:
     found = results.models("digits")
     rows = tuple((name + seeds(each), *cells(each, columns)) for name, each in found.items())
     text = (
-        "The test case of SQAIR, which is not in the paper. Counts and tracking are of frames that "
-        "the model sees, errors of the 10 frames that it imagines after the first 10."
+        "SQAIR's test case, which is not in the paper of G-SWM. Counts and tracking are measured "
+        "in given frames, errors over the 10 frames that the model imagines after the first 10."
     )
     return Table("Digits that enter and leave", text, ("", *columns), rows)
 
 
 def trainings(results: Results) -> Table:
-    """The trainings and their cost."""
+    """The training of each model, and its cost."""
     rows = []
     for m in (m for m in results.all if not m.is_rule):
         about = m.about
@@ -323,19 +330,19 @@ def trainings(results: Results) -> Table:
         rows.append((*row, runs(about)))
     head = ("", "recipe", "steps", "seed", "device", "minutes", "commit", "command", "runs")
     text = (
-        "Steps and minutes are those until these weights, validations included. `RUN` is the "
-        "run before, whose weights this one began with: its own steps are counted too."
+        "Steps and minutes up to the weights that were evaluated, including validations. `RUN` "
+        "stands for the previous run, whose weights this one started from; its steps are included."
     )
     return Table("Trainings", text, head, tuple(dict.fromkeys(rows)))
 
 
 def steps(about: Mapping[str, Any]) -> str:
-    """The training time of weights."""
+    """The number of training steps, or a placeholder."""
     return f"{about['step']:,}" if "step" in about else NOTHING
 
 
 def runs(about: Mapping[str, Any]) -> str:
-    """In how many runs weights were trained, and whatever else is known of these."""
+    """The runs that led to the weights, in words."""
     if "runs" in about:
         return about["runs"]
     began = about.get("began", {})
@@ -346,7 +353,7 @@ def runs(about: Mapping[str, Any]) -> str:
 
 
 def evaluations(results: Results) -> Table:
-    """The commands that measure each number again."""
+    """The commands that reproduce the numbers."""
     rows = tuple(
         (
             *(f"`{m.command}`", m.world, m.protocol, str(m.episodes), str(m.seed)),
@@ -356,6 +363,7 @@ def evaluations(results: Results) -> Table:
     )
     head = ("command", "world", "protocol", "episodes", "seed", "device", "commit")
     text = (
-        "Weights that ship are in half precision; the numbers are theirs. One command is one row."
+        "Each row is one command. Shipped weights are stored in half precision, and were evaluated "
+        "as stored."
     )
     return Table("Evaluations", text, head, rows)

@@ -1,6 +1,6 @@
-"""Frames as drawings: the ways of objects, true and imagined, on a dark square or in a maze.
+"""Drawings of object paths, true and imagined, on a dark square or in a maze.
 
-They are drawn from the examples of a result, which are numbers alone.
+The examples in result files hold positions and no pixels.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ SIDE = 150.0
 HEAD = 18.0
 DARK, WALL = "#0c0d11", "#3a3d47"
 SEAM = 0.3
-"""Overlap of neighboring wall squares, so that nothing shines through."""
+"""Overlap of neighboring wall squares, which hides the seams."""
 GIVEN = 0.35
 """Brightness of the paths in given frames."""
 FIRST_TINT, NEXT_TINT = 0.28, 0.72
-"""Share of white in a color, and the decrease for the next object of the same color."""
+"""Fraction of white in a color, and the factor for each further object of the same color."""
 Places = Sequence[Sequence[Sequence[Number | None]]]
-"""Of each frame and object, x and y."""
+"""x and y of each object in each frame."""
 
 
 def panel(parts: Sequence[Part], title: str, side: Number = SIDE) -> Drawing:
-    """A frame with its name above it."""
+    """A frame with its title above it."""
     square = rectangle(0, HEAD, side, side, DARK)
     name = Label((side / 2, HEAD - 6), title, anchor="middle", size=10.5)
     return Drawing(side, side + HEAD, (square, *parts, name))
@@ -41,7 +41,7 @@ def way(places: Places, k: int, side: Number = SIDE) -> list[Point]:
 
 
 def ways(example: dict[str, Any], places: Places, title: str, side: Number = SIDE) -> Drawing:
-    """The given ways, faint, and then `places`: a dot a frame, and each object where it ends."""
+    """Given paths (faint), then `places` with a dot per frame, and a circle at each end."""
     parts: list[Part] = []
     given = example["true"][: example["given"]]
     for k, color in enumerate(tints(example["colors"])):
@@ -58,14 +58,14 @@ def ways(example: dict[str, Any], places: Places, title: str, side: Number = SID
 
 
 def inside(at: Point, radius: Number, side: Number) -> Point:
-    """The nearest point where a disk is within the panel."""
+    """The nearest center at which a disk lies within the panel."""
     x, y = at
     low, high = radius, side - radius
     return min(high, max(low, x)), HEAD + min(high, max(low, y - HEAD))
 
 
 def frame(example: dict[str, Any], places: Places, title: str, side: Number = SIDE) -> Drawing:
-    """One frame: the objects as disks of their true sizes and colors, the one in front last."""
+    """One frame, with objects as disks of their true sizes and colors, the front one last."""
     parts: list[Part] = []
     for k, color in enumerate(example["colors"]):
         radius = example["sizes"][k] / 2 * side
@@ -76,7 +76,7 @@ def frame(example: dict[str, Any], places: Places, title: str, side: Number = SI
 def many_ways(
     example: dict[str, Any], futures: Sequence[Places], title: str, side: Number = SIDE
 ) -> Drawing:
-    """The same of many futures over each other, and where each of them ends."""
+    """Many futures superimposed, with the end of each."""
     parts: list[Part] = corridors(example, side)
     given = example["true"][: example["given"]]
     opacity = max(0.08, min(0.8, 6 / len(futures)))
@@ -96,7 +96,7 @@ def many_ways(
 def maze(
     example: dict[str, Any], places: Places, title: str, side: Number = SIDE, start: bool = True
 ) -> Drawing:
-    """A maze with the ways of its agents, and the agents where they end."""
+    """A maze with the paths of its agents, and the agents at the ends."""
     parts: list[Part] = corridors(example, side)
     given = example["true"][: example["given"]]
     for k, color in enumerate(tints(example["colors"])):
@@ -109,7 +109,7 @@ def maze(
 
 
 def corridors(example: dict[str, Any], side: Number) -> list[Part]:
-    """The walls of a maze; nothing where there is none."""
+    """The walls of a maze; empty without a maze."""
     grid = example["corridor"]
     cell = side / len(grid) if grid else 0
     return [
@@ -121,12 +121,12 @@ def corridors(example: dict[str, Any], side: Number) -> list[Part]:
 
 
 def track(points: Sequence[Point], color: str, width: Number, opacity: Number) -> list[Part]:
-    """A line, if there are points for one."""
+    """A line, if there are at least two points."""
     return [Line(tuple(points), color, width, opacity)] if len(points) > 1 else []
 
 
 def tints(colors: Sequence[str]) -> list[str]:
-    """Colors that show on a dark frame; objects of one color are of different lightness."""
+    """Colors lightened for a dark frame; objects of the same color differ in lightness."""
     seen: list[str] = []
     out = []
     for color in colors:

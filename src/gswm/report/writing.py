@@ -1,4 +1,4 @@
-"""The report as files: a page with everything in it, a PNG of each figure, and a text."""
+"""Write the report: a self-contained HTML page, a PNG of each figure, and Markdown."""
 
 from pathlib import Path
 
@@ -15,19 +15,18 @@ from gswm.viz import formats
 from gswm.viz.pictures import Picture
 
 COLORS = 128
-"""Of a PNG: a third of the size, and nobody sees it."""
+"""Palette size of PNGs: a third of the file size, without visible loss."""
 PHOTOS = ("obj3d", "others-stills")
-"""Figures with light and shade, which keep all of their colors."""
+"""Figures with shading, which keep all colors."""
 Figures = dict[str, Drawing | Charts | Picture]
 TITLE = "Results"
 LEAD = (
-    "G-SWM (Lin et al., ICML 2020) and what it is compared with, as measured by this package, "
-    "beside what the paper says. "
-    "Every number has its command. Scores are of all test episodes; where they are of fewer, "
-    f"*{N.strip()}* says of how many, and they are a glance, not a result."
+    "Results of this package for G-SWM (Lin et al., ICML 2020) and its baselines, beside the "
+    "paper's numbers. The last table lists the command behind each number. Scores cover all test "
+    f"episodes; a score marked *{N.strip()}* covers only that many and is preliminary."
 )
 MARK = "Written by `gswm report`"
-"""In the last line of what is written, so that nothing of somebody else is replaced."""
+"""Part of the last line of each report, which tells reports from a user's other files."""
 BESIDE = {
     "error": ("error", "ways", "silot"),
     "mota": ("tracking",),
@@ -42,7 +41,7 @@ BESIDE = {
 
 
 def is_report(path: Path) -> bool:
-    """Whether a report wrote a file, by its last line."""
+    """Whether a file is a report, judged by its last line."""
     if not path.is_file():
         return False
     lines = path.read_text(errors="replace").split("\n")
@@ -51,7 +50,7 @@ def is_report(path: Path) -> bool:
 
 
 def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
-    """The page and the PNGs into a folder, and the text if it has a name."""
+    """Write the page and the PNGs to a folder, and Markdown if `text` names a file."""
     made = figures.figures(results)
     files = [out / "index.html", *save(made, out)]
     write_whole(out / "index.html", as_page(results, made).encode())
@@ -62,10 +61,7 @@ def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
 
 
 def shown_tables(results: Results) -> dict[str, Table]:
-    """The tables in which something was measured; first those that are no experiment's of a paper.
-
-    These are the user's own runs.
-    """
+    """The tables with measurements; the user's own results come first."""
     made = {name: table.filled() for name, table in tables(results).items()}
     own = {name: made.pop(name) for name in ("others",) if name in made}
     if any(not m.is_rule and not m.is_of_paper for m in results.all):
@@ -76,12 +72,12 @@ def shown_tables(results: Results) -> dict[str, Table]:
 
 
 def is_measured(table: Table) -> bool:
-    """Whether a table has a row of ours, and not those of papers alone."""
+    """Whether a table has rows of our own, and not only published numbers."""
     return any(not row[0].endswith(ORIGINAL) for row in table.rows)
 
 
 def as_page(results: Results, made: Figures) -> str:
-    """Everything in one file."""
+    """The report as one HTML file."""
     shown = {n: figure(element(each, n), figures.CAPTIONS[n]) for n, each in made.items()}
     sections = []
     for name, table in shown_tables(results).items():
@@ -92,19 +88,19 @@ def as_page(results: Results, made: Figures) -> str:
 
 
 def as_text(results: Results, made: Figures, folder: str) -> str:
-    """The tables as Markdown; figures are in `folder`, beside it."""
+    """The report as Markdown, with figures in `folder` beside it."""
     parts = [f"# {TITLE}", LEAD]
     for name, table in shown_tables(results).items():
         parts.append(markdown(table))
         for each in BESIDE.get(name, ()):
             if each in made:
                 parts.append(f"![{each}]({folder}/{each}.png)\n\n*{figures.CAPTIONS[each]}*")
-    parts.append(f"{MARK} from what `gswm eval --json` wrote to `{folder}/`.")
+    parts.append(f"{MARK} from the files that `gswm eval --json` wrote to `{folder}/`.")
     return "\n\n".join(parts) + "\n"
 
 
 def save(made: Figures, folder: Path) -> list[Path]:
-    """A PNG of each."""
+    """Write a PNG of each figure."""
     from gswm.report import plotting
 
     for name, each in made.items():

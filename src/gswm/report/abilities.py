@@ -226,8 +226,8 @@ def failures(results: Results) -> Table:
     text = (
         "Would more training help? The columns show the first validation error, and the lowest "
         "one in each half of training. If the second half hardly improves on the first, more steps "
-        "are unlikely to help. Validation errors are strict errors; in worlds with several futures, "
-        "distances between sampled and true ones; for OP3, mean squared errors per pixel. "
+        "are unlikely to help. Validation errors are strict errors; in worlds with several "
+        "futures, distances between sampled and true ones; for OP3, mean squared errors per pixel. "
         "*Works on* lists criteria that the same model meets in other worlds. The curves are under "
         "*Trainings*."
     )

@@ -108,7 +108,7 @@ class WorldModel(Contract[Config]):
             tracks = model.infer_chunks(chunks, background=model.background_for(film))
 
         Args:
-            video: some frames of each video, or a film, of which frames from all of it are taken.
+            video: some frames of each video, or a film, from which frames are taken evenly.
         """
         if not self.cfg.takes_background:
             return None
@@ -135,10 +135,10 @@ class WorldModel(Contract[Config]):
 
         Args:
             chunks: the videos' frames in order, each chunk as `infer` takes it.
-            discover: look for new objects in every frame ("always"), or in the first of the first
-                chunk alone.
-            render: also draw the frames; "first" draws those of the first chunk alone.
-            background: see `infer`. By default only the first chunk is looked at.
+            discover: look for new objects in every frame ("always"), or only in the first frame
+                of the first chunk.
+            render: also draw the frames; "first" draws only those of the first chunk.
+            background: see `infer`. By default, only the first chunk is used.
         """
         check_discover(discover)
         self.check_actions(None, 0)
@@ -179,17 +179,17 @@ class WorldModel(Contract[Config]):
         The given frames are inferred once, for all futures.
 
         Args:
-            video: frames beyond the given ones are not looked at.
+            video: frames after the given ones are ignored.
             given: frames to infer.
             steps: frames to imagine.
             futures: rollouts of each video.
             sample: draw each future; otherwise all are means.
             generator: draws the samples, those of given frames first. Default: one with seed 0.
             discover: look for objects in the first frame alone, as the paper does, or in every
-                given frame ("always"): objects that enter later are then imagined too.
+                given frame ("always"), so that objects that enter later are imagined too.
             render: also draw the frames.
             actions: those of all frames, given and imagined; see `num_actions`.
-            background: see `infer`. By default only the given frames are looked at.
+            background: see `infer`. By default, only the given frames are used.
             sample_given: infer the given frames by a sample of the posterior, as the authors'
                 release does; otherwise by the posterior's means.
         """
@@ -259,9 +259,9 @@ class WorldModel(Contract[Config]):
         return replace(spread, states=track.states)
 
     def check_actions(self, actions: Tensor | None, least: int, *batches: tuple[int, ...]) -> None:
-        """Refuse actions the model does not take, and fewer than `least` of those it does.
+        """Raise a UserError for unexpected actions, and for fewer than `least` of those expected.
 
-        `batches` are the sizes that the axes before time may have; any, where none is given.
+        `batches` are the sizes that the axes before time may have. Default: any.
         """
         number = self.num_actions
         if actions is None and number:
@@ -280,14 +280,14 @@ class WorldModel(Contract[Config]):
 
 
 def check_discover(discover: object) -> None:
-    """Refuse any other word."""
+    """Raise a UserError for any other value."""
     if discover not in get_args(Discover):
         choices = " or ".join(map(repr, get_args(Discover)))
         raise UserError(f"discover must be {choices}, not {discover!r}")
 
 
 def check_video(video: Tensor, image_size: int) -> Video:
-    """`video` as floats from 0 to 1, or one sentence about what is wrong with it."""
+    """`video` as floats from 0 to 1; raises a UserError that says what is wrong with it."""
     expected = f"(batch, time, 3, {image_size}, {image_size})"
     if not isinstance(video, Tensor):
         hint = "; use torch.from_numpy(video)" if type(video).__module__ == "numpy" else ""

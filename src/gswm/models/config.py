@@ -64,14 +64,14 @@ class ModelConfig:
 
 
 def check_positive(settings: Any, where: str, *names: str) -> None:
-    """Refuse settings that are not above 0; `where` is how their flags begin."""
+    """Raise a UserError for settings that are not above 0; `where` is the prefix of their flags."""
     for name in names:
         if not (value := getattr(settings, name)) > 0:
             raise UserError(f"{where}.{name.replace('_', '-')} is {value}: it must be above 0")
 
 
 def check_shares(settings: Any, where: str, *names: str) -> None:
-    """Refuse settings that are not from 0 to 1."""
+    """Raise a UserError for settings that are not from 0 to 1."""
     for name in names:
         if not 0 <= (value := getattr(settings, name)) <= 1:
             flag = f"{where}.{name.replace('_', '-')}"

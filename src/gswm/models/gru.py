@@ -1,10 +1,10 @@
-"""Models that remember each object by GRUs, on black: the base of SILOT and SQAIR.
+"""Models with GRUs per object, on a black background: the base of SILOT and SQAIR.
 
-A frame is one step: known objects propagate, new ones are discovered, and K of both stay. A
+Each frame is one step: known objects propagate, new ones are discovered, and K of both are kept. A
 subclass has `propagation` and `renderer`, and implements
 
-    step          one frame more
-    seen          the objects of every frame of some videos
+    step          one frame
+    seen          the objects of every frame of several videos
     noise_ahead   the random numbers of a rollout
 
 It inherits inference, imagination, drawing and edits.
@@ -67,22 +67,22 @@ class GRUModel(PosteriorModel[Config]):
         """The objects of every frame: samples of the posterior, or without a source its means.
 
         Args:
-            objects: those before the first frame. Default: nobody.
+            objects: those before the first frame. Default: none.
             video: the frames.
-            looks: 1 in the frames in which there is discovery, else 0.
+            looks: 1 in frames with discovery, else 0.
             source: draws the samples.
         """
 
     @abstractmethod
     def noise_ahead(self, shape: tuple[int, int], source: Source) -> ObjectNoise:
-        """The random numbers to imagine so many videos and frames; 0 without a source."""
+        """Random numbers to imagine that many videos and frames; 0 without a source."""
 
     def nobody(self, like: Float[Tensor, " batch *rest"]) -> GRUObjects:
-        """Before the first frame, of as many videos as `like` has rows."""
+        """Empty slots, for as many videos as `like` has rows."""
         return GRUObjects.none(*self.widths, self.cfg.num_objects, like)
 
     def follow(self, objects: GRUObjects, sights: Iterable[Any], noise: Any) -> list[Any]:
-        """The result of `step` for every frame, from the objects before the first."""
+        """The result of `step` for every frame, given the objects before the first."""
         objects, tracked = cut(objects), list[Any]()
         for sight, now in zip(sights, frames(noise), strict=True):
             tracked.append(self.step(objects, sight, now))
@@ -90,7 +90,7 @@ class GRUModel(PosteriorModel[Config]):
         return tracked
 
     def draw(self, o: Attributes) -> Foreground:
-        """The objects of all frames at once, one video after the other."""
+        """Draw the objects of all frames at once."""
         return in_parts(self.renderer, map_tensors(lambda x: x.flatten(0, 1), o))
 
     # -- the fast path
@@ -106,7 +106,7 @@ class GRUModel(PosteriorModel[Config]):
     # -- inference and imagination
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
-        """See `PosteriorModel`; there is always discovery in the first frame."""
+        """See `PosteriorModel`; discovery always runs in the first frame."""
         looks = looks_in(video, how.discover)
         looks[0] = 1
         return self.as_track(self.seen(None, video, looks, generator), how.render)
@@ -122,7 +122,7 @@ class GRUModel(PosteriorModel[Config]):
     ) -> Track:
         """The objects of each video, which continues from a state, by means of the posterior.
 
-        With "first", no object is new: the first frame was before.
+        With "first" no object is discovered, since the first frame is already past.
         """
         video = check_video(video, self.image_size).to(self.device)
         looks = looks_in(video, discover)
@@ -137,7 +137,7 @@ class GRUModel(PosteriorModel[Config]):
         render: bool,
         actions: Actions | None,
     ) -> Track:
-        """One future of each state, by the prior of propagation; presence stays as it is."""
+        """One future of each state, by the prior of propagation; presence does not change."""
         noise = self.noise_ahead((len(state.objects.id), steps), generator)
         objects, imagined = state.objects, list[GRUObjects]()
         for now in frames(noise):
@@ -166,5 +166,5 @@ class GRUModel(PosteriorModel[Config]):
 
 
 def looks_in(video: Video, discover: Discover) -> Looks:
-    """1 in every frame if there is discovery in all, else 0."""
+    """1 for every frame in which discovery runs, else 0."""
     return torch.full_like(video[0, :, 0, 0, 0], discover == "always")

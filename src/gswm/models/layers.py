@@ -23,7 +23,7 @@ class Foreground:
     mu_fg: Frame
     alpha: Mask
     fill: Scalars | None = None
-    """The mean of α in the box of each object, where the model knows it."""
+    """Mean of α in the box of each object; None if the model does not compute it."""
 
     def over(self, mu_bg: Frame) -> Frame:
         """μ: the frame, with the background where no object is."""
@@ -55,7 +55,7 @@ class NoContext(nn.Module):
         return self.nothing.expand(batch, 0)
 
     def imagine(self, state: object, noise: ContextNoise) -> Contexts:
-        """Black frames, as many as there is noise for."""
+        """Black frames, one per step of the noise."""
         batch, time = noise.shape[:2]
         mu_bg = self.nothing.expand(batch, time, 3, self.image_size, self.image_size)
         standard = Gaussian(noise[..., :0], noise[..., :0])
@@ -83,9 +83,9 @@ class StillState:
 
 
 class StaticContext(nn.Module):
-    """The background of a fixed camera: a picture that is given, in the light of each frame.
+    """The background of a fixed camera: a given picture, adapted to the light of each frame.
 
-    Imagined frames keep the light of the last frame that was seen.
+    Imagined frames keep the light of the last observed frame.
     """
 
     def __init__(self) -> None:
@@ -95,13 +95,13 @@ class StaticContext(nn.Module):
         self.register_load_state_dict_pre_hook(take_picture)
 
     def start(self, batch: int, background: Frame | None = None) -> Any:
-        """Before the first frame."""
+        """The state before the first frame."""
         assert background is not None
         one = background.new_ones(batch, 3, 1, 1)
         return StillState(background, Light(one, torch.zeros_like(one)))
 
     def imagine(self, state: Any, noise: ContextNoise) -> Contexts:
-        """The background as it was last, for as many frames as there is noise for."""
+        """The last background, repeated for each step of the noise."""
         time = noise.shape[1]
         light = map_tensors(lambda x: x[:, None].expand(-1, time, 3, 1, 1), state.light)
         return self.lit(state.picture, light, noise)
@@ -111,7 +111,7 @@ class StaticContext(nn.Module):
         return self.lit(state.picture, match_light(state.picture[:, None], video), noise)
 
     def lit(self, picture: Frame, light: Light, noise: ContextNoise) -> Contexts:
-        """The picture in the light of some frames."""
+        """The picture in the light of the given frames."""
         nothing = Gaussian(noise[..., :0], noise[..., :0])
         states: list[Any] = [StillState(picture, each) for each in frames(light)]
         return Contexts(states, light.on(picture[:, None]).clamp(0, 1), nothing, nothing)
@@ -126,6 +126,6 @@ class StaticContext(nn.Module):
 
 
 def take_picture(context: Any, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
-    """Make room for the picture that weights come with, if they come with one."""
+    """Allocate the buffer of the picture, if the weights contain one."""
     found = state.get(f"{prefix}picture")
     context.picture = None if found is None else torch.empty_like(found)

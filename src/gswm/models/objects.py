@@ -1,12 +1,12 @@
 """Object representation (§2).
 
-The paper keeps two forms of an object apart, and so does the code:
+Like the paper, the code distinguishes two forms of an object:
 
-    z   latents      what is sampled: a deviation, in no unit of its own
-    o   attributes   what is drawn: a value, in the units of the image
+    z   latents      sampled deviations, without units
+    o   attributes   values to draw, in units of the image
 
-A frame has K slots. A slot is never removed: an object that is not there has pres = 0, and
-whoever uses a slot weights it by its pres. An object keeps its slot as long as it lives.
+A frame always has K slots. Absent objects have pres = 0, and all uses of a slot are weighted by its
+pres. An object keeps its slot for its whole life.
 """
 
 from dataclasses import Field, dataclass, replace
@@ -27,16 +27,16 @@ XY = slice(4, 6)
 
 @dataclass(frozen=True)
 class Sizes:
-    """Table 9: how many numbers each vector of an object has."""
+    """Sizes of an object's vectors (Table 9)."""
 
     what: int = 64
     state: int = 128
     hidden: int = 128
     encoding: int = 128
-    """Every e of the paper, and every hidden layer."""
+    """Width of every e of the paper, and of every hidden layer."""
     context: int = 128
     glimpse: int = 16
-    """Pixels of an object seen up close, high and wide."""
+    """Height and width of a glimpse in pixels."""
 
     def __post_init__(self) -> None:
         check_sizes(self, "--model.sizes", optional=("state",))
@@ -88,13 +88,13 @@ class Latents:
 
     @staticmethod
     def split(z_att: Float[Tensor, "batch object z_att"]) -> "Latents":
-        """From one vector an object."""
+        """Split one vector per object."""
         return Latents(*z_att.split([1, 2, 2, z_att.shape[-1] - 5], dim=-1))
 
 
 @dataclass(frozen=True)
 class LSTMState:
-    """h of the paper, which stands for both of an LSTM's states (B.2); only `h` is ever read."""
+    """An LSTM's state, which the paper writes as h (B.2); only `h` is ever read."""
 
     h: Float[Tensor, "*batch hidden"]
     c: Float[Tensor, "*batch hidden"]
@@ -102,24 +102,24 @@ class LSTMState:
 
 @dataclass(frozen=True)
 class Objects:
-    """All that K objects take from one frame to the next."""
+    """The state of K objects that is carried from frame to frame."""
 
     o: Attributes
     z_state: Float[Tensor, "batch object state"]
     h_prior: LSTMState
     h_post: LSTMState
     id: Ids
-    """Which object this is, in all frames; NOBODY where there never was one."""
+    """The id of each object, the same in all frames; NOBODY in slots that never held one."""
     born: Int[Tensor, " batch"]
     """Number of objects so far: the id of the next one."""
 
     def flat(self) -> Float[Tensor, "batch object all"]:
-        """Everything but the ids, side by side."""
+        """Everything but the ids, concatenated."""
         states = [self.h_prior.h, self.h_prior.c, self.h_post.h, self.h_post.c]
         return torch.cat([self.o.cat(), self.z_state, *states], dim=-1)
 
     def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "Objects":
-        """Objects of the same sizes, from what `flat` gives."""
+        """Objects of the same sizes from the output of `flat`."""
         parts = [self.o.what.shape[-1] + 6, self.z_state.shape[-1]]
         parts += [
             s.shape[-1] for s in (self.h_prior.h, self.h_prior.c, self.h_post.h, self.h_post.c)
@@ -131,13 +131,13 @@ class Objects:
 
 @dataclass(frozen=True)
 class GRUObjects:
-    """K objects of a model that remembers each by two GRUs."""
+    """The state of K objects of a model that has two GRUs per object."""
 
     o: Attributes
     h_prior: Float[Tensor, "batch object hidden"]
     h_post: Float[Tensor, "batch object hidden"]
     id: Ids
-    """Which object this is, in all frames; NOBODY where there never was one."""
+    """The id of each object, the same in all frames; NOBODY in slots that never held one."""
     born: Int[Tensor, " batch"]
     """Number of objects so far: the id of the next one."""
 
@@ -145,7 +145,7 @@ class GRUObjects:
     def none(
         num_what: int, num_hidden: int, slots: int, like: Float[Tensor, " batch *rest"]
     ) -> "GRUObjects":
-        """K slots with nothing in them."""
+        """K empty slots."""
         flat = torch.zeros(len(like), slots, 6 + num_what + 2 * num_hidden, device=like.device)
         ids = torch.full(flat.shape[:2], NOBODY, device=like.device)
         return GRUObjects.split(flat, num_hidden, ids, torch.zeros_like(ids[:, 0]))
@@ -154,22 +154,22 @@ class GRUObjects:
     def split(
         flat: Float[Tensor, "batch object all"], hidden: int, ids: Ids, born: Int[Tensor, " batch"]
     ) -> "GRUObjects":
-        """From what `flat` gives, with GRUs of `hidden` numbers."""
+        """The inverse of `flat`, for GRUs of width `hidden`."""
         o, h_prior, h_post = flat.split([flat.shape[-1] - 2 * hidden, hidden, hidden], dim=-1)
         return GRUObjects(Attributes.split(o), h_prior, h_post, ids, born)
 
     def flat(self) -> Float[Tensor, "batch object all"]:
-        """Everything but the ids, side by side."""
+        """Everything but the ids, concatenated."""
         return torch.cat([self.o.cat(), self.h_prior, self.h_post], dim=-1)
 
     def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "GRUObjects":
-        """Objects of the same sizes, from what `flat` gives."""
+        """Objects of the same sizes from the output of `flat`."""
         return GRUObjects.split(flat, self.h_prior.shape[-1], ids, self.born)
 
 
 @dataclass(frozen=True)
 class ObjectNoise:
-    """The random numbers of the objects, or cells, of some frames."""
+    """The random numbers of the objects, or cells, of several frames."""
 
     where: Float[Tensor, "*batch object 4"]
     depth: Float[Tensor, "*batch object 1"]
@@ -180,7 +180,7 @@ class ObjectNoise:
     def draw(
         shape: tuple[int, ...], num_what: int, source: torch.Generator | torch.device
     ) -> "ObjectNoise":
-        """For objects of any shape; with a device in place of a generator, zeros."""
+        """Draw noise for objects of any shape; with a device in place of a generator, zeros."""
         if isinstance(source, torch.Generator):
             where, depth, what = (normal_noise((*shape, n), source) for n in (4, 1, num_what))
             return ObjectNoise(where, depth, what, logistic_noise((*shape, 1), source))
@@ -210,7 +210,7 @@ class SlotRecord(Protocol):
         ...
 
     def flat(self) -> Float[Tensor, "batch object all"]:
-        """Everything but the ids, side by side."""
+        """Everything but the ids, concatenated."""
         ...
 
     def with_flat(self: "Slotted", flat: Float[Tensor, "batch object all"], ids: Ids) -> "Slotted":
@@ -222,21 +222,21 @@ Slotted = TypeVar("Slotted", bound=SlotRecord)
 
 
 def outranked(pres: Scalars) -> Bool[Tensor, "batch object object"]:
-    """Whether each is less present than each other; of equals the first is the most."""
+    """Whether each object is less present than each other one; ties go to the first."""
     p, index = pres[..., 0], torch.arange(pres.shape[1], device=pres.device)
     before = (p[:, None] == p[..., None]) & (index < index[:, None])
     return (p[:, None] > p[..., None]) | before
 
 
 def number(pres: Float[Tensor, "batch time object 1"]) -> Float[Tensor, ""]:
-    """Objects in a frame, a mean over frames and videos."""
+    """Mean number of objects per frame."""
     return (pres > 0.5).float().sum(dim=(2, 3)).mean()
 
 
 def select(propagated: Slotted, discovered: Slotted) -> Slotted:
-    """The K objects with the highest presence of both (§2), at most K of which are new.
+    """The K most present objects of both sets (§2), at most K of which are new.
 
-    A propagated object that stays keeps its slot; the new ones take the slots of those that go.
+    A propagated object that stays keeps its slot; new objects take the slots of those that leave.
     """
     num_slots = propagated.id.shape[1]
     pres = torch.cat([propagated.o.pres, discovered.o.pres], dim=1)
@@ -244,13 +244,13 @@ def select(propagated: Slotted, discovered: Slotted) -> Slotted:
     rank = outranked(pres).sum(dim=-1)
     stays, comes = (rank < num_slots).tensor_split([num_slots], dim=1)
 
-    # The n-th newcomer takes the n-th slot that is free.
+    # The n-th new object takes the n-th free slot.
     free, turn = (~stays).cumsum(dim=1), comes.cumsum(dim=1)
     takes = (free[..., None] == turn[:, None]) & comes[:, None]
     newcomer = num_slots + (takes * candidate[: takes.shape[-1]]).sum(dim=-1)
     source = torch.where(stays, candidate[:num_slots], newcomer)
 
-    # A newcomer that is less than half there now will never be an object.
+    # A new object with a presence below 0.5 will never become one.
     real = comes & (discovered.o.pres[..., 0] > 0.5)
     new_id = propagated.born[:, None] + real.cumsum(dim=1) - 1
     ids = torch.cat([propagated.id, torch.where(real, new_id, NOBODY)], dim=1).gather(1, source)

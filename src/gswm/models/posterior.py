@@ -1,6 +1,6 @@
 """Models whose posterior gives means and samples by one method.
 
-`WorldModel` asks for `perceive` and, of models that can sample, `perceive_sample`. A model in which
+`WorldModel` asks for `perceive` and, if the model can sample, `perceive_sample`. A model in which
 the two differ only in their noise implements `posterior` instead.
 """
 
@@ -16,7 +16,7 @@ from gswm.models.track import Track
 
 @dataclass(frozen=True)
 class How:
-    """The arguments of `WorldModel.perceive` beside the videos."""
+    """The arguments of `WorldModel.perceive` besides the videos."""
 
     discover: Discover
     render: bool
@@ -25,11 +25,11 @@ class How:
 
 
 class PosteriorModel(WorldModel[Config]):
-    """A world model that infers by means and by samples alike."""
+    """A world model with one method for posterior means and samples."""
 
     @abstractmethod
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
-        """The objects of each video: a sample of the posterior, or without a generator its means.
+        """The objects of each video: a sample of the posterior, or its means without a generator.
 
         See `WorldModel.perceive`.
         """

@@ -92,7 +92,7 @@ REGISTRY = Registry()
 
 
 class Recipes(Mapping[str, Callable[[], Recipe]]):
-    """The recipes of all registered models, as functions by name."""
+    """The recipes of all registered models: functions by name."""
 
     def __getitem__(self, name: str) -> Callable[[], Recipe]:
         REGISTRY.load()
@@ -129,7 +129,7 @@ def entry_of(kind: str) -> ModelEntry:
 
 
 def config_class(values: Mapping[str, Any]) -> type[ModelConfig]:
-    """The class of saved settings: by their `kind`, or without one by the names they have."""
+    """The class of saved settings, found by their `kind`, or else by their field names."""
     if "kind" in values:
         return entry_of(str(values["kind"])).config
     known = [entry_of(kind).config for kind in WITHOUT_KIND]
@@ -152,7 +152,7 @@ def build(what: str | Recipe) -> WorldModel[ModelConfig]:
 
 
 def checked(make: Callable[[], Recipe], entry: ModelEntry) -> Recipe:
-    """A recipe that its function makes, if it can be saved and read again."""
+    """A recipe from its function; raises a UserError unless it survives saving and reading."""
     made = make() if callable(make) else make
     if not isinstance(made, Recipe) or not isinstance(made.model, entry.config):
         raise UserError(

@@ -1,7 +1,7 @@
-"""A scene that can be edited: all that carries on from one frame to the next.
+"""A scene that can be edited: the state that a model carries from frame to frame.
 
-Every edit gives a new scene. It is done in each video that has an object of that id, or in video
-number `of` alone.
+Each edit returns a new scene. It applies to every video that has an object of that id, or only to
+video number `of`.
 """
 
 from collections.abc import Sequence
@@ -32,25 +32,25 @@ class Scene(State, Generic[Slotted]):
     context: Any
     """The recurrent state of the background."""
     seen: Float[Tensor, " batch *seen"]
-    """The background as the objects see it."""
+    """The background as the objects perceive it."""
 
     def __repr__(self) -> str:
         there = (self.objects.o.pres[..., 0] > 0.5).sum(dim=1).tolist()
         return f"{type(self).__name__}: {', '.join(map(str, there))} objects in {len(there)} videos"
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "Scene[Slotted]":
-        """The object at another place."""
+        """See `State`."""
         return self.edit(self.where(id, of), xy=xy)
 
     def remove(self, id: int, of: int | None = None) -> "Scene[Slotted]":
-        """The object gone."""
+        """See `State`."""
         where = self.where(id, of)
         gone = self.edit(where, pres=(0.0,))
         ids = torch.where(where, NOBODY, gone.objects.id)
         return replace(gone, objects=replace(gone.objects, id=ids))
 
     def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> "Scene[Slotted]":
-        """One more object, like another but at `xy`, in the emptiest slot; its id is a new one."""
+        """Add a copy of an object at `xy`, in the emptiest slot; its id is a new one."""
         objects, source = self.objects, self.where(copy_of, of)
         here = source.any(dim=1, keepdim=True)
         free = objects.o.pres[..., 0].argmin(dim=1, keepdim=True)
@@ -75,7 +75,7 @@ class Scene(State, Generic[Slotted]):
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
     ) -> "Scene[Slotted]":
-        """The object with another size, depth or look; the look where both objects are."""
+        """Change an object's size, depth or appearance; the appearance may be another object's."""
         if velocity is not None:
             raise UserError(
                 "this model keeps velocity in its hidden state: edit the frames before, and infer"
@@ -99,7 +99,7 @@ class Scene(State, Generic[Slotted]):
         return scene
 
     def where(self, id: int, of: int | None) -> Slots:
-        """The slots of that object."""
+        """Mask of the slots that hold that object."""
         found = (self.objects.id == id) & (self.objects.o.pres[..., 0] > 0.5)
         if of is not None:
             if not 0 <= of < len(found):
@@ -111,7 +111,7 @@ class Scene(State, Generic[Slotted]):
         return found
 
     def edit(self, where: Slots, **values: tuple[float, ...]) -> "Scene[Slotted]":
-        """Attributes set to `values` in some slots."""
+        """Set attributes to `values` in the masked slots."""
         o = self.objects.o
         for name, value in values.items():
             old = getattr(o, name)

@@ -1,6 +1,6 @@
 """Tracks: the objects of some videos, frame by frame, as every model reports them (§3.1).
 
-Evaluation, pictures and the studio see these records only, whichever model made them.
+Evaluation, pictures and the studio use only these records, for every model.
 """
 
 from collections.abc import Sequence
@@ -69,9 +69,9 @@ class Track:
     reconstruction: Float[Tensor, "*batch time 3 height width"] | None
     """The frames as the model draws them; None if not rendered."""
     background: Float[Tensor, "*batch time 3 height width"] | None
-    """The same without objects."""
+    """The frames without objects; None if not rendered."""
     states: tuple[Any, ...] = ()
-    """After each frame; videos and futures share the first axis."""
+    """The state after each frame; videos and futures share the first axis."""
     past: "Track | None" = None
     """The given frames from which this was imagined."""
     reward: Float[Tensor, "*batch time"] | None = None
@@ -102,7 +102,7 @@ class Track:
         return len(self.pres)
 
     def __getitem__(self, which: int | slice) -> "Track":
-        """One video, or some of them. The axis of videos stays: `track[0]` is a batch of one."""
+        """One video, or several; the axis of videos stays, so `track[0]` is a batch of one."""
         number = len(self)
         if not isinstance(which, slice):
             if not -number <= which < number:
@@ -139,8 +139,8 @@ class Track:
     def to_frame(self) -> dict[str, list[int | float]]:
         """Return one row per object and frame as columns, for pandas.DataFrame.
 
-        x, y, w and h are fractions of the image, x and y from its top left corner. Where there
-        are futures, `future` says which.
+        x, y, w and h are fractions of the image, with the origin at its top left corner. A track
+        with futures has a column `future`.
         """
         there = self.present
         index = there.nonzero()
@@ -155,7 +155,7 @@ class Track:
     def to_csv(self, path: str | Path, first_episode: int = 0) -> None:
         """Write the table of `to_frame`, one line per object and frame, to a file.
 
-        Where it was imagined, the given frames come first, as future -1, and frames are counted
+        For an imagined track, the given frames come first, as future -1, and frames are counted
         from the first of them. Episodes are counted from `first_episode`.
         """
         columns = self.to_frame()
@@ -180,18 +180,17 @@ class Track:
     ) -> Frames:
         """Draw frames with boxes, ids and trails: bytes (time, height, width, 3).
 
-        The boxes are drawn on the `video` that the model was given, or on the reconstruction.
-        Of a track with futures, `future` chooses one, after the given frames; without it, all
-        futures are drawn beside each other, as `gswm imagine` does. Imagined frames have a border.
+        The boxes are drawn on the `video` that the model was given, or on the reconstruction. For
+        a track with futures, `future` selects one, which follows the given frames; by default all
+        futures are drawn side by side, as by `gswm imagine`. Imagined frames have a border.
 
         Args:
             video: The batch of videos, as `model.infer` takes it. It may be larger than the
                 model's frames, except for a track with futures.
-            episode: Which video of the batch.
-            future: Which future, where there are several.
-            scale: Enlarge frames so many times; where all futures are drawn, each of them half as
-                many.
-            trail: Draw where each object was in the last so many frames.
+            episode: Index of the video in the batch.
+            future: Index of the future. Default: None (all).
+            scale: Factor by which frames are enlarged; half of it if all futures are drawn.
+            trail: Number of past frames in which the path of each object is drawn.
         """
         check_drawing(scale, trail)
         if self.futures is None:
@@ -231,13 +230,13 @@ class Track:
                 `gswm.open_video` returns it, gives tables in its own pixels and seconds
                 (`located`), `.txt` as MOTChallenge text, and `.mp4` at its own size and speed. The
                 last two have all its frames: boxes are interpolated between those that were seen.
-            episode: Which video of the batch; if None, all of them in a table, and the first in
-                a picture.
-            future: Which future to draw, as in `draw`; a table always has all of them.
-            scale: Enlarge frames so many times, as in `draw`.
-            trail: Draw where each object was in the last so many frames.
-            fps: Frames per second of a moving picture.
-            title: Words above a sheet.
+            episode: Index of the video in the batch. Default: None (all videos in a table, the
+                first one in a picture).
+            future: Index of the future to draw, as in `draw`; a table always has all futures.
+            scale: Factor by which frames are enlarged, as in `draw`.
+            trail: Number of past frames in which the path of each object is drawn.
+            fps: Frames per second of an animation.
+            title: Title of a sheet.
         """
         path = Path(path)
         check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE, *MOT))
@@ -274,8 +273,8 @@ class Track:
         """Return the objects of one video in pixels and seconds of its source.
 
         Args:
-            footage: Where and when in the source the frames are: `film.footage`.
-            episode: Which video of the batch.
+            footage: Positions and times of the frames in the source: `film.footage`.
+            episode: Index of the video in the batch.
         """
         if self.futures is not None:
             raise UserError("imagined frames are in no video: use track.past for the given ones")
@@ -362,21 +361,21 @@ class Track:
         return to_pixels(video[episode])
 
     def check_index(self, *index: int) -> None:
-        """Refuse a video, or a future of it, that the track does not have."""
+        """Raise a UserError if the track has no such video or future."""
         for name, at, number in zip(AXES, index, self.pres.shape, strict=False):
             if not 0 <= at < number:
                 raise UserError(f"there is no {name} {at}: the track has {number}")
 
 
 def check_drawing(scale: int, trail: int) -> None:
-    """Refuse pictures that cannot be drawn."""
+    """Raise a UserError for pictures that cannot be drawn."""
     for name, value, least in (("scale", scale, 1), ("trail", trail, 0)):
         if value < least:
             raise UserError(f"{name} is {value}; it must be at least {least}")
 
 
 def check_videos(video: object) -> None:
-    """Refuse anything but a batch of videos."""
+    """Raise a UserError for anything but a batch of videos."""
     expected = "(batch, time, 3, height, width)"
     if not isinstance(video, Tensor):
         raise UserError(f"a video is a torch tensor {expected}, not a {type(video).__name__}")
@@ -387,12 +386,12 @@ def check_videos(video: object) -> None:
 
 
 def to_array(values: Tensor) -> np.ndarray:
-    """A tensor of any device as an array."""
+    """A tensor on any device as an array."""
     return values.detach().cpu().numpy()
 
 
 def to_pixels(video: Shaped[Tensor, "*lead 3 height width"]) -> UInt8[np.ndarray, "..."]:
-    """Bytes, colors last, of bytes or of floats from 0 to 1."""
+    """Convert bytes, or floats from 0 to 1, to bytes with colors last."""
     if video.dtype != torch.uint8:
         video = (255 * video).round().clamp(0, 255).to(torch.uint8)
     return to_array(video.movedim(-3, -1))

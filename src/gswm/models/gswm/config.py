@@ -1,4 +1,4 @@
-"""All settings of G-SWM, and how they must fit together (Table 9)."""
+"""Settings of G-SWM, and the checks that they fit together (Table 9)."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from gswm.models.objects import Sizes
 
 BackgroundKind = Literal["black", "static", "learned"]
 GLIMPSES = (16, 32, 64)
-"""Pixels of a glimpse, high and wide."""
+"""Sizes of a glimpse in pixels."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,19 @@ class GSWMConfig(ModelConfig):
     num_objects: int = 10
     """K: slots for objects."""
     background: BackgroundKind = "black"
-    """"learned" is the paper's context. "static" is for a fixed camera: a picture that the model
-    is given with the video, and that keeps to each frame's light."""
+    """"learned" is the paper's context. "static" is for fixed cameras: the model is given a picture
+    of the background with each video, and adapts it to the light of each frame.
+    """
     augment: bool = False
-    """Train on mirrored, shifted and recolored videos too; with a static background alone."""
+    """Also train on mirrored, shifted and recolored videos. Needs a static background."""
     motion_threshold: float = 0.1
     """Difference from a static background that counts as motion."""
     aux_pres: bool = True
-    """The auxiliary loss of presence."""
+    """Whether the auxiliary loss of presence is used."""
     tight_boxes: bool = False
-    """Cut reported boxes to what is drawn in them, as with a static background. A box may hold more
-    than its object, such as its shadow."""
+    """Shrink reported boxes to the drawn pixels, as with a static background. A box may contain
+    more than its object, such as a shadow.
+    """
     sizes: Sizes = field(default_factory=Sizes)
     propagation: PropagationConfig = field(default_factory=PropagationConfig)
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
@@ -59,12 +61,12 @@ class GSWMConfig(ModelConfig):
 
     @property
     def object_size(self) -> float:
-        """Of a typical object by the prior, as a share of the frame."""
+        """The size of a typical object under the prior, as a fraction of the frame."""
         return 1 / (1 + math.exp(-self.schedule.hw_prior_mean.end))
 
     @classmethod
     def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """See `ModelConfig`. In 0.1.0 a background was learned or black."""
+        """See `ModelConfig`. In 0.1.0, a background was either learned or black."""
         if isinstance(said := values.get("background"), bool):
             values = values | {"background": "learned" if said else "black"}
         discovery = values.get("discovery")
@@ -76,7 +78,7 @@ class GSWMConfig(ModelConfig):
         return values
 
     def resized_from(self, before: ModelConfig) -> "GSWMConfig":
-        """See `ModelConfig`: positions stay in pixels."""
+        """See `ModelConfig`. Positions stay in pixels."""
         if not isinstance(before, GSWMConfig) or before.image_size == self.image_size:
             return self
         scale = self.propagation.position_scale
@@ -86,7 +88,7 @@ class GSWMConfig(ModelConfig):
         return replace(self, propagation=propagation)
 
     def check(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Raise a UserError for settings that do not fit together."""
         super().check()
         self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
         self.schedule.pres_prior.check_positive("--model.schedule.pres-prior")

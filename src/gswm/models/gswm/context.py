@@ -31,10 +31,10 @@ class ContextState:
 
 @dataclass(frozen=True)
 class DrawnContext:
-    """One frame's context, and where it came from."""
+    """The context of one frame, and the distributions behind it."""
 
     state: ContextState
-    """After it."""
+    """The state after the frame."""
     z_ctx: Float[Tensor, "batch context"]
     q: Gaussian
 
@@ -55,12 +55,12 @@ class Context(nn.Module):
         self.h_0 = nn.Parameter(torch.randn(2, 2, hidden))
 
     def start(self, batch: int, background: Frame | None = None) -> ContextState:
-        """Before the first frame."""
+        """The state before the first frame."""
         h = self.h_0[:, :, None].repeat(1, 1, batch, 1)
         return ContextState(LSTMState(*h[0]), LSTMState(*h[1]))
 
     def imagine(self, state: ContextState, noise: ContextNoise) -> Contexts:
-        """p(z_ctx | earlier z_ctx), for as many frames as there is noise for."""
+        """p(z_ctx | earlier z_ctx), for each step of the noise."""
         return self.run(state, noise, None)
 
     def infer(self, state: ContextState, noise: ContextNoise, video: Video) -> Contexts:
@@ -73,7 +73,7 @@ class Context(nn.Module):
         noise: ContextNoise,
         e_frame: Float[Tensor, "batch time e"] | None,
     ) -> Contexts:
-        """z_ctx from the posterior where there are frames, from the prior where there are none."""
+        """z_ctx from the posterior if there are frames, and from the prior otherwise."""
         e = [None] * noise.shape[1] if e_frame is None else frames(e_frame)
         states, drawn = [state], []
         for noise_t, e_t in zip(frames(noise), e, strict=True):
@@ -96,7 +96,7 @@ class Context(nn.Module):
         noise: Float[Tensor, "batch context"],
         e_frame: Float[Tensor, "batch e"] | None,
     ) -> DrawnContext:
-        """One frame more."""
+        """Advance by one frame."""
         if e_frame is None:
             q = self.prior(state.h_prior.h)
         else:
@@ -105,15 +105,15 @@ class Context(nn.Module):
         return DrawnContext(self.remember(state, z_ctx), z_ctx, q)
 
     def remember(self, state: ContextState, z_ctx: Float[Tensor, "batch context"]) -> ContextState:
-        """H and ĥ: both RNNs, one step on."""
+        """Advance both RNNs, h and ĥ, by one step."""
         h_prior = self.rnn_prior(z_ctx, (state.h_prior.h, state.h_prior.c))
         h_post = self.rnn_post(z_ctx, (state.h_post.h, state.h_post.c))
         return ContextState(LSTMState(*h_prior), LSTMState(*h_post))
 
     def recurrent(self) -> list[tuple[nn.Module, str]]:
-        """The method that is called frame by frame."""
+        """The method that is called once per frame."""
         return [(self, "step")]
 
     def batched(self) -> list[tuple[nn.Module, str]]:
-        """The networks that see all frames at once."""
+        """The networks that process all frames at once."""
         return [(self.conv, "forward"), (self.deconv, "forward")]

@@ -1,18 +1,18 @@
 """Discovery (A.3): one new object, if there is one, in each cell of a grid.
 
-A cell sees the frame around it, and those propagated objects that are near:
+A cell sees the frame around it, and the propagated objects nearby:
 
     e_img = Conv_disc([x, x - μ_bg])
     e_cond_ij = Σ_k G(õ_xy_k - c_ij, σ_cond) · õ_pres_k · MLP_cond(õ_k, z̃_state_k)
     z̄_state, z̄_pres, z̄_depth, z̄_hw, z̄_xy, z̄_what ~ MLP_disc([e_img, e_cond])
     ō_hw = σ(z̄_hw)    ō_xy = c_ij + 2 tanh(z̄_xy) / grid    the others as they are
 
-A discovered object on top of one that is already there is rejected: its presence becomes 0, and
-all else stays. A cell is rejected also for another cell that is more present.
+A discovered object that overlaps a propagated one is rejected: its presence is set to 0, and its
+other attributes stay. A cell is also rejected if it overlaps a more present cell.
 
 Presence is a product over time, so a long track fades although every factor is close to 1. With
-`DiscoveryConfig.revival`, a discovered object on top of one that has faded continues it: the slot
-keeps its identity and its history, and takes over the presence and the box.
+`DiscoveryConfig.revival`, a discovered object that overlaps a faded one continues its track: the
+slot keeps its id and its history, and takes over the new presence and box.
 """
 
 import math
@@ -33,7 +33,7 @@ from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes, 
 Cells = Float[Tensor, "batch cell e"]
 Keep = Bool[Tensor, " batch"]
 START_WEIGHT = 0.1
-"""Factor on the last weights of a discovery that starts at its prior."""
+"""Factor on the last layer's weights if discovery starts at its prior."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,29 @@ class DiscoveryConfig:
     """Settings of discovery, and its priors."""
 
     grid: int = 4
-    """H = W of the paper: how many cells high and wide."""
+    """Number of cells along a side: H = W of the paper."""
     width: int = 64
     """Channels of the trunk's first stage; a multiple of 16."""
     cond_sigma: float = 0.1
     """σ_cond."""
     dropout: float = 0.5
-    """Share of the frames, after the first, in which training does not discover."""
+    """Fraction of the frames after the first in which discovery is dropped during training."""
     rejection: float = 0.4
     """IoU with a propagated object above which a discovered one is rejected."""
     rivals: bool = True
     """Whether cells reject each other too."""
     rival_rejection: float = 0.6
-    """IoU above which they do."""
+    """IoU with a more present cell above which a cell is rejected."""
     revival: float | None = None
-    """IoU with an object that has faded above which a discovered one continues its track. Default:
-    never, as in the paper."""
+    """IoU with a faded object above which a discovered one continues its track. Default: None
+    (never, as in the paper).
+    """
     hw_std: float = 0.1
     """Standard deviation of the prior of z̄_hw; its mean is annealed, see the schedule."""
     start_at_prior: bool = False
-    """Begin training with a posterior that is close to the prior in every cell. Otherwise a small
-    object costs more than it is worth before its size is learned, and presence falls to 0."""
+    """Start training with a posterior close to the prior in every cell. Otherwise small objects
+    cost more than they gain before their size is learned, and presence drops to 0.
+    """
     tau: float = 1.0
     """Temperature of the relaxed presence."""
 
@@ -108,7 +110,7 @@ class Discovery(nn.Module):
 
     @torch.no_grad()
     def start_at(self, hw_mean: float, pres: float) -> None:
-        """Let MLP_disc put out the prior, with small differences between cells."""
+        """Initialize MLP_disc to output the prior, with small differences between cells."""
         last, att = cast(nn.Linear, self.mlp_disc[-1]), self.sizes.z_att
         last.weight.mul_(START_WEIGHT)
         last.bias.zero_()
@@ -121,7 +123,7 @@ class Discovery(nn.Module):
     def look(
         self, video: Video, mu_bg: Video, keep: Bool[Tensor, "batch time"], num_kept: int
     ) -> Float[Tensor, "batch time cell e"]:
-        """e_img of every frame; 0 in those in which there is no discovery."""
+        """e_img of every frame; 0 in frames without discovery."""
         x = torch.cat([video, video - mu_bg], dim=2) if self.background else video
         frames = x.flatten(0, 1)
         first = keep.flatten().to(torch.uint8).argsort(descending=True, stable=True)[:num_kept]
@@ -138,7 +140,7 @@ class Discovery(nn.Module):
         noise: DiscoveryNoise,
         h_0: tuple[LSTMState, LSTMState],
     ) -> tuple[Objects, DiscoveryEvidence]:
-        """q(z̄ | x, z̃); nothing is there in the batch elements that `keep` leaves out."""
+        """q(z̄ | x, z̃); objects are absent in the batch elements that `keep` excludes."""
         center = cell_centers(self.cfg.grid, e_img.float())
         e = torch.cat([e_img, self.condition(propagated, center)], dim=-1)
         logit, att, state = self.mlp_disc(e).float().split(self.splits, dim=-1)
@@ -155,7 +157,7 @@ class Discovery(nn.Module):
         return objects, DiscoveryEvidence(pres, q_att, q_state, weight=there)
 
     def condition(self, propagated: Objects, center: Float[Tensor, "cell 2"]) -> Cells:
-        """e_cond: the propagated objects near each cell."""
+        """e_cond: the encoding of the propagated objects near each cell."""
         o = propagated.o
         near = gaussian_kernel(o.xy[:, None] - center[:, None], self.cfg.cond_sigma)
         said = o.pres * self.mlp_cond(torch.cat([o.cat(), propagated.z_state], dim=-1))
@@ -169,7 +171,7 @@ class Discovery(nn.Module):
         return accept(o, xy, hw, pres, self.cfg.rejection, rivals)
 
     def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:
-        """p(z̄_att) of every cell, but for presence."""
+        """p(z̄_att) of every cell, except presence."""
         return Gaussian(self.is_hw * hw_mean, 1 - self.is_hw * (1 - self.cfg.hw_std))
 
 

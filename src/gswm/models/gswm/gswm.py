@@ -1,6 +1,6 @@
 """G-SWM (§3.1): context, propagation, discovery and rendering, frame by frame.
 
-What does not feed the recurrence is done for all frames at once: the context and the trunk of
+Everything outside the recurrence runs for all frames at once: the context and the trunk of
 discovery before it, rendering and the objective after it.
 """
 
@@ -55,7 +55,7 @@ from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
 FEW = 32
-"""Slots of all videos, up to which a step on a CPU is faster in one thread."""
+"""Total number of slots up to which a step on a CPU is faster in one thread."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         return self.context.picture if isinstance(self.context, StaticContext) else None
 
     def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
-        """The same function, where positions have another scale."""
+        """Convert weights for another position scale, without changing the function."""
         if not isinstance(of, GSWMConfig):
             return weights
         factor = of.propagation.position_scale / self.cfg.propagation.position_scale
@@ -121,7 +121,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
     def noise(
         self, batch: int, stage: Stage, generator: torch.Generator
     ) -> GSWMNoise | OvershootNoise:
-        """All that is random in a training step."""
+        """The random numbers of a training step."""
         cfg, shape = self.cfg.schedule.overshoot, self.noise_shape
         if isinstance(stage, OvershootStage):
             return OvershootNoise.draw(shape, batch, cfg, generator)
@@ -140,7 +140,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
     def loss(
         self, batch: Batch, noise: GSWMNoise | OvershootNoise, step: Tensor, stage: Stage
     ) -> Loss:
-        """-ELBO and the auxiliary loss (§3.4.2); at last what the prior loses in its rollouts."""
+        """-ELBO and the auxiliary loss (§3.4.2), or the score of rollouts in the prior's stage."""
         if isinstance(noise, OvershootNoise):
             return self.loss_of(self.observe(batch, noise), noise)
         video, cfg = as_float(batch.video), self.cfg
@@ -199,7 +199,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
     @torch.no_grad()
     def observe(self, batch: Batch, noise: OvershootNoise) -> Tracks:
-        """The tracks from which the prior learns where it learns alone."""
+        """The tracks from which the prior learns in the last stage."""
         given = self.cfg.schedule.overshoot.given
         behind = None if batch.background is None else as_float(batch.background)
         objects, evidence, contexts = self.tracked(as_float(batch.video), "first", behind)
@@ -216,7 +216,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
     def track(
         self, video: Video, contexts: Contexts, noise: GSWMNoise
     ) -> tuple[list[Objects], list[Evidence]]:
-        """The objects of every frame, and what the objective needs to know of them."""
+        """The objects of every frame, and the inputs of the objective."""
         seen = frames(self.propagation.situation.survey(contexts.mu_bg))
         e_img = frames(self.discovery.look(video, contexts.mu_bg, noise.keep, sum(noise.kept)))
         x, at = frames(self.propagation.visible(video, contexts.mu_bg)), noise.frames()
@@ -230,7 +230,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         return tracked, evidence
 
     def steps_are_small(self, batch: int) -> bool:
-        """Whether frame after frame is inferred or imagined, for few videos on a CPU."""
+        """Whether frames are processed one by one, for few videos on a CPU."""
         few = batch * self.cfg.num_objects <= FEW
         return few and self.device.type == "cpu" and not torch.is_grad_enabled()
 
@@ -249,7 +249,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         e_img: Float[Tensor, "batch cell e"],
         noise: GSWMNoise,
     ) -> tuple[Objects, Evidence]:
-        """One frame more: the known objects propagate, new ones are found, K of both stay."""
+        """Advance by one frame: propagate known objects, discover new ones, and keep K of both."""
         propagated, known = self.propagation.infer(objects, seen, frame, noise.propagation)
         objects, found = self.discover(propagated, e_img, noise)
         return objects, Evidence(found, known)
@@ -257,7 +257,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
     def discover(
         self, propagated: Objects, e_img: Float[Tensor, "batch cell e"], noise: GSWMNoise
     ) -> tuple[Objects, DiscoveryEvidence]:
-        """The K objects of a frame, from those propagated to it and those found in it."""
+        """Select the K objects of a frame from those propagated and those discovered."""
         batch, cells, _ = e_img.shape
         h_0 = (
             self.propagation.rnn_prior.start(batch, cells),
@@ -269,7 +269,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         return select(propagated, found), evidence
 
     def empty(self, batch: int) -> Objects:
-        """K slots with nothing in them."""
+        """K empty slots."""
         slots, like = self.cfg.num_objects, self.propagation.rnn_prior.h_0
         o = Attributes.split(like.new_zeros(batch, slots, self.sizes.o))
         z_state = like.new_zeros(batch, slots, self.sizes.state)
@@ -297,7 +297,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
-        """See `PosteriorModel`; samples are of all latents, relaxed presence included."""
+        """See `PosteriorModel`; samples include all latents and the relaxed presence."""
         objects, _, contexts = self.tracked(video, how.discover, how.background, generator)
         return self.as_track(objects, contexts, render=how.render)
 
@@ -308,9 +308,9 @@ class GSWM(PosteriorModel[GSWMConfig]):
         background: Frame | None,
         generator: torch.Generator | None = None,
     ) -> tuple[list[Objects], list[Evidence], Contexts]:
-        """The objects of every frame, what is known of them, and the background.
+        """The objects of every frame, the inputs of the objective, and the background.
 
-        They are means of the posterior, or samples if there is a generator.
+        Means of the posterior, or samples if there is a generator.
         """
         batch, time = video.shape[:2]
         keep = torch.full((time,), discover == "always", device=video.device)
@@ -332,7 +332,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         render: bool,
         actions: Actions | None,
     ) -> Track:
-        """From a state; the background by its mean, also where objects are drawn."""
+        """A future from a state; the background is always the prior's mean."""
         batch = len(state.objects.id)
         keep = torch.zeros(steps, dtype=torch.bool, device=self.device)
         noise = self.noise_shape.none(batch, steps, keep, 0)
@@ -372,14 +372,14 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
     @torch.no_grad()
     def view(self, state: Scene, background: Frame) -> Track:
-        """The scene as one frame, before a background."""
+        """Draw a scene as one frame, over a background."""
         behind = background.to(self.device)
         frame = self.renderer(state.objects.o).over(behind)
         return as_track([state], frame[:, None], behind[:, None])
 
     @torch.no_grad()
     def owners(self, state: Scene) -> Owners:
-        """Which object is seen at each pixel: the one that has the most weight there (A.4)."""
+        """The object with the most weight at each pixel (A.4)."""
         o, ids = state.objects.o, state.objects.id
         alpha_att = per_object(self.renderer.deconv_what, o.what).sigmoid()[:, :, 3:]
         alpha_att = alpha_att * o.pres[..., None, None]
@@ -390,7 +390,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
     @torch.no_grad()
     def proposals(self, before: Scene, state: Scene) -> Regions:
-        """s_prop around where each object was (A.2)."""
+        """The region s_prop around the last position of each object (A.2)."""
         o = before.objects.o
         low, high = self.propagation.cfg.proposal_range
         share = self.propagation.mlp_prop(state.objects.h_post.h).sigmoid()
@@ -405,9 +405,9 @@ class GSWM(PosteriorModel[GSWMConfig]):
         discover: Discover = "first",
         render: bool = True,
     ) -> Track:
-        """The objects of each video, which goes on from a state, by the means of the posterior.
+        """Infer videos that continue from a state, with the means of the posterior.
 
-        With "first", no object is new: the first frame was before.
+        With "first" no object is discovered, since the first frame is already past.
         """
         check_discover(discover)
         video = check_video(video, self.image_size).to(self.device)
@@ -433,7 +433,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
 
 def context_of(cfg: GSWMConfig, sizes: Sizes) -> Context | StaticContext | NoContext:
-    """The background of a model."""
+    """The context module for a config."""
     if cfg.background == "learned":
         return Context(sizes, cfg.image_size)
     return StaticContext() if cfg.background == "static" else NoContext(cfg.image_size)

@@ -1,6 +1,6 @@
-"""Interaction and occlusion (§3.3.1): what other objects mean to an object.
+"""Interaction and occlusion (§3.3.1): the effect of other objects on an object.
 
-Object k is described by u_k = [o_k, z_state_k, h_k], and hears from every other object j:
+Object k is described by u_k = [o_k, z_state_k, h_k], and receives a message from each other object:
 
     e_rel_k = e_kk + Σ_{j≠k} w_kj e_kj
     e_kk = MLP_self(u_k)
@@ -39,7 +39,7 @@ class Interaction(nn.Module):
     def forward(
         self, u: Float[Tensor, "batch object u"], pres: Scalars
     ) -> Float[Tensor, "batch object e"]:
-        """Objects that are not there (`pres` = 0) are not heard, and nobody hears itself."""
+        """e_rel; absent objects (`pres` = 0) send no message, and no object sends one to itself."""
         _, self_2, self_3 = linear_layers(self.mlp_self)
         _, rel_2, rel_3 = linear_layers(self.mlp_rel)
         _, weight_2, weight_3 = linear_layers(self.mlp_weight)
@@ -48,8 +48,8 @@ class Interaction(nn.Module):
         weight = F.celu(weight_2(F.celu(weight_k[:, :, None] + weight_j[:, None])))
         rel = F.celu(rel_2(F.celu(rel_k[:, :, None] + rel_j[:, None])))
 
-        # Paper: a softmax over j≠k. Here j counts by its presence, and who has no company hears
-        # nothing, so that an empty slot neither speaks nor keeps a real neighbor from being heard.
+        # Paper: a softmax over j≠k. Here j is weighted by its presence, and an object without
+        # neighbors gets no message, so an empty slot neither sends one nor dampens those of others.
         logit = weight_3(weight)[..., 0].float() + pres.mT.clamp_min(EPS).log()
         oneself = torch.eye(u.shape[1], dtype=torch.bool, device=u.device)
         company = (pres.sum(dim=1, keepdim=True) - pres).clamp(0, 1)
@@ -81,5 +81,5 @@ class Interaction(nn.Module):
 
 
 def linear_layers(mlp: MLP) -> list[nn.Linear]:
-    """An MLP without its activations."""
+    """The linear layers of an MLP."""
     return [layer for layer in mlp if isinstance(layer, nn.Linear)]

@@ -1,17 +1,18 @@
-"""Teaching by labels: the boxes of a procedural world, or of what moves in a video.
+"""Supervision by labels: the boxes of a procedural world, or of moving objects in a video.
 
-The posterior learns labelled boxes and presences beside the ELBO, in training only.
+In training, the posterior learns labelled boxes and presences in addition to the ELBO.
 
-A slot learns from one object as long as it lives: the one whose box it was found in. It is there
-as long as that object is; a slot that was found in no box, or in the box of an older slot, is not.
+A slot learns from one object for its whole life: the one in whose box it was discovered. Its target
+presence is that of the object. It is 0 for a slot that was discovered outside all boxes, or in the
+box of an older slot.
 
     label_box  = Σ_k huber((o_xy - xy_n) / hw_n) + huber(log o_hw - log hw_n)
     label_pres = -Σ_k log q(z̃_pres_k = is n there) - Σ_ij log q(z̄_pres_ij = is there a new n in ij)
 
-The model explains labelled boxes alone: for the likelihood and the motion loss (see `objective`),
-all other pixels are the background's, and no object is worth its cost there, whatever may flicker
-or sway. Slots and cells of objects that are nearly hidden count nothing, and neither do those in
-unclear boxes, which the ELBO alone explains.
+The model explains only labelled boxes. In the likelihood and the motion loss (see `objective`), all
+other pixels are replaced by the background, so that no object pays off there, even if something
+flickers or sways. Slots and cells of nearly hidden objects are ignored, and so are those in unclear
+boxes, which only the ELBO explains.
 """
 
 import math
@@ -42,20 +43,20 @@ MISSED = 3.0
 LAST = 10.0
 """Above the square of any distance inside a box, in half sides."""
 BETA = 0.1
-"""Error at which the Huber loss becomes linear, relative to an object's size."""
+"""Error at which the Huber loss becomes linear, relative to the size of an object."""
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Which object each slot of each frame learns from."""
+    """The object from which each slot of each frame learns."""
 
     which: Int[Tensor, "batch time slot"]
-    """Its number among the labels; NOBODY for none."""
+    """Index among the labels; NOBODY for none."""
     first: Bool[Tensor, "batch time slot"]
-    """Whether no older slot learns from the same."""
+    """Whether no older slot learns from the same object."""
 
     def of(self, labels: Tensor) -> Tensor:
-        """The labels of each slot; anything where it has none."""
+        """The labels of each slot; arbitrary values for slots without one."""
         at = self.which.clamp_min(0)
         if labels.dim() == 3:
             return labels.gather(2, at)
@@ -63,7 +64,7 @@ class Matches:
 
 
 def match(objects: list[Objects], labels: Labels) -> Matches:
-    """Follow every slot of a video from the box it was found in."""
+    """Follow every slot of a video from the box in which it was discovered."""
     which, first = [], []
     for t, now in enumerate(objects):
         found = found_in(now, labels, t)
@@ -80,9 +81,9 @@ def match(objects: list[Objects], labels: Labels) -> Matches:
 
 @torch.no_grad()
 def found_in(objects: Objects, labels: Labels, t: int) -> Int[Tensor, "batch slot"]:
-    """The object in whose box the middle of each slot's is, and closest to its middle.
+    """The object whose box contains the center of each slot, the closest one if there are several.
 
-    A slot in no object's box may be found in an unclear one.
+    A slot outside all objects' boxes may be in an unclear one.
     """
     half = labels.hw[:, t].flip(-1).clamp_min(1e-3)
     offset = (objects.o.xy[:, :, None] - labels.xy[:, t, None]) / half[:, None]
@@ -119,7 +120,7 @@ def label_terms(
 def slot_terms(
     objects: list[Objects], pres: Bernoulli | None, matches: Matches, labels: Labels
 ) -> tuple[PerVideo, PerVideo]:
-    """label_box and label_pres of propagated objects; `pres` is of all frames but the first."""
+    """label_box and label_pres of propagated objects; `pres` covers all frames but the first."""
     xy = torch.stack([each.o.xy for each in objects], dim=1)
     hw = torch.stack([each.o.hw for each in objects], dim=1)
     there = torch.stack([each.o.pres for each in objects], dim=1)[..., 0] > 0.5
@@ -146,7 +147,7 @@ def cell_terms(
     held: Bool[Tensor, "batch time object"],
     labels: Labels,
 ) -> tuple[PerVideo, PerVideo]:
-    """label_box and label_pres of discovery: of objects that no slot held one frame before."""
+    """label_box and label_pres of discovery, for objects that no slot held one frame before."""
     grid = math.isqrt(pres.logit.shape[2])
     new = labels.present & (labels.visibility > VISIBLE) & ~held
     place = ((labels.xy.clamp(-0.999, 0.999) + 1) * (grid / 2)).floor().long()
@@ -172,7 +173,7 @@ def cell_terms(
 
 
 def in_unclear(labels: Labels, grid: int) -> Bool[Tensor, "batch time cell"]:
-    """Whether the middle of a cell is in an unclear box."""
+    """Whether the center of a cell is in an unclear box."""
     open_ones = ~labels.present & (labels.visibility > 0)
     return inside(labels, grid, open_ones).flatten(2)
 
@@ -180,7 +181,7 @@ def in_unclear(labels: Labels, grid: int) -> Bool[Tensor, "batch time cell"]:
 def held(
     objects: list[Objects], matches: Matches, labels: Labels
 ) -> Bool[Tensor, "batch time object"]:
-    """Which objects had a slot one frame before."""
+    """Objects that had a slot one frame before."""
     there = torch.stack([each.o.pres for each in objects], dim=1) > 0.5
     number = torch.arange(labels.present.shape[2], device=there.device)
     has = ((matches.which[..., None] == number) & there).any(dim=2)
@@ -193,7 +194,7 @@ def apart(
     true_xy: Float[Tensor, "*batch 2"],
     true_hw: Float[Tensor, "*batch 2"],
 ) -> Float[Tensor, "*batch"]:
-    """Distance of boxes from true ones, in units of their size."""
+    """Distance of boxes from the true ones, relative to their size."""
     true_hw = true_hw.clamp_min(1e-3)
     offset = huber((xy - true_xy) / true_hw.flip(-1))
     ratio = huber(hw.clamp_min(1e-4).log() - true_hw.log())
@@ -201,7 +202,7 @@ def apart(
 
 
 def huber(x: Tensor) -> Tensor:
-    """A square near 0, and else a line."""
+    """The Huber loss: quadratic near 0, else linear."""
     return F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none", beta=BETA)
 
 
@@ -211,14 +212,14 @@ def entropy(logit: Tensor, target: Tensor) -> Tensor:
 
 
 def explicable(video: Video, mu_bg: Video, labels: Labels) -> Video:
-    """The video in labelled boxes, and its background elsewhere."""
+    """The video inside labelled boxes, and its background elsewhere."""
     return torch.where(inside(labels, video.shape[-1], labels.visibility > 0), video, mu_bg)
 
 
 def inside(
     labels: Labels, size: int, which: Bool[Tensor, "batch time object"]
 ) -> Bool[Tensor, "batch time 1 {size} {size}"]:
-    """Whether the middle of a pixel, of `size` by `size`, is in one of some boxes."""
+    """Whether the center of each pixel, of `size` by `size`, is inside any of the boxes."""
     at = centers(size, labels.xy)
 
     def covered(axis: int) -> Float[Tensor, "batch time object pixel"]:

@@ -1,4 +1,4 @@
-"""All that is random in a step, drawn before it: the rest of the model is a function."""
+"""All random numbers of a step, drawn in advance, so that the model itself is deterministic."""
 
 from dataclasses import dataclass, replace
 
@@ -17,37 +17,37 @@ from gswm.models.objects import Sizes
 
 @dataclass(frozen=True)
 class RolloutNoise:
-    """Random numbers of rollouts from some frames of each video."""
+    """Random numbers of rollouts from several frames of each video."""
 
     start: Float[Tensor, "*batch start"]
-    """From which frames, as fractions of those that may be."""
+    """The frames to start from, as fractions of the possible range."""
     propagation: PropagationNoise
-    """One start after the other, one rollout after the other, frame by frame."""
+    """All starts and rollouts in one batch, frame by frame."""
 
 
 @dataclass(frozen=True)
 class GSWMNoise(Noise):
-    """For some frames of some videos."""
+    """Random numbers for several frames of several videos."""
 
     context: Float[Tensor, "*batch context"]
     propagation: PropagationNoise
     discovery: DiscoveryNoise
     keep: Bool[Tensor, "*batch"]
-    """In which frames there is discovery."""
+    """Mask of the frames with discovery."""
     kept: tuple[int, ...]
-    """In how many of them, for each video."""
+    """The number of these frames, for each video."""
     rollouts: RolloutNoise | None = None
-    """Of the prior's rollouts beside the ELBO, if there are any."""
+    """Noise of the prior's rollouts beside the ELBO; None without them."""
     augment: AugmentNoise | None = None
-    """Of the videos themselves, if they are augmented."""
+    """Noise of data augmentation; None without it."""
 
     def rows(self, which: slice) -> "GSWMNoise":
-        """Of some of the videos."""
+        """The noise of some of the videos."""
         some = map_tensors(lambda tensor: tensor[which], self)
         return replace(some, kept=self.kept[which])
 
     def frames(self) -> "list[GSWMNoise]":
-        """Frame by frame."""
+        """The noise of each frame."""
         return frames(replace(self, kept=(), rollouts=None, augment=None))
 
 
@@ -60,7 +60,7 @@ class NoiseShape:
     num_cells: int
 
     def draw(self, batch: int, time: int, dropout: float, generator: torch.Generator) -> GSWMNoise:
-        """Noise to sample with."""
+        """Draw noise for sampling."""
         kept = frames_kept(batch, time, dropout)
         return GSWMNoise(
             normal_noise((batch, time, self.sizes.context), generator),
@@ -73,20 +73,20 @@ class NoiseShape:
     def rollouts(
         self, batch: int, starts: int, time: int, generator: torch.Generator
     ) -> RolloutNoise:
-        """Noise of rollouts from `starts` frames of each video, `time` frames from each."""
+        """Noise of rollouts over `time` frames from each of `starts` frames per video."""
         start = torch.rand((batch, starts), generator=generator, device=generator.device)
         drawn = self.of(batch, starts * time, self.num_objects, generator)
         return RolloutNoise(start, PropagationNoise(*drawn))
 
     def of(self, batch: int, time: int, num: int, generator: torch.Generator) -> list[Tensor]:
-        """For `num` objects or cells: of state, attributes and presence."""
+        """Noise of state, attributes and presence for `num` objects or cells."""
         lead = (batch, time, num)
         gaussian = [(*lead, self.sizes.state), (*lead, self.sizes.z_att)]
         noise = [normal_noise(shape, generator) for shape in gaussian]
         return [*noise, logistic_noise((*lead, 1), generator)]
 
     def none(self, batch: int, time: int, keep: Bool[Tensor, " time"], num_kept: int) -> GSWMNoise:
-        """No noise at all: every distribution gives its mean."""
+        """Zero noise, with which every distribution gives its mean."""
         sizes, zero = self.sizes, torch.zeros((), device=keep.device)
 
         def zeros(num: int) -> list[Tensor]:
@@ -100,10 +100,11 @@ class NoiseShape:
 
 
 def frames_kept(batch: int, time: int, dropout: float) -> tuple[int, ...]:
-    """In how many frames of each video there is discovery: the first, and a share of the others.
+    """The number of frames of each video with discovery: the first, and a share of the others.
 
-    The number is fixed, so that the work of a step does not depend on the draw: rounded down for
-    some rows and up for others, by van der Corput's sequence 0, 1/2, 1/4, 3/4, 1/8, ...
+    The total is fixed, so that the work of a step does not depend on the draw. Fractions are
+    rounded down for some rows and up for others, by the van der Corput sequence 0, 1/2, 1/4, 3/4,
+    1/8, ...
     """
     turns = (int(bin(row)[:1:-1], 2) / (1 << row.bit_length()) for row in range(batch))
     return tuple(1 + int(round((time - 1) * (1 - dropout) + turn, 9)) for turn in turns)
@@ -112,7 +113,7 @@ def frames_kept(batch: int, time: int, dropout: float) -> tuple[int, ...]:
 def frames_to_discover_in(
     time: int, kept: tuple[int, ...], generator: torch.Generator
 ) -> Bool[Tensor, "batch time"]:
-    """Discovery dropout: which frames these are."""
+    """Discovery dropout: draw the frames with discovery."""
     order = torch.rand((len(kept), time), generator=generator, device=generator.device)
     order[:, 0] = -1
     rank = order.argsort(dim=1).argsort(dim=1)

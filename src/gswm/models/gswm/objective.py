@@ -1,4 +1,4 @@
-"""The objective (§3.4.2): the evidence lower bound, and a charge for presence.
+"""The objective (§3.4.2): the evidence lower bound, and an auxiliary loss of presence.
 
     -ELBO = -log N(x; μ, σ²) + KL(z_ctx) + KL(z̃) + KL(z̄)
 
@@ -6,14 +6,14 @@
     KL(z̄) = Σ_ij KL(z̄_pres) + KL(z̄_state) + z̄_pres · KL(z̄_depth, z̄_hw, z̄_xy, z̄_what)
     auxiliary = Σ_k pres_k KL(q(z̃_pres_k) ‖ Bernoulli(small))
 
-The first steps may also be taught by motion: m is where a frame differs from a static background.
-No box is ever read off m.
+The first steps may also use a motion loss, where m marks pixels that differ from a static
+background. Boxes are never computed from m.
 
     slack = Σ_k pres_k h_k w_k (1 - mean α_k)
-    motion = Σ (α - m)²    motion_pres = -Σ_ij log q(z̄_pres = is there a middle of m in the cell)
+    motion = Σ (α - m)²    motion_pres = -Σ_ij log q(z̄_pres = is a center of m in the cell)
 
-Sums run over pixels, objects and frames. A propagated slot counts by the presence it had one
-frame before: one that never held an object costs nothing, however many there are.
+Sums run over pixels, objects and frames. A propagated slot is weighted by its presence one frame
+before, so slots that never held an object cost nothing.
 """
 
 import math
@@ -30,9 +30,9 @@ from gswm.models.gswm.propagation import PropagationEvidence
 from gswm.models.objects import Attributes
 
 STEEPNESS = 6.0
-"""Of the step from unmoved to moved, in units of the threshold."""
+"""Steepness of the soft threshold, in units of the threshold."""
 LEAST_DENSE = 0.15
-"""Share of the surroundings of an object's center that must move."""
+"""Fraction of the neighborhood of an object's center that must move."""
 MISSED = 10.0
 """Cost of missing a moving object, relative to finding one where nothing moves."""
 
@@ -53,7 +53,7 @@ def discovery_terms(
     p_att: Gaussian,
     p_pres: Bernoulli,
 ) -> dict[str, PerVideo]:
-    """KL(z̄), of the frames in which there is discovery."""
+    """KL(z̄) of the frames with discovery."""
     looked = keep[:, :, None, None]
     standard = Gaussian(evidence.q_state.mean.new_zeros(()), evidence.q_state.mean.new_ones(()))
     return {
@@ -81,7 +81,7 @@ def motion_pres(
 
 
 def slack(o: Attributes, fill: Float[Tensor, "batch time object 1"], image_size: int) -> PerVideo:
-    """Pixels of boxes in which nothing is drawn, of the objects that are there."""
+    """Number of empty pixels in the boxes of present objects."""
     pixels = o.hw.prod(dim=-1, keepdim=True) * image_size**2
     return per_video(o.pres.detach() * pixels * (1 - fill))
 
@@ -95,7 +95,7 @@ def motion(video: Video, mu_bg: Video, threshold: float) -> Float[Tensor, "b t 1
 def peaks(
     moves: Float[Tensor, "batch 1 height width"], object_size: float, grid: int
 ) -> Float[Tensor, "batch cell 1"]:
-    """1 for each cell in whose area there is the middle of something that moves."""
+    """1 for each cell that contains the center of something that moves."""
     size = moves.shape[-1]
     window = max(3, 2 * round(object_size * size / 2) + 1)
     dense = F.avg_pool2d(moves, window, 1, window // 2)

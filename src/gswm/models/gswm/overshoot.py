@@ -1,22 +1,22 @@
 """Overshooting: the prior learns from its own rollouts.
 
-The ELBO trains the prior one step ahead, from states that the posterior inferred. A rollout starts
-from one such state and then meets only states that the prior made itself, whose errors add up. So
-at last the posterior stays as it is, and the prior is told `given` frames of a track o, imagines
-the next `horizon` frames m times, x¹ … xᵐ, and is judged in each of them by how far it is from
-what the posterior inferred there:
+The ELBO trains the prior to predict one step from states that the posterior inferred. In a rollout,
+only the first state is inferred; all others are the prior's own predictions, so errors accumulate.
+Therefore the last training stage freezes the posterior. The prior observes `given` frames of a
+track o, imagines the next `horizon` frames m times, x¹ … xᵐ, and minimizes their distance from the
+track in each frame:
 
     score = mean_i |xⁱ - o| - ½ mean_{i≠j} |xⁱ - xʲ|           the energy score, of each object
 
-This is a proper score (Gneiting & Raftery 2007): on average it is lowest for samples of the true
-distribution. Where the future is certain that is the distance; where there are several futures,
-the second term rewards samples that spread over them. With a single rollout by means it is the
-distance alone.
+This is a proper scoring rule (Gneiting & Raftery 2007): its expectation is lowest for samples of
+the true distribution. If the future is certain, it is the distance. If several futures are
+possible, the second term rewards samples that spread over them. With one rollout by means, only the
+first term remains.
 
-It can also be a term beside the ELBO, from random frames of what is tracked in each step.
+The score can also be added to the ELBO, for rollouts from random frames of each training step.
 
-A track comes from the posterior's means, on which the prior's networks have no influence: it is
-inferred once, and learned from again and again.
+Tracks are means of the posterior, which do not depend on the prior's networks. They are therefore
+inferred once and reused.
 """
 
 import math
@@ -40,12 +40,12 @@ from gswm.models.gswm.situation import Survey
 from gswm.models.objects import Attributes, LSTMState, Objects
 
 SHORTEST = 1e-3
-"""Distances around this and below are rounded off, so that they have a slope at 0."""
+"""Distances around this and below are smoothed, so that they have a gradient at 0."""
 
 
 @dataclass(frozen=True)
 class OvershootNoise(Noise):
-    """Random numbers of the rollouts of some windows, one after the other, frame by frame."""
+    """Random numbers of the rollouts of several windows, for each frame."""
 
     rollouts: PropagationNoise
 
@@ -53,7 +53,7 @@ class OvershootNoise(Noise):
     def draw(
         shape: NoiseShape, batch: int, cfg: Overshooting, generator: torch.Generator
     ) -> "OvershootNoise":
-        """For `samples` rollouts of each window, or for one by means."""
+        """Draw noise for `samples` rollouts of each window, or for one rollout by means."""
         frames = max(1, cfg.samples) * cfg.horizon
         drawn = PropagationNoise(*shape.of(batch, frames, shape.num_objects, generator))
         return OvershootNoise(drawn if cfg.samples else map_tensors(torch.zeros_like, drawn))
@@ -61,21 +61,21 @@ class OvershootNoise(Noise):
 
 @dataclass(frozen=True)
 class Tracks:
-    """Objects of some windows, as the posterior inferred them; in half precision but for places."""
+    """Objects of several windows, inferred by the posterior; only positions have full precision."""
 
     o: Attributes
     z_state: Float[Tensor, "batch given object state"]
-    """Of the given frames."""
+    """z_state in the given frames."""
     q: Gaussian
     """The posterior of each given frame but the first."""
     seen: Seen
-    """The background, which is taken to stay as it is."""
+    """The background, assumed to be constant."""
 
     @staticmethod
     def of(
         objects: list[Objects], known: list[PropagationEvidence], seen: Seen, given: int
     ) -> "Tracks":
-        """From each frame's objects, what is known of each but the first, and the background."""
+        """Build from the objects and evidence of each frame, and the background."""
         o = stack([each.o for each in objects], dim=1)
         z_state = torch.stack([each.z_state for each in objects[:given]], dim=1)
         parts = [each.q for each in known[: given - 1]]
@@ -84,11 +84,11 @@ class Tracks:
         return Tracks(replace(o, what=o.what.half()), *half)
 
     def full(self) -> "Tracks":
-        """In full precision."""
+        """Convert to full precision."""
         return map_tensors(Tensor.float, self)
 
     def at(self, t: int, h: LSTMState) -> Objects:
-        """The objects of a frame, as the prior takes them; `h` is what it remembers."""
+        """The objects of a frame as the input of the prior, with `h` as its state."""
         o = map_tensors(lambda values: values[:, t], self.o)
         ids = torch.full(o.pres.shape[:2], NOBODY, device=o.pres.device)
         return Objects(o, self.z_state[:, t], h, h, ids, ids[:, 0])
@@ -97,9 +97,10 @@ class Tracks:
 def overshoot_terms(
     propagation: Propagation, tracks: Tracks, cfg: Overshooting, noise: OvershootNoise
 ) -> dict[str, PerVideo]:
-    """The score of the rollouts and KL(z̃), per object; gradients reach the prior's networks alone.
+    """The score of the rollouts and KL(z̃), per object; only the prior's networks get gradients.
 
-    The score is summed over frames, in fractions of the image: it compares with center errors.
+    The score is summed over frames, as a fraction of the image, and so is comparable to center
+    errors.
     """
     tracks = tracks.full()
     with only_prior_learns(propagation):
@@ -115,7 +116,7 @@ def overshoot_terms(
 
 
 def recall(propagation: Propagation, tracks: Tracks, given: int) -> tuple[Objects, Gaussian | None]:
-    """The last given frame, and the prior of all given frames but the first, if there are any."""
+    """The objects of the last given frame, and the prior of all given frames but the first."""
     batch, _, slots, _ = tracks.z_state.shape
     h = propagation.rnn_prior.start(batch, slots)
     remembered = []
@@ -134,9 +135,9 @@ def joint_term(
     cfg: Overshooting,
     noise: RolloutNoise,
 ) -> PerVideo:
-    """The score of rollouts from random frames of what is tracked, which passes no gradient on.
+    """The score of rollouts from random frames of the tracks, to which no gradient flows.
 
-    An object counts as long as it is the one that was there at the start.
+    An object counts as long as its slot still holds the object of the start.
     """
     horizon, row = cfg.joint_frames(len(objects)), torch.arange(len(survey), device=survey.device)
     # Not from the first frame: there the prior remembers nothing.
@@ -174,8 +175,8 @@ def rollouts(
 ) -> Attributes:
     """Roll out the prior: the attributes of (batch, rollout, frame, object).
 
-    There are as many rollouts of each start as there is noise for. Gradients shrink by `decay` from
-    each imagined frame to the one before.
+    The noise sets the number of rollouts per start. Gradients shrink by the factor `decay` for each
+    imagined frame.
     """
     number = noise.pres.shape[1] // horizon
 
@@ -194,7 +195,7 @@ def rollouts(
 
 
 def damped(x: Tensor, decay: float) -> Tensor:
-    """The same value, bit for bit, with a gradient `decay` times as large."""
+    """The identity, with a gradient scaled by `decay`."""
     return x + (decay - 1) * (x - x.detach()) if x.is_floating_point() else x
 
 
@@ -221,7 +222,7 @@ def energy_score(
 def distance(
     a: Float[Tensor, "*#shape n"], b: Float[Tensor, "*#shape n"]
 ) -> Float[Tensor, "*both"]:
-    """|a - b|, with a slope also where they are equal."""
+    """|a - b|, with a gradient also where they are equal."""
     return ((a - b).square().sum(dim=-1) + SHORTEST**2).sqrt() - SHORTEST
 
 

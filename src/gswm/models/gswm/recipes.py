@@ -1,6 +1,6 @@
 """The paper's experiments, each a function that returns all of its settings (§5, App. B to D).
 
-docs/departures.md lists where paper and authors' release differ, and what is used here.
+docs/departures.md lists differences between the paper and the authors' release, and our choices.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ def interaction() -> Recipe:
 
 
 def interaction_cpu() -> Recipe:
-    """The same in about five minutes on two CPU cores: a smaller model, for the ELBO alone.
+    """The same in about five minutes on two CPU cores: a smaller model, trained on the ELBO alone.
 
-    It finds and follows the balls. What it imagines is far from what `interaction` does.
+    It finds and follows the balls. Its rollouts are much worse than those of `interaction`.
     """
     model = replace(
         balls(),
@@ -47,7 +47,7 @@ def interaction_cpu() -> Recipe:
 
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
-    # None ever enters: what is found beside a track is a ball that comes out from behind another.
+    # No ball ever enters: one discovered beside a track was hidden behind another ball.
     model = replace(balls(), discovery=DiscoveryConfig(rejection=0.2))
     train = TrainConfig(steps=20_000)
     return overshooting(Recipe("occlusion", DataConfig("occlusion"), model, train))
@@ -126,7 +126,7 @@ def maze_no_sa() -> Recipe:
 
 
 def obj3d() -> Recipe:
-    """Objects on a plane, and a sphere that knocks them about."""
+    """Objects on a plane, and a sphere that hits them."""
     return solids("obj3d", GSWMConfig(), steps=24_000)
 
 
@@ -136,7 +136,7 @@ def obj3d_128() -> Recipe:
 
 
 def clips() -> Recipe:
-    """Procedural clips of a fixed camera, as a start for any video."""
+    """Procedural clips of a fixed camera: a pretrained start for any video."""
     model = replace(
         any_video(128),
         num_objects=12,
@@ -160,7 +160,7 @@ def clips() -> Recipe:
 def any_video(image_size: int) -> GSWMConfig:
     """Common settings of models for videos of a fixed camera.
 
-    Objects of any size are welcome, and discovery starts at its prior: see `DiscoveryConfig`.
+    Object sizes are unrestricted, and discovery starts at its prior; see `DiscoveryConfig`.
     """
     return GSWMConfig(
         image_size=image_size,
@@ -185,9 +185,10 @@ def any_video(image_size: int) -> GSWMConfig:
 def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
     """Common settings of the recipes for the 3D world.
 
-    Objects stand close together: a grid of 8 rarely has two of them in a cell. Their boxes are
-    0.17 ± 0.04 of the frame wide. Soft light makes them cheap to leave to the background: with a
-    presence prior that is small from the first step on, every object is lost within 400 steps.
+    Objects are close together: a grid of 8 rarely has two of them in a cell. Their boxes are
+    0.17 ± 0.04 of the frame wide. In soft light, the background can explain them at little cost:
+    with a presence prior that is small from the first step on, all objects are lost within 400
+    steps.
     """
     fall = 2_500, 7_000
     model = replace(
@@ -220,14 +221,14 @@ def balls() -> GSWMConfig:
 
 
 def overshooting(recipe: Recipe, steps: int = ROLLOUT_STEPS) -> Recipe:
-    """A recipe, and `steps` after its last in which the prior learns from its rollouts."""
+    """Append `steps` in which the prior learns from its rollouts."""
     start = recipe.train.steps
     made = with_overshooting(recipe, Overshooting(start, given=recipe.data.given))
     return replace(made, train=replace(recipe.train, steps=start + steps))
 
 
 def elbo(make: Callable[[], Recipe]) -> Callable[[], Recipe]:
-    """A recipe up to where the prior learns from its rollouts: the paper's objective alone."""
+    """The recipe without the steps in which the prior learns from its rollouts."""
 
     def made() -> Recipe:
         recipe = make()

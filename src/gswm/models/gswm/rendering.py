@@ -1,7 +1,7 @@
 """Rendering (§2, A.4): objects and a background into a frame.
 
-Each object is decoded to a small glimpse, put in its box on a canvas of its own, and the
-canvases are laid over each other by depth:
+Each object is decoded into a small glimpse and placed in its box on a separate canvas. The canvases
+are combined by depth:
 
     [y_att, α_att] = σ(Deconv_what(o_what))
     α̂_att = α_att · o_pres        ŷ_att = α̂_att · y_att
@@ -27,12 +27,12 @@ from gswm.models.objects import Attributes
 EPS = 1e-5
 """Keeps pixels without objects at 0."""
 DRAWN = 0.4
-"""α from which on something is drawn."""
+"""α above which a pixel counts as drawn."""
 
 
 @dataclass(frozen=True)
 class DrawnFrames:
-    """Some frames as the model draws them."""
+    """Several frames as drawn by the model."""
 
     mu: Video
     alpha: Float[Tensor, "batch time 1 height width"]
@@ -50,11 +50,11 @@ class Renderer(nn.Module):
         self.deconv_what = GlimpseDecoder(num_what, 4, glimpse)
 
     def draw(self, o: Attributes, mu_bg: Video) -> Video:
-        """μ of every frame, all at once; in parts where no gradient is wanted."""
+        """μ of every frame, all at once; in chunks if no gradient is needed."""
         return self.paint(o, mu_bg).mu
 
     def paint(self, o: Attributes, mu_bg: Video) -> DrawnFrames:
-        """Every frame, and what its objects cover."""
+        """Draw every frame, and the coverage of its objects."""
 
         def some(part: tuple[Attributes, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
             objects = self(part[0])
@@ -66,7 +66,7 @@ class Renderer(nn.Module):
         return DrawnFrames(*(each.unflatten(0, mu_bg.shape[:2]) for each in painted))
 
     def forward(self, o: Attributes) -> Foreground:
-        """Every object in its box, the near over the far."""
+        """Every object in its box, near ones over far ones."""
         y_att, alpha_att = per_object(self.deconv_what, o.what).sigmoid().split([3, 1], dim=2)
 
         fill = alpha_att.mean(dim=(-2, -1))
@@ -75,7 +75,7 @@ class Renderer(nn.Module):
         return replace(self.place(torch.cat([y_att, alpha_att], dim=2), o), fill=fill)
 
     def extents(self, o: Attributes) -> tuple[Points, Points]:
-        """The part of each box in which something is drawn, as xy and hw; all of an empty box.
+        """The drawn part of each box, as xy and hw; the whole box if it is empty.
 
         A box may be larger than its object; see `objective.slack`.
         """
@@ -103,7 +103,7 @@ def compose(
     alpha: Float[Tensor, "batch object 1 height width"],
     depth: Scalars,
 ) -> Foreground:
-    """Layers into one image. A pixel is shared by the objects on it, by α_k σ(depth_k)."""
+    """Combine layers into one image; objects share a pixel in proportion to α_k σ(depth_k)."""
     w = alpha * depth.sigmoid()[..., None, None]
     w = w / (w.sum(dim=1, keepdim=True) + EPS)  # 0 where there is no object
     return Foreground(mu_fg=(w * y).sum(dim=1), alpha=(w * alpha).sum(dim=1))

@@ -6,7 +6,7 @@ from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal, Curriculum, Stage
 
 JOINT = {"joint": 0, "joint_starts": 1, "joint_horizon": 1}
-"""The least that these settings can be."""
+"""Minimum values of these settings."""
 
 
 @dataclass(frozen=True)
@@ -14,36 +14,40 @@ class Overshooting:
     """Settings of the stage in which the prior learns from its own rollouts (`overshoot`)."""
 
     start: int | None = None
-    """The step from which only the prior learns, and the learning rate begins anew; None for
-    never."""
+    """The step from which only the prior learns, with a new learning-rate schedule. Default: None
+    (never).
+    """
     windows: int = 24_576
-    """Windows whose tracks are kept on the device, and come again and again: about 0.5 KB for each
-    slot of a frame."""
+    """Number of windows whose tracks are kept on the device and reused: about 0.5 KB per slot and
+    frame.
+    """
     batch: int = 256
-    """Windows a step, rounded up to a multiple of `--train.batch`."""
+    """Windows per step, rounded up to a multiple of `--train.batch`."""
     given: int = 10
-    """Frames of a window that the prior is told."""
+    """Frames of a window that the prior is given."""
     horizon: int = 15
-    """Frames of it that the prior imagines."""
+    """Frames of a window that the prior imagines."""
     samples: int = 2
-    """Rollouts of each window; 0 for one by means, which is right only where the future is
-    certain."""
+    """Rollouts of each window; 0 for one rollout by means, which is correct only if the future is
+    certain.
+    """
     kl: float = 1e-3
-    """Weight of KL(z̃) in the given frames, which keeps long rollouts like what is inferred."""
+    """Weight of KL(z̃) in the given frames, which keeps long rollouts close to inferred tracks."""
     looks: float = 0.02
     """Weight of depth and what, relative to positions."""
     decay: float = 1.0
-    """Factor on gradients from each imagined frame to the one before. Every collision on the way
-    multiplies them: below 1, the windows with the most collisions decide less of a step."""
+    """Factor on gradients for each imagined frame that they pass. Collisions multiply gradients;
+    with a factor below 1, windows with many collisions dominate a step less.
+    """
     joint: float = 0.0
-    """Weight of rollouts in the loss before `start`, beside the ELBO; 0 for none."""
+    """Weight of the rollouts beside the ELBO before `start`. Default: 0 (none)."""
     joint_starts: int = 2
-    """Frames of each video, drawn at random, from which these begin."""
+    """Number of random frames of each video from which these rollouts start."""
     joint_horizon: int = 8
-    """Frames that they imagine, or as many as there are after the second."""
+    """Length of these rollouts, at most the number of frames after the second."""
 
     def check(self) -> None:
-        """Refuse settings that make no sense."""
+        """Raise a UserError for invalid settings."""
         least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
         least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0}
         for name, value in (least | JOINT).items():
@@ -57,7 +61,7 @@ class Overshooting:
             )
 
     def joint_frames(self, length: int) -> int:
-        """Number of frames of rollouts beside the ELBO, in windows of `length`."""
+        """Number of frames of the rollouts beside the ELBO, in windows of `length`."""
         return min(self.joint_horizon, max(0, length - 2)) if self.joint else 0
 
     @property
@@ -69,7 +73,7 @@ class Overshooting:
 
 @dataclass(frozen=True)
 class OvershootStage(Stage):
-    """Only the prior learns, from tracks that are inferred already."""
+    """The stage in which only the prior learns, from tracks that were inferred before."""
 
     @property
     def through_frames(self) -> bool:
@@ -79,7 +83,7 @@ class OvershootStage(Stage):
 
 @dataclass(frozen=True)
 class Schedule(Curriculum):
-    """Curriculum, and what is annealed."""
+    """The curriculum and the annealed settings."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
     """The curriculum: (from which step, T)."""
@@ -94,14 +98,13 @@ class Schedule(Curriculum):
     label_weight: Anneal = field(default=Anneal(0.0, 0.0))
     """Weight of the supervision by true boxes of a world (see `labels`); 0 turns it off."""
     slack_weight: Anneal = field(default=Anneal(0.0, 0.0))
-    """Weight of each pixel of a box in which its object is not drawn; 0 leaves the size of boxes
-    free."""
+    """Weight of each empty pixel of a box; 0 turns it off."""
     hw_prior_mean: Anneal = field(default=Anneal(-1.5, -1.5))
     """Mean of the prior of z̄_hw, before its sigmoid."""
     overshoot: Overshooting = field(default_factory=Overshooting)
 
     def stage(self, step: int) -> Stage:
-        """The stage of `step`."""
+        """See `Curriculum`."""
         start = self.overshoot.start
         return super().stage(step) if start is None or step < start else self.overshoot.stage
 

@@ -1,4 +1,4 @@
-"""Situation awareness (§3.3.2): what the background is like around an object.
+"""Situation awareness (§3.3.2): the background around an object.
 
 Attention on environment (AOE) crops the background around the object and encodes it:
 
@@ -41,7 +41,7 @@ class Situation(nn.Module):
             self.conv_ctx_att = Encoder(side, CHANNELS, self.num_e)
 
     def survey(self, mu_bg: Video) -> Survey:
-        """The part of the work that does not depend on where the objects are."""
+        """The part of the computation that does not depend on object positions."""
         if self.kind == "attend":
             return mu_bg
         if self.kind == "whole":

@@ -33,7 +33,7 @@ class SlotPictures:
 
 
 class BroadcastDecoder(nn.Module):
-    """The latents of each slot into a picture."""
+    """Decodes the latents of each slot into a picture."""
 
     def __init__(self, num_in: int, channels: int, image_size: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class BroadcastDecoder(nn.Module):
         self.register_buffer("inside", inside.float(), persistent=False)
 
     def forward(self, z: Float[Tensor, "batch object z"]) -> SlotPictures:
-        """One picture a slot."""
+        """One picture per slot."""
         mu, logit = self.decode(z.flatten(0, 1)).unflatten(0, z.shape[:2]).split([3, 1], dim=2)
         return SlotPictures(mu, logit)
 
@@ -64,7 +64,7 @@ class BroadcastDecoder(nn.Module):
         return x
 
     def broadcast(self, z: Float[Tensor, "n z"]) -> Float[Tensor, "n c height width"]:
-        """The first convolution."""
+        """The first convolution, without building its input."""
         first = cast(nn.Conv2d, self.convs[0])
         weight, place = first.weight.split([z.shape[1], 2], dim=1)
         taps = einsum(z, weight, "n i, c i a b -> n c a b")
@@ -74,6 +74,6 @@ class BroadcastDecoder(nn.Module):
 
 
 def coordinates(size: int) -> Float[Tensor, "1 2 size size"]:
-    """The x and the y of each pixel's middle, from -1 to 1."""
+    """The x and y of the center of each pixel, from -1 to 1."""
     at = centers(size, torch.zeros(()))
     return torch.stack(torch.meshgrid(at, at, indexing="xy"))[None]

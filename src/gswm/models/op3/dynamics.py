@@ -1,11 +1,11 @@
-"""Dynamics: entities one frame on. Each feels every other one, through a gate.
+"""Dynamics: the entities of the next frame, by gated pairwise interaction.
 
     e_i = F(z_i)    w_ij = P([e_i, e_j])    E_i = Σ_{j≠i} σ(gate(w_ij)) effect(w_ij)
     d, λ_1, λ_2 ← three networks of G([e_i, E_i])
 
 All are MLPs with one hidden layer, and ELU at the end of all but the gate and the last three. There
-is no short cut from z to the next one. Nothing here sees a frame before the current one: a
-velocity is known only as far as refinement has put it into s.
+is no skip connection from z to the next one. The dynamics see only the current slots: they know a
+velocity only as far as refinement has encoded it in s.
 """
 
 import torch
@@ -45,7 +45,7 @@ class PairDynamics(nn.Module):
         return self.next_d(g), torch.cat([self.next_mean(g), self.next_variance(g)], dim=-1)
 
     def interact(self, e: Float[Tensor, "batch object e"]) -> Float[Tensor, "batch object effect"]:
-        """E: what each entity feels of all others."""
+        """E: the effect of all other entities on each one."""
         num = e.shape[1]
         e_i, e_j = repeat(e, "b i e -> b i j e", j=num), repeat(e, "b j e -> b i j e", i=num)
         w = F.celu(self.pair(torch.cat([e_i, e_j], dim=-1)))

@@ -1,9 +1,9 @@
 """Objects and boxes from masks.
 
-OP3 infers no boxes and no presence. A slot's region is where its mask is above a half; of it, the
-connected part around the most crowded place counts. A slot is an object if the size of that part
-is within bounds: an empty slot has none, and one that shows background covers more. Its box is the
-smallest around that part.
+OP3 infers no boxes and no presence. The region of a slot consists of the pixels with a mask above
+0.5, of which the connected component around the densest place is used. A slot is an object if the
+size of that component is within bounds: an empty slot has none, and the background is larger. Its
+box is the component's bounding box.
 """
 
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ from gswm.core.errors import UserError
 Masks = Float[Tensor, "batch object height width"]
 Parts = Bool[Tensor, "batch object height width"]
 CROWD = 5
-"""Pixels along a side of the window in which a place is crowded."""
+"""Side of the window in which the density of a region is measured, in pixels."""
 AT_ONCE = 8
-"""Steps of growth between two looks at whether anything grew."""
+"""Growth steps between two checks for convergence."""
 
 
 @dataclass(frozen=True)
 class MaskConfig:
-    """Settings of what is an object."""
+    """Settings that decide which slots are objects."""
 
     threshold: float = 0.5
-    """The least mask of a pixel that belongs to a slot."""
+    """Smallest mask value of a pixel that belongs to a slot."""
     smallest: float = 0.002
-    """The smallest object, as a share of the frame."""
+    """Size of the smallest object, as a fraction of the frame."""
     largest: float = 0.2
-    """The largest; whatever covers more is background."""
+    """Size of the largest object; a slot that covers more is background."""
 
     def check(self) -> None:
-        """Refuse bounds between which nothing lies."""
+        """Raise a UserError for bounds that do not rise."""
         if not 0 <= self.smallest < self.largest <= 1:
             raise UserError(
                 f"--model.masks.smallest is {self.smallest} and --model.masks.largest "
@@ -51,9 +51,9 @@ class Found:
 
     xy: Float[Tensor, "batch object 2"]
     hw: Float[Tensor, "batch object 2"]
-    """0 where there is no region."""
+    """0 for a slot without a region."""
     share: Float[Tensor, "batch object"]
-    """Share of the frame that the region covers."""
+    """Fraction of the frame that the region covers."""
 
 
 def find(masks: Masks, threshold: float) -> Found:
@@ -65,7 +65,7 @@ def find(masks: Masks, threshold: float) -> Found:
 
 
 def main_part(region: Parts) -> Parts:
-    """The pixels that are connected, diagonally too, with the most crowded place of a region."""
+    """The pixels connected, also diagonally, to the densest place of a region."""
     flat = region.flatten(0, 1).float()[:, None]
     crowd = F.avg_pool2d(flat, CROWD, stride=1, padding=CROWD // 2) * flat
     first = crowd.flatten(1).argmax(dim=1, keepdim=True)
@@ -81,7 +81,7 @@ def main_part(region: Parts) -> Parts:
 def extent(
     there: Bool[Tensor, "batch object size"],
 ) -> tuple[Float[Tensor, "batch object"], Float[Tensor, "batch object"]]:
-    """The middle, from -1 to 1, and the length, as a share, from the first to the last."""
+    """Center, from -1 to 1, and length, as a fraction, of the span from first to last."""
     size = there.shape[-1]
     at = torch.arange(size, device=there.device).expand_as(there)
     first = torch.where(there, at, size).amin(dim=-1)

@@ -1,8 +1,8 @@
-"""The likelihood: each pixel is a mixture of what the K slots show there.
+"""The likelihood: each pixel is a mixture of the K slots' colors.
 
     m_k = softmax_k(l_k)    p_k = N(x; μ_k, σ²)    log p(x) = Σ_pixels log Σ_k m_k p_k
 
-All of it in logarithms. The gradients of -log p(x) that refinement looks at are
+Everything is computed in log space. Refinement uses these gradients of -log p(x):
 
     ∂/∂m_k = -p_k / Σ_j m_j p_j        ∂/∂μ_k = -r_k (x - μ_k) / σ²,    r_k = m_k p_k / Σ_j m_j p_j
 """
@@ -20,7 +20,7 @@ from gswm.models.op3.decoder import SlotPictures
 
 PerPixel = Float[Tensor, "batch object 1 height width"]
 STEEPEST = 20.0
-"""The largest logarithm of a gradient by a mask."""
+"""Largest logarithm of a gradient with respect to a mask."""
 Colors = Float[Tensor, "batch object 3 height width"]
 
 
@@ -52,19 +52,19 @@ class Mixture:
         return -per_video(self.log_mix)
 
     def apart(self) -> PerPixel:
-        """p_k / Σ_j p_j: whom a pixel belongs to, whatever the masks say."""
+        """p_k / Σ_j p_j: the owner of each pixel by its color alone."""
         return self.log_p.softmax(dim=1)
 
     def mixed(self) -> PerPixel:
-        """Σ_j m_j p_j, for each slot."""
+        """Σ_j m_j p_j, repeated for each slot."""
         return self.log_mix.exp().expand_as(self.log_p)
 
     def others(self) -> PerPixel:
-        """The same without slot k."""
+        """Σ_{j≠k} m_j p_j."""
         return self.mixed() - (self.log_m + self.log_p).exp()
 
     def by_mask(self) -> PerPixel:
-        """∂/∂m_k of -log p(x), bounded: without a limit it is up to 1 / m_k."""
+        """∂/∂m_k of -log p(x), clipped, since it can reach 1 / m_k."""
         return -(self.log_p - self.log_mix).clamp_max(STEEPEST).exp()
 
     def by_color(self) -> Colors:

@@ -1,4 +1,4 @@
-"""The random numbers of a training step, drawn before it."""
+"""All random numbers of a training step, drawn in advance."""
 
 from dataclasses import dataclass
 
@@ -12,19 +12,19 @@ from gswm.models.base import Noise
 
 @dataclass(frozen=True)
 class Op3Noise(Noise):
-    """For every sample of s: one before the first refinement, and one after each step."""
+    """Noise for each sample of s: one before the first refinement, and one after each step."""
 
     s: Float[Tensor, "batch step object state"]
 
     @staticmethod
     def draw(shape: tuple[int, int, int, int], generator: torch.Generator) -> "Op3Noise":
-        """For so many videos, samples and slots, of so many numbers."""
+        """Draw noise for a number of videos, samples and slots."""
         return Op3Noise(normal_noise(shape, generator))
 
 
 def first_noise(num: int, state: int) -> Float[Tensor, "num state"]:
-    """Noise that separates the slots in inference by means: the same in every video.
+    """Noise that separates the slots in inference by means, the same for every video.
 
-    All slots begin with the same λ, and without any noise they would stay equal forever.
+    All slots start with the same λ; without noise they would stay equal forever.
     """
     return torch.randn(num, state, generator=torch.Generator().manual_seed(0))

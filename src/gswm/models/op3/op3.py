@@ -7,8 +7,8 @@ A clip's loss is the mean of the losses after each step of its schedule, weighte
 x is the frame at that step. After a prediction the KL is 0: its result is the prior, and the
 posterior begins with it.
 
-The model has no boxes and no background: all K slots are alike, and `masks` says which of them show
-objects. In imagination these stay objects; one whose region vanishes keeps its last box.
+The model has no boxes and no background: all K slots are alike, and `masks` decides which of them
+show objects. These stay objects in imagination; an object whose region vanishes keeps its last box.
 """
 
 from collections.abc import Sequence
@@ -55,13 +55,13 @@ class Op3Sizes:
     """Widths of the networks."""
 
     state: int = 64
-    """Of d and of s."""
+    """Width of d and of s."""
     hidden: int = 128
-    """Of the LSTM and of the dynamics."""
+    """Width of the LSTM and of the dynamics."""
     effect: int = 32
-    """Of what an entity feels of the others."""
+    """Width of the effects between entities."""
     channels: int = 32
-    """Of the convolutions."""
+    """Channels of the convolutions."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,26 @@ class Op3Config(ModelConfig):
     kind: ClassVar[str] = "op3"
 
     num_objects: int = 7
-    """K: slots, of which one or more show the background."""
+    """K: number of slots, of which at least one shows the background."""
     std: float = 0.1
     """σ of a pixel's color."""
     beta: float = 0.01
     """Weight of the KL."""
     stride: int = 1
-    """Of the three convolutions of refinement; 1 in the release, 2 is a fifteenth of the work."""
+    """Stride of the three convolutions of refinement: 1 in the authors' release; 2 takes a
+    fifteenth of the work.
+    """
     sizes: Op3Sizes = field(default_factory=Op3Sizes)
     masks: MaskConfig = field(default_factory=MaskConfig)
     schedule: Op3Schedule = field(default_factory=Op3Schedule)
 
     @property
     def has_background(self) -> bool:
-        """See `ModelConfig`: it is a slot like others."""
+        """See `ModelConfig`; the background is a slot like any other."""
         return False
 
     def check(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Raise a UserError for settings that do not fit together."""
         super().check()
         self.schedule.check()
         self.masks.check()
@@ -103,7 +105,7 @@ class Op3Config(ModelConfig):
 
 @dataclass(frozen=True, repr=False)
 class Op3State(State):
-    """The slots after a frame, and the objects that their masks show."""
+    """The slots after a frame, and the objects in their masks."""
 
     slots: Slots
     xy: Float[Tensor, "batch object 2"]
@@ -144,7 +146,7 @@ class Op3(PosteriorModel[Op3Config]):
         return Op3Noise.draw((batch, steps, self.cfg.num_objects, self.cfg.sizes.state), generator)
 
     def loss(self, batch: Batch, noise: Op3Noise, step: Tensor, stage: Op3Stage) -> Loss:
-        """See the module."""
+        """See the module's docstring."""
         video = as_float(batch.video)
         now, *later = frames(noise.s)
         order = self.cfg.schedule.order(stage)
@@ -172,7 +174,7 @@ class Op3(PosteriorModel[Op3Config]):
     # -- the steps of inference
 
     def start(self, eps: Latents) -> Slots:
-        """All slots before the first frame, alike but for the noise."""
+        """All slots before the first frame, equal except for the noise."""
         shape = eps.shape[:2]
         d, lam = self.d_0.repeat(*shape, 1), self.lam_0.repeat(*shape, 1)
         unit = torch.cat([torch.zeros_like(eps), torch.full_like(eps, UNIT)], dim=-1)
@@ -184,10 +186,10 @@ class Op3(PosteriorModel[Op3Config]):
         return cut(LSTMState(zeros, zeros))
 
     def look(self, x: Frame, slots: Slots) -> Look:
-        """The picture of some slots beside a frame, such that its loss has a gradient by λ.
+        """Compare the slots' picture with a frame, with a gradient with respect to λ.
 
-        That gradient is of a view of λ, so that hooks of λ itself do not see it. Where nothing is
-        learned, a gradient is needed nevertheless, through this picture alone.
+        The gradient is taken with respect to a view of λ, so that hooks on λ do not see it. It is
+        needed even if nothing is learned, and then only through this picture.
         """
         if torch.is_grad_enabled():
             old = slots.lam
@@ -198,13 +200,13 @@ class Op3(PosteriorModel[Op3Config]):
             return self.compared(x, replace(fresh, lam=fresh.lam.requires_grad_()))
 
     def compared(self, x: Frame, slots: Slots) -> Look:
-        """The picture of some slots, and how well it explains a frame."""
+        """The picture of the slots, and its likelihood given a frame."""
         picture = self.decoder(slots.z)
         mixture = Mixture.of(x, picture, self.cfg.std)
         return Look(slots, picture, mixture, x, mixture.nll(), slots.kl())
 
     def refine(self, look: Look, eps: Latents) -> Slots:
-        """R: a better posterior of the same frame."""
+        """R: refine the posterior of the current frame."""
         loss = (look.nll, look.kl)
         weights = (torch.ones_like(look.nll), torch.full_like(look.kl, self.cfg.beta))
         (gradient,) = torch.autograd.grad(
@@ -214,12 +216,12 @@ class Op3(PosteriorModel[Op3Config]):
         return replace(look.slots, lam=lam, eps=eps, memory=memory)
 
     def predict(self, slots: Slots, eps: Latents) -> Slots:
-        """P: the prior of the next frame, which is also where its posterior starts."""
+        """P: the prior of the next frame, from which its posterior starts."""
         d, lam = self.dynamics(slots.z)
         return Slots(d, lam, lam, eps, self.no_memory(eps))
 
     def refined(self, x: Frame, slots: Slots, eps: Steps) -> Slots:
-        """As many R in a row as there is noise for."""
+        """One R for each step of the noise."""
         for each in frames(eps):
             slots = self.refine(self.look(x, slots), each)
         return slots
@@ -227,7 +229,7 @@ class Op3(PosteriorModel[Op3Config]):
     # -- the fast path
 
     def recurrent(self) -> list[Method]:
-        """See `WorldModel`: small networks; convolutions have no use for a second forward pass."""
+        """See `WorldModel`: the small networks; recomputing convolutions would not pay off."""
         return [(self.refinement, "update"), (self.dynamics, "forward")]
 
     def replayable(self) -> list[Method]:
@@ -237,10 +239,10 @@ class Op3(PosteriorModel[Op3Config]):
     # -- inference and imagination
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
-        """See `PosteriorModel`; samples begin with the same noise in their slots as means do.
+        """See `PosteriorModel`; samples start with the same noise in their slots as means do.
 
-        There is nothing to discover: all slots are there from the first frame on, and masks say
-        in each frame which of them are objects.
+        There is no discovery: all slots exist from the first frame on, and masks decide in each
+        frame which of them are objects.
         """
         return self.tracked(None, video, generator, how.render)
 
@@ -264,7 +266,7 @@ class Op3(PosteriorModel[Op3Config]):
         generator: torch.Generator | None,
         render: bool,
     ) -> Track:
-        """The objects of each video, after some slots: samples, or without a generator means."""
+        """The objects of each video, starting from given slots; means without a generator."""
         schedule, seen = self.cfg.schedule, list[Slots]()
         for x in frames(video):
             if slots is None:
@@ -277,7 +279,7 @@ class Op3(PosteriorModel[Op3Config]):
         return self.as_track(seen, None, render)
 
     def drawn_noise(self, batch: int, steps: int, generator: torch.Generator | None) -> Steps:
-        """Random numbers for so many videos and samples; 0 without a generator."""
+        """Random numbers for a number of videos and samples; 0 without a generator."""
         shape = (batch, steps, self.cfg.num_objects, self.cfg.sizes.state)
         if generator is None:
             return torch.zeros(shape, device=self.device)
@@ -292,7 +294,7 @@ class Op3(PosteriorModel[Op3Config]):
         render: bool,
         actions: Actions | None,
     ) -> Track:
-        """One future of each state: predictions in a row."""
+        """One future of each state: repeated predictions."""
         slots, imagined = state.slots, list[Slots]()
         for eps in frames(self.drawn_noise(len(state.pres), steps, generator)):
             slots = self.predict(slots, eps)
@@ -300,7 +302,7 @@ class Op3(PosteriorModel[Op3Config]):
         return self.as_track(imagined, state, render)
 
     def as_track(self, seen: Sequence[Slots], before: Op3State | None, render: bool) -> Track:
-        """The slots as a track; objects stay those of the state before, if there is one."""
+        """The slots as a track; if a previous state is given, its objects remain objects."""
         states, shown = list[Op3State](), list[tuple[Frame, Frame]]()
         for slots in seen:
             picture = self.decoder(slots.z)
@@ -323,7 +325,7 @@ class Op3(PosteriorModel[Op3Config]):
         return Track(xy, hw, torch.zeros_like(pres), pres, ids, video, background, tuple(states))
 
     def located(self, slots: Slots, picture: SlotPictures, before: Op3State | None) -> Op3State:
-        """The objects and boxes of some slots."""
+        """The objects and boxes of the slots."""
         cfg = self.cfg.masks
         found = find(picture.logit.softmax(dim=1)[:, :, 0], cfg.threshold)
         if before is None:
@@ -335,7 +337,7 @@ class Op3(PosteriorModel[Op3Config]):
 
 
 def behind(picture: SlotPictures, pres: Float[Tensor, "batch object"]) -> Frame:
-    """The mixture of the slots that are no objects; black if all are."""
+    """The mixture of the slots that are not objects; black if all are."""
     object_there = (pres > 0.5)[..., None, None, None]
     logit = torch.where(object_there, -torch.inf, picture.logit)
     mask = logit.softmax(dim=1).nan_to_num(0.0)

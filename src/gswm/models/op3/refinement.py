@@ -1,14 +1,14 @@
 """Refinement: one step of IODINE's iterative inference (Greff et al. 2019), shared by all slots.
 
-The network sees, for each slot, the frame, what the slot shows, how well the mixture explains each
-pixel, and the gradients of the loss -log p(x) + β KL:
+For each slot, the network sees the frame, the slot's picture, the likelihood of each pixel under
+the mixture, and the gradients of the loss -log p(x) + β KL:
 
     f = Linear(mean(Conv([x, μ, m, l, p_k / Σ p, coordinates,
                           LN(∂m), LN(∂μ), LN(Σ m p), LN(Σ_{j≠k} m p)])))
     h = LSTM([f, LN(∂λ_1), LN(∂λ_2), s, λ])        λ ← λ + W h
 
-d and the prior stay as they are. No gradient passes through the gradients, so that
-training needs no second derivatives.
+d and the prior do not change. No gradient passes through the gradients, so training needs no second
+derivatives.
 """
 
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ from gswm.models.op3.mixture import Mixture
 from gswm.models.op3.slots import Params, Slots
 
 INPUTS = 17
-"""Channels of the images that the network sees."""
+"""Channels of the network's input images."""
 LEAST = 1e-6
-"""Added to a standard deviation that divides."""
+"""Added to a standard deviation before dividing by it."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Slots, the picture that they make, and the frame that it is compared with."""
+    """The slots, their picture, and the frame to compare it with."""
 
     slots: Slots
     picture: SlotPictures
@@ -53,14 +53,14 @@ class Standardize(nn.Module):
         self.shift = nn.Parameter(torch.zeros(shape))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Over as many axes as the gain has."""
+        """Standardize over as many axes as the gain has."""
         axes = tuple(range(-self.gain.dim(), 0))
         std, mean = torch.std_mean(x, dim=axes, keepdim=True)
         return (x - mean) / (std + LEAST) * self.gain + self.shift
 
 
 class Refinement(nn.Module):
-    """A better λ, from gradients."""
+    """Updates λ from its gradients."""
 
     def __init__(
         self, state: int, hidden: int, channels: int, stride: int, image_size: int

@@ -1,8 +1,8 @@
 """The order of inference, and the curriculum.
 
 A clip is a list of steps: R refines on the current frame, P predicts the next one. The first frame
-has several R, each later one a P and then R. In a stage with frames `ahead`, the last ones have P
-only, so that several predictions in a row are learned.
+has several R, each later one a P and then R. In a stage with frames `ahead`, the last frames have
+only P, so that the model learns several predictions in a row.
 """
 
 from dataclasses import dataclass, replace
@@ -13,15 +13,15 @@ from gswm.core.schedule import Curriculum, Stage
 
 @dataclass(frozen=True)
 class Op3Stage(Stage):
-    """A stage with predictions in a row at the end of each clip."""
+    """A stage with consecutive predictions at the end of each clip."""
 
     ahead: int = 0
-    """Last frames that are predicted and not refined."""
+    """Number of last frames that are predicted and not refined."""
 
 
 @dataclass(frozen=True)
 class Op3Schedule(Curriculum):
-    """Curriculum, and how often each frame is refined."""
+    """The curriculum, and the number of refinements per frame."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 1), (3_000, 4))
     """The curriculum: (from which step, T). A single frame trains IODINE alone."""
@@ -30,7 +30,7 @@ class Op3Schedule(Curriculum):
     later: int = 1
     """Refinements of each later frame."""
     ahead: tuple[tuple[int, int], ...] = ((0, 0),)
-    """(From which step, how many last frames of a clip are predicted and not refined.)"""
+    """(From which step, number of last frames of a clip that are predicted and not refined.)"""
 
     def stage(self, step: int) -> Op3Stage:
         """See `Curriculum`."""
@@ -42,13 +42,13 @@ class Op3Schedule(Curriculum):
         return replace(super().steady(length), ahead=((0, 0),))
 
     def order(self, stage: Op3Stage) -> str:
-        """R and P of a clip, in order."""
+        """The sequence of R and P for a clip."""
         ahead = min(stage.ahead, stage.length - 1)
         seen = ["R" * self.first, *["P" + "R" * self.later] * (stage.length - 1 - ahead)]
         return "".join(seen) + "P" * ahead
 
     def check(self) -> None:
-        """Refuse a schedule without refinement."""
+        """Raise a UserError for a schedule without refinement."""
         if self.first < 1 or self.later < 1:
             raise UserError(
                 "--model.schedule.first and --model.schedule.later must be at least 1, not "

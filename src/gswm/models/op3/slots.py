@@ -21,22 +21,22 @@ Params = Float[Tensor, "batch object params"]
 Latents = Float[Tensor, "batch object state"]
 LEAST_VARIANCE = 1e-5
 UNIT = math.log(math.e - 1)
-"""λ_2 of a variance of about 1."""
+"""λ_2 for a variance of about 1."""
 
 
 @dataclass(frozen=True)
 class Slots:
-    """All that K slots take from one step of inference to the next."""
+    """The state of K slots that is carried from one inference step to the next."""
 
     d: Latents
     lam: Params
     """λ, the parameters of q(s)."""
     prior: Params
-    """The same of p(s)."""
+    """The parameters of p(s)."""
     eps: Latents
     """The noise of the sample s; 0 for the mean."""
     memory: LSTMState
-    """Of the refinement network."""
+    """State of the refinement network."""
 
     @property
     def s(self) -> Latents:

@@ -1,4 +1,4 @@
-"""The background: a vector a frame, inferred from what the objects leave unexplained.
+"""The background: one vector per frame, inferred from the pixels that objects do not explain.
 
 The prior lets it change a little from frame to frame; the posterior sees each frame alone:
 
@@ -42,13 +42,13 @@ class Background(nn.Module):
         self.linear_prior = nn.Linear(HIDDEN, 2 * num_z)
 
     def prior(self, state: BackgroundState) -> tuple[Gaussian, Tensor]:
-        """p(z_bg | earlier z_bg), and the RNN's state with it."""
+        """p(z_bg | earlier z_bg), and the RNN's next state."""
         h = self.rnn_prior(state.z, state.h)
         change = Gaussian.of(self.linear_prior(h))
         return Gaussian(state.z + change.mean, change.std), h
 
     def imagine(self, state: BackgroundState, noise: ContextNoise) -> Contexts:
-        """p(z_bg | earlier z_bg), for as many frames as there is noise for."""
+        """p(z_bg | earlier z_bg), for each step of the noise."""
         states, ps = [state], []
         for t in range(noise.shape[1]):
             p, h = self.prior(states[-1])
@@ -59,7 +59,7 @@ class Background(nn.Module):
     def infer(
         self, noise: ContextNoise, seen: Float[Tensor, "batch time 4 height width"]
     ) -> Contexts:
-        """q(z_bg | x, α), for every frame of videos from their first on."""
+        """q(z_bg | x, α) of every frame, for whole videos."""
         q = Gaussian.of(in_parts(self.conv_bg, seen.flatten(0, 1)).unflatten(0, seen.shape[:2]))
         z = q.draw(noise)
         states = [BackgroundState(z[:, 0], z.new_zeros(len(z), HIDDEN))]
@@ -71,7 +71,7 @@ class Background(nn.Module):
         return self.contexts(states, q, stack(ps, dim=1))
 
     def contexts(self, states: list[BackgroundState], q: Gaussian, p: Gaussian) -> Contexts:
-        """With μ_bg of every frame."""
+        """Decode μ_bg of every frame."""
         z = torch.stack([state.z for state in states], dim=1)
         mu_bg = in_parts(self.deconv_bg, z.flatten(0, 1)).sigmoid().unflatten(0, z.shape[:2])
         return Contexts(states, mu_bg, q, p)

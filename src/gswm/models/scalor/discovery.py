@@ -1,4 +1,4 @@
-"""Discovery: one proposal in each cell of a grid, rejected if what it shows is explained already.
+"""Discovery: one proposal in each cell of a grid, rejected if its pixels are already explained.
 
     e_mask = Conv_mask(α of the propagated objects, at most 1)
     where, depth, pres ~ Conv_disc([features, e_mask])    pres: σ(8.8 tanh(.))
@@ -6,8 +6,8 @@
 
     M_k = [ST⁻¹(α_k) > 0.3]    M = [α > 0.1]    rejected: |M_k ∧ M| / |M_k| ≥ 0.3
 
-A cell is rejected also for another that is more present: |M_k ∧ M_j| / |M_k| > 0.8. What is
-rejected has presence 0, and so has what finds no slot free: the least present.
+A cell is also rejected if it overlaps a more present one: |M_k ∧ M_j| / |M_k| > 0.8. Rejected
+proposals get presence 0. So do the least present ones if there are not enough free slots.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,11 @@ class ScalorDiscovery:
     grid: int = 4
     """Number of cells along a side."""
     rejection: float = 0.3
-    """A proposal is rejected if so much of its mask is explained already."""
+    """Fraction of a proposal's mask that must already be explained for it to be rejected."""
     rivals: float = 0.8
-    """Or if more of it is in the mask of another that is more present; 1 for never."""
+    """Fraction of a proposal's mask inside that of a more present one above which it is rejected; 1
+    for never.
+    """
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Proposals:
 
     o: Attributes
     q: Gaussian
-    """Of where, depth and what, side by side."""
+    """Distribution of where, depth and what, concatenated."""
     pres: Bernoulli
 
 
@@ -57,13 +59,13 @@ class DiscoveryEvidence:
     """Inputs of the objective from discovery."""
 
     q: Gaussian
-    """Of where, depth and what, side by side."""
+    """Distribution of where, depth and what, concatenated."""
     pres: Bernoulli
     weight: Float[Tensor, "*batch cell 1"]
-    """Weight of a cell: its sampled presence, rejected or not."""
+    """Weight of a cell: its sampled presence, before rejection."""
     rejected: Bool[Tensor, "*batch cell 1"]
     looked: Float[Tensor, "*batch 1 1"]
-    """1 in the frames in which there is discovery."""
+    """1 in frames with discovery."""
 
 
 class Discovery(nn.Module):
@@ -79,7 +81,7 @@ class Discovery(nn.Module):
     def propose(
         self, explained: Mask, sight: Sight, appearance: Appearance, noise: ObjectNoise
     ) -> Proposals:
-        """q(z | x, the mask of the propagated objects), in every cell."""
+        """q(z | x, mask of the propagated objects), in every cell."""
         x = torch.cat([sight.features, self.conv_mask(explained)], dim=1)
         params = rearrange(self.conv_disc(x).float(), "b n h w -> b (h w) n")
         logit, where, depth = params.split([1, 8, 2], dim=-1)
@@ -98,7 +100,7 @@ class Discovery(nn.Module):
     def rejected(
         self, masks: Float[Tensor, "batch cell 1 height width"], explained: Mask, pres: Scalars
     ) -> Bool[Tensor, "batch cell 1"]:
-        """Which proposals show too much of what is explained, or proposed by another."""
+        """Mask of proposals that overlap explained pixels or more present proposals too much."""
         proposed = (masks > PROPOSED).float().flatten(2)
         area = proposed.sum(dim=-1, keepdim=True).clamp_min(1)
         known = proposed @ (explained > EXPLAINED).float().flatten(2).mT / area

@@ -1,4 +1,4 @@
-"""Networks of SCALOR that know nothing of objects.
+"""Networks of SCALOR that do not depend on the representation of objects.
 
 A block is a convolution, CELU, and group norm. The image's features are those of a convolutional
 network with a lateral connection, run through two ConvLSTMs.
@@ -11,9 +11,9 @@ from gswm.core.networks import ConvLSTM, Maps, in_parts
 from gswm.core.shapes import Video
 
 CHANNELS = 64
-"""Of the image's features."""
+"""Channels of the image features."""
 GROUPS = {16: 4, 32: 8, 64: 8, 128: 16, 256: 16}
-"""Of the group norm after so many channels."""
+"""Groups of the group norm, by number of channels."""
 
 
 def block(num_in: int, num_out: int, kernel: int, groups: int | None = None) -> list[nn.Module]:
@@ -29,7 +29,7 @@ def dense(num_in: int, num_out: int) -> list[nn.Module]:
 
 
 def shuffled(num_in: int, num_out: int, times: int) -> list[nn.Module]:
-    """A block whose pixel shuffle makes the image so many times as large."""
+    """A block that enlarges the image by pixel shuffle."""
     conv = nn.Conv2d(num_in, num_out * times**2, 1)
     norm = nn.GroupNorm(GROUPS[num_out], num_out)
     return [conv, nn.PixelShuffle(times), nn.CELU(), norm]
@@ -50,7 +50,7 @@ class ImageFeatures(nn.Module):
         self.first, self.second = ConvLSTM(CHANNELS, grid), ConvLSTM(CHANNELS, grid)
 
     def forward(self, video: Video) -> Maps:
-        """A map for every frame."""
+        """The features of every frame."""
         maps = in_parts(self.conv, video.flatten(0, 1))
         maps = self.join(torch.cat([maps, self.lateral(maps)], dim=1))
         return self.second(self.first(maps.unflatten(0, video.shape[:2])))
@@ -65,7 +65,7 @@ def mask_encoder(stride: int) -> nn.Sequential:
 
 
 def glimpse_encoder(num_out: int) -> nn.Sequential:
-    """A glimpse of 32 × 32 into a vector."""
+    """Encodes a glimpse of 32 × 32 as a vector."""
     return nn.Sequential(
         *(*block(3, 16, 4), *block(16, 32, 4), *block(32, 64, 4), *block(64, 64, 3)),
         *(nn.Flatten(), *dense(64 * 4 * 4, 128), nn.Linear(128, num_out)),
@@ -73,7 +73,7 @@ def glimpse_encoder(num_out: int) -> nn.Sequential:
 
 
 def glimpse_decoder(num_in: int) -> nn.Sequential:
-    """A vector into a glimpse of 32 × 32: its colors and its mask, before their sigmoid."""
+    """Decodes a vector into colors and mask of a glimpse of 32 × 32, before the sigmoid."""
     return nn.Sequential(
         *(*dense(num_in, 128), nn.Unflatten(-1, (128, 1, 1)), *shuffled(128, 64, 4)),
         *(*shuffled(64, 64, 2), *shuffled(64, 32, 2), *shuffled(32, 16, 2), *block(16, 16, 3)),
@@ -82,7 +82,7 @@ def glimpse_decoder(num_in: int) -> nn.Sequential:
 
 
 def background_encoder(num_out: int, image_size: int) -> nn.Sequential:
-    """A frame, and where no object is, into a vector; one block more for each doubling of 64."""
+    """Encodes a frame and its background mask, with one more block for each doubling of 64."""
     more = [module for _ in range(doublings(image_size)) for module in block(64, 64, 4)]
     return nn.Sequential(
         *(*block(4, 16, 4), *block(16, 32, 4), *block(32, 64, 4), *block(64, 64, 4), *more),
@@ -91,7 +91,7 @@ def background_encoder(num_out: int, image_size: int) -> nn.Sequential:
 
 
 def background_decoder(num_in: int, image_size: int) -> nn.Sequential:
-    """A vector into a frame, before its sigmoid; one block more for each doubling of 64."""
+    """Decodes a vector into a frame before the sigmoid, with one more block per doubling of 64."""
     more = [module for _ in range(doublings(image_size)) for module in shuffled(16, 16, 2)]
     return nn.Sequential(
         *(*dense(num_in, 256), nn.Unflatten(-1, (256, 1, 1)), *shuffled(256, 128, 4)),
@@ -101,5 +101,5 @@ def background_decoder(num_in: int, image_size: int) -> nn.Sequential:
 
 
 def doublings(image_size: int) -> int:
-    """Number of doublings of 64 that reach at least the image size."""
+    """Number of times that 64 must double to reach the image size."""
     return image_size.bit_length() - 7

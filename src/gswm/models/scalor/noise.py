@@ -1,4 +1,4 @@
-"""All that is random in a step, drawn before it."""
+"""All random numbers of a step, drawn in advance."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from gswm.models.scalor.objects import ScalorSizes
 
 @dataclass(frozen=True)
 class ScalorNoise(Noise):
-    """All that is random, for some frames of some videos."""
+    """Random numbers for several frames of several videos."""
 
     context: Float[Tensor, "*batch context"]
     known: ObjectNoise
@@ -28,7 +28,7 @@ class ScalorNoise(Noise):
         cells: int,
         source: torch.Generator | torch.device,
     ) -> "ScalorNoise":
-        """Of videos and frames of a number; on a device, with no generator, all of it is 0."""
+        """Draw noise for a number of videos and frames; zeros if `source` is a device."""
         known, found = (
             ObjectNoise.draw((*shape, num), sizes.what, source) for num in (slots, cells)
         )

@@ -5,8 +5,8 @@
     KL_prop = Σ_k held_k KL(pres_k) + pres_k KL(b_k, depth_k, what_k)
     KL_disc = Σ_c KL(pres_c) + pres_c KL(where_c, depth_c, what_c)
 
-The prior of a cell's presence is Bernoulli(ρ), ρ getting smaller with the step, and 1e-8 where
-the cell was rejected; of all else in discovery it is N(0, 1).
+The prior of a cell's presence is Bernoulli(ρ), where ρ decreases during training and is 1e-8 if the
+cell was rejected. All other priors of discovery are N(0, 1).
 """
 
 import math
@@ -26,7 +26,7 @@ REJECTED = 1e-8
 def propagation_terms(
     evidence: PropagationEvidence, p: Gaussian, p_pres: Bernoulli
 ) -> dict[str, PerVideo]:
-    """KL_prop, a sum over time."""
+    """KL_prop, summed over time."""
     return {
         "kl_prop_pres": per_video(evidence.held * evidence.pres.kl(p_pres)),
         "kl_prop": per_video(evidence.weight * evidence.q.kl(p)),
@@ -34,7 +34,7 @@ def propagation_terms(
 
 
 def discovery_terms(evidence: DiscoveryEvidence, rho: Float[Tensor, ""]) -> dict[str, PerVideo]:
-    """KL_disc, a sum over the frames in which there is discovery."""
+    """KL_disc, summed over the frames with discovery."""
     small = math.log(REJECTED) - math.log1p(-REJECTED)
     p_pres = Bernoulli(torch.where(evidence.rejected, small, rho.logit()))
     standard = Gaussian(torch.zeros_like(rho), torch.ones_like(rho))

@@ -1,13 +1,13 @@
 """Objects in SCALOR: their attributes, boxes and slots.
 
-A box is its anchor, changed by a bounded amount; position is carried on, size is not:
+A box is its anchor plus a bounded change. Position is carried to the next frame, size is not:
 
     s = size + size_range · tanh(w_1)    r = ratio + ratio_range · tanh(w_2)
     h = s √r    w = s / √r
     discovered in cell c    xy = c + 2 tanh(w_3:4) / grid
     propagated              xy ← xy + step · tanh(w_3:4), kept within ±1.05
 
-In propagation these w are called the bias b, and are part of what an object carries on.
+In propagation these w are called the bias b, and are part of an object's state.
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 from gswm.models.objects import Attributes, LSTMState, outranked
 
 EDGE = 1.05
-"""Objects leave the image so far, and no further."""
+"""Largest distance of an object's center from the middle of the image."""
 CARRIED = 0.7
-"""A discovered object goes on to the next frame if its presence is above."""
+"""Discovered objects with a higher presence continue in the next frame."""
 
 Where = Float[Tensor, "batch object 4"]
 
@@ -35,13 +35,13 @@ class ScalorSizes:
 
     what: int = 64
     hidden: int = 128
-    """Of the tracker's GRU."""
+    """Width of the tracker's GRU."""
     prior: int = 64
-    """Of the prior's LSTM."""
+    """Width of the prior's LSTM."""
     encoding: int = 128
     """Size of the encoding of an object's surroundings, and of the wider hidden layers."""
     context: int = 10
-    """z_bg."""
+    """Width of z_bg."""
 
     def __post_init__(self) -> None:
         check_sizes(self, "--model.sizes")
@@ -49,16 +49,16 @@ class ScalorSizes:
 
 @dataclass(frozen=True)
 class BoxConfig:
-    """Anchors; the ranges are as much as a box may differ from them."""
+    """Anchors, and the ranges by which boxes may differ from them."""
 
     size: float = 0.25
-    """Of an object, as a fraction of the image."""
+    """Size of an object, as a fraction of the image."""
     size_range: float = 0.0625
     ratio: float = 1.0
-    """Height by width."""
+    """Height divided by width."""
     ratio_range: float = 0.2
     step: float = 0.2
-    """Scale of the motion of an object per frame; the image is 2 wide."""
+    """Scale of an object's motion per frame; the image is 2 units wide."""
 
     def hw(self, where: Where) -> Points:
         """Height and width."""
@@ -67,7 +67,7 @@ class BoxConfig:
         return torch.cat([s * r, s / r], dim=-1)
 
     def found(self, where: Where, center: Float[Tensor, "object 2"], grid: int) -> Points:
-        """The center of an object that is found in a cell."""
+        """The center of an object that is discovered in a cell."""
         return center + (2 / grid) * where[..., 2:].tanh()
 
     def moved(self, xy: Points, bias: Where) -> Points:
@@ -77,23 +77,23 @@ class BoxConfig:
 
 @dataclass(frozen=True)
 class ScalorObjects:
-    """All that K objects take from one frame to the next."""
+    """The state of K objects that is carried from frame to frame."""
 
     o: Attributes
-    """Its depth is nearness: minus the paper's."""
+    """The attributes; their depth is nearness, the paper's with its sign flipped."""
     bias: Where
     absence: Scalars
-    """Accumulated absence of an object, over its whole life."""
+    """Absence of an object, accumulated over its life."""
     h_prior: LSTMState
     h_post: Float[Tensor, "batch object hidden"]
     id: Ids
-    """Which object this is, in all frames; NOBODY where there is none."""
+    """The id of each object, the same in all frames; NOBODY for an empty slot."""
     born: Int[Tensor, " batch"]
     """Number of objects so far: the id of the next one."""
 
     @staticmethod
     def none(sizes: ScalorSizes, batch: int, slots: int, like: Tensor) -> "ScalorObjects":
-        """Slots with nothing in them."""
+        """Empty slots."""
         widths = [6 + sizes.what, 4, 1, sizes.prior, sizes.prior, sizes.hidden]
         flat = like.new_zeros(batch, slots, sum(widths))
         ids = torch.full((batch, slots), NOBODY, device=like.device)
@@ -106,14 +106,14 @@ class ScalorObjects:
         ids: Ids,
         born: Int[Tensor, " batch"],
     ) -> "ScalorObjects":
-        """From what `flat` gives; `widths` are those of attributes, bias, absence, h, c, h_post."""
+        """The inverse of `flat`; `widths` are those of attributes, bias, absence, h, c, h_post."""
         o, bias, absence, h, c, h_post = flat.split(widths, dim=-1)
         state = LSTMState(h, c)
         return ScalorObjects(Attributes.split(o), bias, absence, state, h_post, ids, born)
 
     @property
     def alive(self) -> Bool[Tensor, "batch object"]:
-        """Which slots hold an object."""
+        """Mask of the slots that hold an object."""
         return self.id != NOBODY
 
     @property
@@ -128,12 +128,12 @@ class ScalorObjects:
         return torch.cat([self.told, self.o.depth], dim=-1)
 
     def flat(self) -> Float[Tensor, "batch object all"]:
-        """Everything but the ids, side by side."""
+        """Everything but the ids, concatenated."""
         h = [self.h_prior.h, self.h_prior.c, self.h_post]
         return torch.cat([self.o.cat(), self.bias, self.absence, *h], dim=-1)
 
     def with_flat(self, flat: Float[Tensor, "batch object all"], ids: Ids) -> "ScalorObjects":
-        """Objects of the same sizes, from what `flat` gives."""
+        """Objects of the same sizes from the output of `flat`."""
         h, c, h_post = self.h_prior.h, self.h_prior.c, self.h_post
         widths = [6 + self.o.what.shape[-1], 4, 1, *(x.shape[-1] for x in (h, c, h_post))]
         return ScalorObjects.split(flat, widths, ids, self.born)
@@ -141,15 +141,15 @@ class ScalorObjects:
 
 @torch.no_grad()
 def admitted(pres: Scalars, free: Int[Tensor, " batch"]) -> Scalars:
-    """1 for the most present, as many as there are slots free; 0 for the others."""
+    """1 for the most present objects, as many as there are free slots; 0 for the others."""
     return (outranked(pres).sum(dim=-1) < free[:, None]).to(pres.dtype)[..., None]
 
 
 def joined(propagated: ScalorObjects, found: Attributes, kept: Scalars) -> ScalorObjects:
-    """Those of a frame: who is alive keeps the slot, those kept of the new ones take free slots.
+    """The objects of a frame: known ones keep their slots, and accepted new ones take free slots.
 
-    Of a new object all but its attributes begins at 0. One whose presence is low is of this frame
-    alone: it has no id.
+    The state of a new object, apart from its attributes, starts at 0. An object with a low presence
+    exists in this frame alone and has no id.
     """
     stays, comes = propagated.alive, kept[..., 0] > 0
     slots = stays.shape[1]
@@ -168,9 +168,9 @@ def joined(propagated: ScalorObjects, found: Attributes, kept: Scalars) -> Scalo
 
 
 def carried(objects: ScalorObjects) -> ScalorObjects:
-    """Objects that continue in the next frame: those with an id; other slots become empty.
+    """The objects that continue in the next frame: those with an id. Other slots become empty.
 
-    All but the ids is one tensor, as in slots with nothing in them: to a compiler it looks alike.
+    Everything but the ids is one tensor, as in empty slots, so that both look alike to a compiler.
     """
     pres, rest = objects.flat().tensor_split([1], dim=-1)
     flat = torch.cat([pres * objects.alive[..., None], rest], dim=-1)

@@ -1,7 +1,7 @@
-"""Inferred tracks from which the prior of propagation learns alone.
+"""Inferred tracks, for the stage in which only the prior of propagation learns.
 
-Of the objective only KL_prop depends on it, and what the posterior infers does not. So tracks that
-were inferred once are enough to learn from, again and again:
+KL_prop is the only term of the objective that depends on this prior, and the posterior does not
+depend on it. So it is enough to infer tracks once, and to learn from them repeatedly:
 
     KL_prop = Σ_k held_k KL(pres_k) + pres_k KL(b_k, depth_k, what_k)    h from what was tracked
 """
@@ -28,17 +28,17 @@ class Observed:
     told: Float[Tensor, "batch time object n"]
     """Inputs of the prior in every frame."""
     stays: Bool[Tensor, "batch time object"]
-    """Whether the same object was there in the frame before."""
+    """Whether the same object was in the slot one frame before."""
     known: PropagationEvidence
-    """Without h, which is what learns."""
+    """The evidence without h, which depends on the learning weights."""
     number: Float[Tensor, ""]
-    """Objects in a frame."""
+    """Objects per frame."""
 
     @staticmethod
     def of(
         tracked: Sequence[ScalorObjects], known: PropagationEvidence, number: Float[Tensor, ""]
     ) -> "Observed":
-        """The objects of every frame, and what the posterior says of those that it knew."""
+        """Build from the objects of every frame and the posterior's evidence."""
         ids = torch.stack([objects.id for objects in tracked], dim=1)
         before = F.pad(ids, (0, 0, 1, 0), value=NOBODY)[:, :-1]
         told = torch.stack([objects.told_prior for objects in tracked], dim=1)

@@ -1,11 +1,11 @@
 """Propagation: the objects of frame t-1, at frame t, each on its own.
 
-The prior is an LSTM that knows nothing but the object's past; no object hears of another:
+The prior is an LSTM that knows only the object's past; objects do not interact:
 
     h ← LSTM_prior(Linear([where, pres, what, b, depth]), h)
     b, depth, what ~ N(Linear(h))    pres ~ Bernoulli(σ(Linear(h) + 5))
 
-The posterior sees the image's features around where the object was, moves it, and looks again:
+The posterior sees the image features around the object's last position, moves it, and looks again:
 
     e = Attend(ST(features, xy, 0.5))    ĥ ← GRU(Linear([where, pres, what, b, e]), ĥ)
     b ~ N(MLP_bias([ĥ, what, where, b, e]))              which moves the box
@@ -14,7 +14,7 @@ The posterior sees the image's features around where the object was, moves it, a
     depth ~ N(MLP_depth([ĥ, what, e]))
     pres ~ Bernoulli(σ(8.8 tanh(MLP_pres([ĥ, where, b, what]) + 2)))
 
-An object ends when it has lacked 0.6 of its presence in all, over its whole life.
+An object ends when its absence 1 - pres, accumulated over its life, reaches 0.6.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ from gswm.models.scalor.objects import BoxConfig, ScalorObjects, ScalorSizes
 from gswm.models.scalor.rendering import Appearance
 
 ATTENTION = 0.5
-"""Share of the image that an object sees around it."""
+"""Fraction of the image around an object that its posterior sees."""
 LARGEST_LOGIT = 8.8
 ENDS = 0.6
 """An object ends when its absence reaches this."""
@@ -53,7 +53,7 @@ class Sight:
     tau: Float[Tensor, "batch 1 1"]
     """Temperature of the relaxed presence."""
     looks: Float[Tensor, "batch 1 1"]
-    """1 if there is discovery, else 0."""
+    """1 if discovery runs, else 0."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class PropagationEvidence:
     """Inputs of the objective from a step of the posterior."""
 
     q: Gaussian
-    """Of bias, depth and what, side by side."""
+    """Distribution of bias, depth and what, concatenated."""
     pres: Bernoulli
     h_prior: Float[Tensor, "*batch object prior"]
-    """From which the prior follows."""
+    """The prior's state, from which its distributions follow."""
     weight: Float[Tensor, "*batch object 1"]
-    """Weight of a slot: its presence, 0 if it ended."""
+    """Weight of a slot: its presence, or 0 if its object ended."""
     held: Float[Tensor, "*batch object 1"]
     """1 for slots that held an object before this frame."""
 
 
 class Propagation(nn.Module):
-    """Objects over time."""
+    """Posterior and prior of known objects."""
 
     def __init__(self, boxes: BoxConfig, sizes: ScalorSizes, grid: int) -> None:
         super().__init__()
@@ -98,15 +98,15 @@ class Propagation(nn.Module):
         return Gaussian.of(params), Bernoulli(logit + 5)
 
     def remember(self, prev: ScalorObjects) -> LSTMState:
-        """The prior's RNN, one frame on."""
+        """Advance the prior's RNN by one frame."""
         return self.advance(self.linear_prior(prev.told_prior), prev.h_prior)
 
     def recall(
         self, told: Float[Tensor, "batch time object n"], stays: Bool[Tensor, "batch time object"]
     ) -> Float[Tensor, "batch time object prior"]:
-        """The prior's h of each frame, from what it is told of all of them.
+        """The prior's h in each frame, from the inputs of all frames.
 
-        Where an object does not stay, there is a new one, of which the prior knows nothing yet.
+        Where an object does not stay, h starts anew for the next one.
         """
         x = self.linear_prior(told)
         nothing = x.new_zeros(*x[:, 0].shape[:2], self.rnn_prior.hidden_size)
@@ -122,7 +122,7 @@ class Propagation(nn.Module):
         return LSTMState(h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]))
 
     def imagine(self, prev: ScalorObjects, noise: ObjectNoise) -> ScalorObjects:
-        """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
+        """p(z_t | z_<t): objects move without evidence, and none leaves."""
         h_prior = self.remember(prev)
         p, _ = self.prior(h_prior.h)
         z = p.draw(torch.cat([noise.where, noise.depth, noise.what], dim=-1))
@@ -163,12 +163,12 @@ class Propagation(nn.Module):
         return objects, PropagationEvidence(q, q_pres, h_prior.h, there, held)
 
     def see(self, features: Map, xy: Points) -> Encoding:
-        """e: the image's features around where each object was."""
+        """e: the image features around the last position of each object."""
         size = torch.full_like(xy, ATTENTION)
         return per_object(self.attend, crop(features, xy.detach(), size, self.side))
 
     def mix(self, h: Encoding, e: Float[Tensor, "batch object n"], seen: Gaussian) -> Gaussian:
-        """q(what): what is seen, and what is remembered, each as far as its gate lets it."""
+        """q(what): a gated combination of the seen and the remembered appearance."""
         remembered = Gaussian.of(self.mlp_what(h))
         gates = self.mlp_gate(torch.cat([h, e], dim=-1)).float().sigmoid()
         gate_f, gate_i = gates.split(1, dim=-1)

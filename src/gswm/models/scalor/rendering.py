@@ -5,7 +5,7 @@
     μ_fg = Σ_k w_k ST⁻¹(α̂_k y_k)             α = Σ_k ST⁻¹(α̂_k), at most 1
     μ = μ_fg + (1 - α) μ_bg
 
-All K objects of a frame are drawn, those that propagate and those just found.
+All K objects of a frame are drawn, propagated and newly discovered ones.
 """
 
 import torch
@@ -25,7 +25,7 @@ EPS = 1e-15
 
 
 class Appearance(nn.Module):
-    """Encodes and draws what is in a box; one for discovery and propagation."""
+    """Encodes and decodes the content of a box; shared by discovery and propagation."""
 
     crop = staticmethod(crop)
     """`gswm.fast` replaces it by a kernel."""
@@ -42,12 +42,12 @@ class Appearance(nn.Module):
 
     @torch.no_grad()
     def masks(self, o: Attributes) -> Float[Tensor, "batch object 1 height width"]:
-        """α of each object in its box, as if it were there."""
+        """α of each object in its box, as if present."""
         alpha = per_object(self.deconv_what, o.what)[:, :, 3:].sigmoid()
         return paste(alpha, o.xy, o.hw, self.image_size)
 
     def forward(self, o: Attributes) -> Foreground:
-        """Every object in its box, the near over the far."""
+        """Every object in its box, near ones over far ones."""
         y, alpha = per_object(self.deconv_what, o.what).sigmoid().split([3, 1], dim=2)
         alpha = alpha * o.pres[..., None, None]
         mu_fg, covered = self.place(torch.cat([alpha * y, alpha], dim=2), o)
@@ -67,7 +67,7 @@ def compose(
     alpha: Float[Tensor, "batch object 1 height width"],
     depth: Scalars,
 ) -> tuple[Frame, Mask]:
-    """Layers into one image, μ_fg and Σ_k α_k; a pixel is shared by α_k σ(depth_k)."""
+    """Combine layers into μ_fg and Σ_k α_k; a pixel is shared in proportion to α_k σ(depth_k)."""
     importance = alpha * depth.sigmoid()[..., None, None]
     w = importance / (importance.sum(dim=1, keepdim=True) + EPS)
     return (w * y).sum(dim=1), alpha.sum(dim=1)

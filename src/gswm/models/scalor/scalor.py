@@ -1,6 +1,6 @@
 """SCALOR: features of the whole clip, then propagation and discovery frame by frame.
 
-Drawing, the background and the objective come after, for all frames at once.
+Rendering, the background and the objective follow, for all frames at once.
 """
 
 from dataclasses import dataclass, field
@@ -48,9 +48,9 @@ class ScalorConfig(ModelConfig):
     kind: ClassVar[str] = "scalor"
 
     num_objects: int = 5
-    """K: slots for objects; each costs as much, empty or not."""
+    """K: slots for objects; empty slots cost as much as others."""
     background: bool = False
-    """Whether there is a background; without one it is black."""
+    """Whether the background is learned; otherwise it is black."""
     sizes: ScalorSizes = field(default_factory=ScalorSizes)
     boxes: BoxConfig = field(default_factory=BoxConfig)
     discovery: ScalorDiscovery = field(default_factory=ScalorDiscovery)
@@ -62,7 +62,7 @@ class ScalorConfig(ModelConfig):
         return self.background
 
     def check(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Raise a UserError for settings that do not fit together."""
         super().check()
         self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
         size, grid, boxes = self.image_size, self.discovery.grid, self.boxes
@@ -91,9 +91,9 @@ class ScalorFrame:
     """The objects of a frame."""
 
     objects: ScalorObjects
-    """Those that go on to the next."""
+    """The objects that continue in the next frame."""
     shown: Attributes
-    """Those that are drawn: also what was found and does not go on."""
+    """The objects that are drawn, including discovered ones that do not continue."""
     known: PropagationEvidence
     found: DiscoveryEvidence
 
@@ -118,13 +118,13 @@ class Scalor(PosteriorModel[ScalorConfig]):
     def noise(
         self, batch: int, stage: ScalorStage, generator: torch.Generator | None
     ) -> ScalorNoise:
-        """All that is random in a training step; without a generator none, and all is a mean."""
+        """The random numbers of a training step; zeros without a generator."""
         shape, cells = (batch, stage.length), self.cfg.discovery.grid**2
         sizes, slots = self.cfg.sizes, self.cfg.num_objects
         return ScalorNoise.draw(shape, sizes, slots, cells, generator or self.device)
 
     def loss(self, batch: Batch, noise: ScalorNoise, step: Tensor, stage: ScalorStage) -> Loss:
-        """-ELBO, a mean over time; of it only what the prior decides, where that learns alone."""
+        """-ELBO, as a mean over time; in the prior's stage, only KL_prop."""
         if stage.prior_only:
             return self.loss_of(self.observe(batch, noise), noise)
         video, schedule = as_float(batch.video), self.cfg.schedule
@@ -171,7 +171,7 @@ class Scalor(PosteriorModel[ScalorConfig]):
         *,
         detached: bool = False,
     ) -> list[ScalorFrame]:
-        """The objects of every frame; in the first there are none to propagate."""
+        """The objects of every frame; the first has none to propagate."""
         objects = ScalorObjects.none(self.cfg.sizes, len(video), self.cfg.num_objects, video)
         looks = looks[..., None, None]
         sights = frames((video, self.features(video), tau.expand_as(looks), looks))
@@ -184,7 +184,7 @@ class Scalor(PosteriorModel[ScalorConfig]):
         return tracked
 
     def step(self, objects: ScalorObjects, sight: Sight, noise: ScalorNoise) -> ScalorFrame:
-        """One frame more: the known objects propagate, new ones are found, some of both stay."""
+        """Advance by one frame: propagate known objects, discover new ones, keep some of both."""
         propagated, known = self.propagate(objects, sight, noise.known)
         explained = self.explain(propagated.o)
         proposed = self.propose(explained, sight, noise.found)
@@ -197,23 +197,23 @@ class Scalor(PosteriorModel[ScalorConfig]):
     def propagate(
         self, objects: ScalorObjects, sight: Sight, noise: ObjectNoise
     ) -> tuple[ScalorObjects, PropagationEvidence]:
-        """The known objects."""
+        """Propagate the known objects."""
         return self.propagation.infer(objects, sight, self.appearance, noise)
 
     @torch.no_grad()
     def explain(self, o: Attributes) -> Mask:
-        """α of the objects that are there already."""
+        """α of the propagated objects."""
         return self.appearance(o).alpha
 
     def propose(self, explained: Mask, sight: Sight, noise: ObjectNoise) -> Proposals:
-        """New objects, one in each cell."""
+        """Propose one new object in each cell."""
         return self.discovery.propose(explained, sight, self.appearance, noise)
 
     @torch.no_grad()
     def judge(
         self, o: Attributes, explained: Mask, known: Ids
     ) -> tuple[Bool[Tensor, "batch cell 1"], Float[Tensor, "batch cell 1"]]:
-        """Which proposals are rejected; and 1 for those of the others that find a slot free."""
+        """Mask of the rejected proposals, and 1 for each accepted one that gets a free slot."""
         rejected = self.discovery.rejected(self.appearance.masks(o), explained, o.pres)
         free = (known == NOBODY).sum(dim=1)
         return rejected, admitted(o.pres * ~rejected, free) * ~rejected
@@ -221,16 +221,16 @@ class Scalor(PosteriorModel[ScalorConfig]):
     def carry(
         self, propagated: ScalorObjects, proposed: Attributes, kept: Scalars
     ) -> tuple[ScalorObjects, Attributes]:
-        """Those that go on to the next frame, and those of this one."""
+        """The objects that continue in the next frame, and those of this one."""
         objects = joined(propagated, proposed, kept)
         return carried(objects), objects.o
 
     def draw(self, o: Attributes) -> Foreground:
-        """The objects of all frames at once, one video after the other."""
+        """Draw the objects of all frames at once."""
         return in_parts(self.appearance, map_tensors(lambda x: x.flatten(0, 1), o))
 
     def behind(self, foreground: Foreground | None, video: Video, noise: ScalorNoise) -> Contexts:
-        """The background, which is inferred from where no object is."""
+        """The background, inferred from the pixels without objects."""
         if isinstance(self.background, NoContext):
             return self.background.imagine(self.background.start(len(video)), noise.context)
         assert foreground is not None
@@ -257,7 +257,7 @@ class Scalor(PosteriorModel[ScalorConfig]):
         return [(self, "step"), (self.propagation, "imagine")]
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
-        """See `PosteriorModel`; at the last temperature. The authors' release tracks by samples."""
+        """See `PosteriorModel`; the temperature is the final one. The authors' release samples."""
         batch, time = video.shape[:2]
         noise = self.noise(batch, ScalorStage(time), generator)
         tau = video.new_tensor(self.cfg.schedule.tau_end)
@@ -279,7 +279,7 @@ class Scalor(PosteriorModel[ScalorConfig]):
         render: bool,
         actions: Actions | None,
     ) -> Track:
-        """From a state; the background by its mean, also where objects are drawn."""
+        """A future from a state; the background is always the prior's mean."""
         noise = self.noise(len(state.objects.id), ScalorStage(steps), generator)
         objects, imagined = state.objects, []
         for now in frames(noise.known):
@@ -291,14 +291,14 @@ class Scalor(PosteriorModel[ScalorConfig]):
 
 
 def number_in(tracked: list[ScalorFrame]) -> Float[Tensor, ""]:
-    """Objects that go on from a frame to the next."""
+    """Number of objects that continue from a frame to the next."""
     return number(torch.stack([each.objects.o.pres for each in tracked], dim=1))
 
 
 def tracks(
     objects: list[ScalorObjects], foreground: Foreground | None, contexts: Contexts
 ) -> Track:
-    """The objects as a track for users; with images if there is a foreground."""
+    """The objects as a track for users, with images if there is a foreground."""
     nothing = objects[0].bias[:, 0, :0]
     both = zip(objects, contexts.states, strict=True)
     scenes = [Scene(each, context, nothing) for each, context in both]

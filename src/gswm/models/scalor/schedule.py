@@ -1,11 +1,11 @@
 """The training schedule, as functions of the step alone.
 
-At first nothing that goes from one frame to the next passes a gradient back. The temperature of
-presence goes down from 1, τ = τ_end^(step / τ_steps), and the prior ρ of a cell's presence with it.
+At first, no gradient passes from one frame back to the one before. The temperature of presence
+decreases from 1, τ = τ_end^(step / τ_steps), and the prior ρ of a cell's presence decreases too.
 
-At last the prior may learn alone. No posterior depends on it, so its gradients are those of the
-whole at the last temperature (they are clipped by their own norm), and what the posterior infers of
-a window stays what it is: it need not be inferred twice.
+The last stage may train the prior alone. No posterior depends on it, so its gradients equal those
+of the whole objective at the final temperature (clipped by their own norm), and each window needs
+to be inferred only once.
 """
 
 from dataclasses import dataclass, field, replace
@@ -31,12 +31,13 @@ class ScalorSchedule(Curriculum):
     lengths: tuple[tuple[int, int], ...] = ((0, 4), (2_000, 10), (6_000, 20))
     """The curriculum: (from which step, T)."""
     detached: int = 2_000
-    """For so many steps gradients stay within a frame."""
+    """Number of initial steps in which gradients stay within a frame."""
     prior_only: int | None = None
-    """From this step on only the prior of propagation learns; None for never."""
+    """The step from which only the prior of propagation learns. Default: None (never)."""
     prior_repeats: int = 0
-    """From then on the windows of so many steps come again and again; 0 for new ones. What is
-    inferred of them is kept where the model is: 860 bytes for each slot of a frame."""
+    """Number of steps after which windows repeat in the prior's stage; 0 for new windows in each
+    step. Inferred tracks are kept on the model's device: 860 bytes per slot and frame.
+    """
     likelihood_std: Anneal = field(default=Anneal(0.2, 0.2))
     """σ of the pixels."""
     pres_prior: Anneal = field(default=Anneal(0.1, 1e-4, 0, 500))
@@ -52,10 +53,10 @@ class ScalorSchedule(Curriculum):
         return ScalorStage(length, step < self.background_only, detached=step < self.detached)
 
     def tau(self, step: Tensor) -> Float[Tensor, ""]:
-        """τ; `step` is not brought to the host."""
+        """τ; `step` stays on its device."""
         return self.tau_end ** (step / self.tau_steps).clamp(max=1)
 
     def steady(self, length: int) -> "ScalorSchedule":
-        """See `Curriculum`; gradients pass between frames, and the posterior learns too."""
+        """See `Curriculum`; gradients pass between frames, and the posterior learns."""
         usual = {"detached": 0, "prior_only": None, "prior_repeats": 0}
         return replace(super().steady(length), **usual)

@@ -1,13 +1,13 @@
-"""Conditioning: what objects say to cells, and to each other, weighted by a Gaussian kernel.
+"""Conditioning: messages from objects to cells and to each other, weighted by a Gaussian kernel.
 
-Object j is described by f_j = [o_j, h_j], and speaks to a place r:
+Object j is described by f_j = [o_j, h_j], and sends a message to a place r:
 
     to a cell       e_r = Σ_j pres_j G(xy_j - r) MLP([f_j, xy_j - r])
     to an object    e_i = u_i + Σ_j pres_j G(xy_j - xy_i) MLP([f_j, xy_j - xy_i, u_i])
                     u_i = MLP_own(f_i)
 
 G is the density of a Gaussian, not normalized over j, and offsets are in anchors. An object also
-speaks to itself. One that is absent does not speak.
+sends a message to itself. Absent objects send none.
 """
 
 import torch
@@ -26,7 +26,7 @@ Messages = Float[Tensor, "batch place e"]
 
 
 class KernelSum(nn.Module):
-    """Σ_j pres_j G(offset to j) MLP([f_j, offset to j, what the place knows])."""
+    """Σ_j pres_j G(offset to j) MLP([f_j, offset to j, features of the place])."""
 
     def __init__(self, sizes: SilotSizes, sigma: float, num_known: int = 0) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """Discovery: one new object, if there is one, in each cell of a grid.
 
-A cell sees the frame around it, and hears the propagated objects that are near. Its parts are
-drawn one after the other, each given those before it; n_1 to n_3 are features that one network
-hands to the next:
+A cell sees the frame around it, and gets messages from nearby propagated objects. Its latents are
+sampled one after another, each conditioned on the previous ones; n_1 to n_3 are features that one
+network passes to the next:
 
     e = Conv([features, Conditioning(o, h)])
     z_xy, z_hw ~ N, n_1 = MLP_box(e)         s = Encoder(ST(x, box))
@@ -11,7 +11,7 @@ hands to the next:
     pres ~ Bernoulli(MLP_pres([e, n_3, box, what, depth]))
 
 A cell whose box overlaps that of a propagated object, or of a more present cell, is rejected: its
-presence becomes 0. It pays for the presence that it had.
+presence becomes 0. The objective uses its presence before rejection.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class SilotDiscovery:
     """Settings of discovery."""
 
     dropout: float = 0.5
-    """Share of the frames, after the first, in which training does not discover."""
+    """Fraction of the frames after the first in which discovery is dropped during training."""
     rejection: float = 0.4
     """IoU with a propagated object above which a cell is rejected; 1 for never."""
     rival_rejection: float = 0.6
@@ -54,12 +54,12 @@ class DiscoveryEvidence:
     """Inputs of the objective from discovery."""
 
     q: Gaussian
-    """Of z_xy, z_hw, what and depth, side by side."""
+    """Distribution of z_xy, z_hw, what and depth, concatenated."""
     pres: Bernoulli
     there: Float[Tensor, "*batch cell 1"]
-    """The drawn presence before rejection; 0 where there is no discovery."""
+    """The sampled presence before rejection; 0 in frames without discovery."""
     looked: Float[Tensor, "*batch 1 1"]
-    """1 in the frames in which there is discovery."""
+    """1 in frames with discovery."""
 
 
 class Discovery(nn.Module):
@@ -90,7 +90,7 @@ class Discovery(nn.Module):
     def infer(
         self, propagated: GRUObjects, sight: SilotSight, noise: ObjectNoise, h_0: Hidden
     ) -> tuple[GRUObjects, DiscoveryEvidence]:
-        """q(z | x, propagated objects), in every cell; nothing is there where nobody looks."""
+        """q(z | x, propagated objects), in every cell; all are absent without discovery."""
         anchors, learns = self.anchors, sight.learns
         center = centers_of_cells(self.image_size, propagated.o.xy)
         e = self.fused(sight, self.condition(propagated.o, propagated.h_post, center))
@@ -134,5 +134,5 @@ class Discovery(nn.Module):
 
 
 def head(num_in: int, num_out: int) -> MLP:
-    """Two layers, the first as wide as what it is given."""
+    """Two layers, the first as wide as the input."""
     return MLP(num_in, [num_in], num_out)

@@ -1,8 +1,8 @@
-"""The networks of SILOT that do not depend on what an object is.
+"""Networks of SILOT that do not depend on the representation of objects.
 
-The backbone sees a frame through a window of 31 × 31 pixels around the middle of each cell of 12 ×
-12 pixels. Cells begin at the top left corner, and the last ones reach beyond the frame if its size
-is no multiple of 12.
+The backbone has a receptive field of 31 × 31 pixels around the center of each cell of 12 × 12
+pixels. Cells start at the top left corner, and the last ones extend beyond the frame if its size is
+not a multiple of 12.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from gswm.core.networks import MLP, Map
 from gswm.core.shapes import Frame, Points
 
 CELL = 12
-"""Pixels of a cell, high and wide."""
+"""Side of a cell in pixels."""
 WINDOW = 31
-"""Pixels that the backbone sees of a frame for one cell, high and wide."""
+"""Side of the backbone's receptive field for one cell, in pixels."""
 MARGIN = (WINDOW - CELL) // 2
 CHANNELS = 128
 GLIMPSE = 14
-"""Pixels of an object seen up close, high and wide."""
+"""Side of a glimpse in pixels."""
 
 
 def grid_of(image_size: int) -> int:
@@ -32,13 +32,13 @@ def grid_of(image_size: int) -> int:
 
 
 def centers_of_cells(image_size: int, like: Tensor) -> Float[Tensor, "cell 2"]:
-    """The xy of the middle of each cell, row by row."""
+    """The xy of the center of each cell, row by row."""
     grid = grid_of(image_size)
     return (cell_centers(grid, like) + 1) * (grid * CELL / image_size) - 1
 
 
 class Backbone(nn.Sequential):
-    """A frame into features for each cell."""
+    """Encodes a frame as features for each cell."""
 
     def __init__(self, num_out: int) -> None:
         layers: list[nn.Module] = []
@@ -49,14 +49,14 @@ class Backbone(nn.Sequential):
         super().__init__(*layers, nn.Conv2d(CHANNELS, num_out, 1))
 
     def forward(self, input: Frame) -> Map:
-        """The features of each cell, as a map."""
+        """The features of the cells, as a map."""
         size = input.shape[-1]
         after = CELL * (grid_of(size) - 1) + WINDOW - MARGIN - size
         return super().forward(F.pad(input, (MARGIN, after, MARGIN, after)))
 
 
 class ObjectEncoder(nn.Module):
-    """Encode the content of each box, through a mask if there is one, as a vector."""
+    """Encodes the content of each box, through an optional mask."""
 
     crop: Callable[..., Tensor] = staticmethod(crop)
     """`gswm.fast` replaces it by a kernel."""
@@ -72,7 +72,7 @@ class ObjectEncoder(nn.Module):
         hw: Points,
         mask: Float[Tensor, "batch object pixel"] | None = None,
     ) -> Float[Tensor, "batch object e"]:
-        """One vector an object."""
+        """One vector per object."""
         seen = self.crop(frame, xy, hw, GLIMPSE).flatten(3)
         if mask is not None:
             seen = seen * mask[:, :, None]
@@ -80,7 +80,7 @@ class ObjectEncoder(nn.Module):
 
 
 class ObjectDecoder(nn.Module):
-    """A vector into a glimpse: colors and opacity, before their sigmoid."""
+    """Decodes a vector into a glimpse: colors and opacity before the sigmoid."""
 
     def __init__(self, num_in: int) -> None:
         super().__init__()
@@ -89,13 +89,13 @@ class ObjectDecoder(nn.Module):
     def forward(
         self, what: Float[Tensor, "batch object what"]
     ) -> Float[Tensor, "batch object 4 h w"]:
-        """One glimpse an object."""
+        """One glimpse per object."""
         return self.mlp(what).unflatten(-1, (4, GLIMPSE, GLIMPSE))
 
 
 @torch.no_grad()
 def glorot(module: nn.Module) -> None:
-    """Initial weights of a layer as Glorot and Bengio have them, and biases of 0."""
+    """Glorot initialization of a layer's weights, with biases of 0."""
     if isinstance(module, nn.Linear | nn.Conv2d):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:

@@ -1,4 +1,4 @@
-"""The random numbers of a step, drawn before it."""
+"""All random numbers of a step, drawn in advance."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from gswm.models.objects import ObjectNoise
 
 @dataclass(frozen=True)
 class SilotNoise(Noise):
-    """For some frames of some videos."""
+    """Random numbers for several frames of several videos."""
 
     known: ObjectNoise
     found: ObjectNoise
     looks: Float[Tensor, "*batch 1 1"]
-    """1 in the frames in which there is discovery, else 0."""
+    """1 in frames with discovery, else 0."""
 
     @staticmethod
     def draw(
@@ -28,9 +28,9 @@ class SilotNoise(Noise):
         dropout: float,
         source: torch.Generator | torch.device,
     ) -> "SilotNoise":
-        """For so many videos and frames; discovery is always in the first frame.
+        """Draw noise for a number of videos and frames; discovery always runs in the first frame.
 
-        With a device in place of a generator all are 0, and there is discovery in every frame.
+        With a device in place of a generator, all numbers are 0, and discovery runs in every frame.
         """
         known, found = (ObjectNoise.draw((*shape, num), num_what, source) for num in (slots, cells))
         if not isinstance(source, torch.Generator):

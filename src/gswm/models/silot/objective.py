@@ -7,9 +7,9 @@
     KL_prop = Σ_k pres_k KL(z_k ‖ learned prior) + was_k KL(d_pres_k ‖ learned prior)
     KL_count = Σ_k was_k KL(d_pres_k ‖ count prior) + Σ_c KL(pres_c ‖ count prior)
 
-So a propagated object pays twice, and this is no lower bound of the evidence. A pixel's color is
-the probability of a Bernoulli distribution. was_k is the presence one frame before, through which
-no gradient passes: an empty slot costs nothing.
+A propagated object thus has two KL terms, and the objective is not a bound of the evidence. Colors
+are probabilities of Bernoulli distributions. was_k is the presence one frame before, without a
+gradient: empty slots cost nothing.
 
 The count prior is SPAIR's. Of N = K + cells binary variables, first those of propagated objects,
 
@@ -19,8 +19,7 @@ so a given outcome of the first i variables with k ones has a probability propor
 
     S[i, k] = Σ_c p^c binom(N - i, c - k) / binom(N, c)
 
-and variable i is 1 with the odds S[i + 1, k + 1] / S[i + 1, k]. What counts as a one is a presence
-of more than a half.
+and variable i is 1 with the odds S[i + 1, k + 1] / S[i + 1, k]. A presence above 0.5 counts as 1.
 """
 
 from dataclasses import dataclass
@@ -37,38 +36,38 @@ from gswm.models.silot.discovery import DiscoveryEvidence
 from gswm.models.silot.propagation import PropagationEvidence
 
 EPS = 1e-6
-"""The least probability of a color."""
+"""Smallest probability of a color."""
 MOST = 256
-"""Variables that the count prior can have: its table takes 8 N³ bytes, here 136 MB."""
+"""Largest number of variables of the count prior, whose table takes 8 N³ bytes (here 136 MB)."""
 
 
 @dataclass(frozen=True)
 class FixedPriors:
-    """Gaussians that do not learn; where no mean is named, it is 0."""
+    """Gaussians with fixed parameters. Default of means: 0."""
 
     hw_mean: float = -2.2
-    """Of z_hw, the logit of height and width in anchors, in discovery and propagation."""
+    """Mean of z_hw, the logit of height and width in anchors, in discovery and propagation."""
     hw_std: float = 0.5
     shift_std: float = 0.3
     what_std: float = 0.4
-    """Of the change of what in one frame; 1 in discovery, as for z_xy."""
+    """Standard deviation of the change of what per frame; in discovery it is 1, as for z_xy."""
     depth_std: float = 1.0
-    """Of depth in discovery, and of its change."""
+    """Standard deviation of depth in discovery, and of its change."""
 
     def check(self) -> None:
-        """Refuse a standard deviation of 0."""
+        """Raise a UserError for a standard deviation of 0."""
         check_positive(self, "--model.priors", "hw_std", "shift_std", "what_std", "depth_std")
 
     def discovered(self, num_what: int, like: Tensor) -> Gaussian:
-        """Of z_xy, z_hw, what and depth."""
+        """The prior of z_xy, z_hw, what and depth."""
         return self.of(1.0, 1.0, num_what, like)
 
     def changed(self, num_what: int, like: Tensor) -> Gaussian:
-        """Of shift, z_hw, and the changes of what and depth."""
+        """The prior of shift, z_hw, and the changes of what and depth."""
         return self.of(self.shift_std, self.what_std, num_what, like)
 
     def of(self, xy_std: float, what_std: float, num_what: int, like: Tensor) -> Gaussian:
-        """Four parts, side by side."""
+        """The joint prior of all four parts."""
         numbers = (2, 2, num_what, 1)
         means = (0.0, self.hw_mean, 0.0, 0.0)
         stds = (xy_std, self.hw_std, what_std, self.depth_std)
@@ -80,7 +79,7 @@ class FixedPriors:
 
 
 class CountPrior(nn.Module):
-    """SPAIR's prior of which of N variables are 1."""
+    """SPAIR's prior over N binary variables."""
 
     def __init__(self, num: int) -> None:
         super().__init__()
@@ -94,7 +93,7 @@ class CountPrior(nn.Module):
 
     @torch.no_grad()
     def forward(self, ones: Bool[Tensor, "*batch variable"], log_p: Float[Tensor, ""]) -> Bernoulli:
-        """Of each variable, given those before it."""
+        """The distribution of each variable, given the previous ones."""
         count = torch.arange(self.num + 1, device=ones.device)
         s = (self.log_share + count * log_p.double()).logsumexp(dim=-1)
         logit = s[1:, 1:] - s[1:, :-1]
@@ -103,7 +102,7 @@ class CountPrior(nn.Module):
 
 
 def log_binomial(n: Tensor, k: Tensor) -> Tensor:
-    """The logarithm of n over k, in double precision."""
+    """The logarithm of the binomial coefficient, in double precision."""
     n, k = n.double(), k.double()
     return (n + 1).lgamma() - (k + 1).lgamma() - (n - k + 1).lgamma()
 

@@ -21,7 +21,7 @@ LARGEST_LOGIT = 10.0
 """Bound on the log-odds of presence, and on standard deviations before their sigmoid."""
 LARGEST_STD = 2.0
 SMALLEST_SHARE = 1e-4
-"""Of the anchor: the least that the logit of a size is taken of."""
+"""Lower bound of a size, relative to the anchor, when its logit is computed."""
 
 Hidden = Float[Tensor, "batch object hidden"]
 
@@ -32,16 +32,16 @@ class SilotSizes:
 
     what: int = 64
     hidden: int = 128
-    """Of the GRUs."""
+    """Width of the GRUs."""
     encoding: int = 64
-    """Every e: features of the image, glimpses, and messages between objects."""
+    """Width of every e: image features, glimpses, and messages between objects."""
     head: int = 100
-    """Hidden layers of propagation's networks."""
+    """Width of the hidden layers of propagation."""
 
 
 @dataclass(frozen=True)
 class AnchorConfig:
-    """The anchor, and how far an object moves."""
+    """The anchor, and the scale of motion."""
 
     size: float = 0.75
     """The anchor, as a fraction of the image: the largest height and width of an object."""
@@ -61,12 +61,12 @@ class AnchorConfig:
         return xy + 2 * self.size * self.step * shift.tanh()  # an image is 2 wide
 
     def offset(self, difference: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]:
-        """A difference of two centers, in anchors."""
+        """The difference of two centers, in anchors."""
         return difference / (2 * self.size)
 
 
 def bounded(params: Float[Tensor, "*batch params"]) -> Gaussian:
-    """A Gaussian of what a network puts out, with a standard deviation of at most 2."""
+    """A Gaussian from the output of a network, with a standard deviation of at most 2."""
     mean, std = params.float().chunk(2, dim=-1)
     return Gaussian(mean, bounded_std(std))
 

@@ -1,7 +1,7 @@
-"""The tracks from which the learned prior learns, where it learns alone.
+"""The tracks from which the prior learns in its own stage.
 
-No posterior depends on the learned prior, and of the objective only KL_prop depends on it. So
-tracks that were inferred once are enough to learn from, again and again.
+No posterior depends on the learned prior, and KL_prop is the only term of the objective that does.
+So it is enough to infer tracks once, and to learn from them repeatedly.
 """
 
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ class SilotTracks:
     """Tracks of some videos."""
 
     known: PropagationEvidence
-    """Without h_prior, which depends on the weights that learn."""
+    """The evidence without h_prior, which depends on the learning weights."""
     stays: Bool[Tensor, "batch time object"]
-    """Whether the object of a slot was there in the frame before."""
+    """Whether the object of a slot was there one frame before."""
 
     @staticmethod
     def of(known: PropagationEvidence) -> "SilotTracks":
-        """From what the posterior inferred."""
+        """Build from the posterior's evidence."""
         same = (known.was.xy[:, 1:] == known.now.xy[:, :-1]).all(dim=-1)
         return SilotTracks(
             replace(known, h_prior=known.h_prior[..., :0]), F.pad(same, (0, 0, 1, 0))
         )
 
     def recall(self, propagation: Propagation) -> PropagationEvidence:
-        """With what the prior remembers of each frame, by its present weights."""
+        """Compute the prior's state in each frame, with its current weights."""
         known, prior, h_0 = self.known, propagation.prior, propagation.h_0.detach()
         batch, _, slots, _ = known.shift.shape
         h = torch.zeros(batch, slots, len(h_0), device=h_0.device)

@@ -1,24 +1,24 @@
 """Propagation: the objects of frame t-1, at frame t, all in parallel.
 
-Posterior and prior are twins. Each describes an object by what it hears of the others, and draws
-the parts of its new state one after the other, each given those before it:
+Posterior and prior are twins. Each describes an object by the messages it gets from the others, and
+samples the parts of its new state one after another, each conditioned on the previous ones:
 
     e = Conditioning(o, h)
-    shift, z_hw ~ N(MLP_box([e, s']))    z_hw moves from where it was
+    shift, z_hw ~ N(MLP_box([e, s']))    z_hw relative to its last value
     what ~ N(f ⊙ what + (1 - i) ⊙ m_s + (1 - t) ⊙ m_t, (1 - i) ⊙ σ_s + (1 - t) ⊙ σ_t)
-    depth ~ N(MLP_depth([e, box, what, s]))    moves from where it was
+    depth ~ N(MLP_depth([e, box, what, s]))    relative to its last value
     d_pres ~ Bernoulli(MLP_pres([e, box, what, depth, s]))    pres ← pres · d_pres
     h ← GRU([box, what, depth, pres], h)
 
     m_t, σ_t, f, t, i = MLP_what([e, box, s])    m_s, σ_s = MLP_seen(s)
     box = [xy, shift, z_hw]
 
-The posterior sees the frame twice: s' near where the object was, s where it is now,
+The posterior sees the frame twice: s' near the object's last box, s in its new one,
 
     s' = Encoder'(mask' ⊙ ST(x, box + 0.1 Δ))    s = Encoder(mask ⊙ ST(x, new box))
     Δ, mask', mask = MLP_glimpse(e)
 
-The prior sees nothing: it lacks s', s, m_s, σ_s and i. Each has weights of its own.
+The prior does not see the frame: it lacks s', s, m_s, σ_s and i. The two share no weights.
 """
 
 from dataclasses import dataclass, replace
@@ -44,13 +44,14 @@ from gswm.models.silot.objects import (
 )
 
 NEARBY = 0.1
-"""Factor on how far the first glimpse is from the last box, in anchors."""
+"""Factor on the distance between the first glimpse and the last box, in anchors."""
 LARGEST_GATE = 0.9999
 FIRST_SCALE, FIRST_STD = 0.1, -2.0
-"""At first: a factor on the last layers' weights, and the bias of the standard deviation of shift
-and z_hw before its sigmoid."""
+"""Initial values: a factor on the weights of last layers, and the bias of the standard deviation of
+shift and z_hw before its sigmoid.
+"""
 BOX = 6
-"""Numbers that describe a new box: xy, shift and z_hw."""
+"""Size of the description of a new box: xy, shift and z_hw."""
 
 Encoding = Float[Tensor, "batch object _"]
 GlimpseMask = Float[Tensor, "batch object pixel"]
@@ -59,15 +60,16 @@ Learns = Float[Tensor, "batch 1 1"]
 
 @dataclass(frozen=True)
 class SilotSight:
-    """The frame as inference sees it, and settings of the inference."""
+    """The features of a frame, and settings of its inference."""
 
     frame: Frame
     features: Map
     looks: Learns
-    """1 where there is discovery, else 0."""
+    """1 if discovery runs, else 0."""
     learns: Learns
-    """0 while the training wheels are on: no gradient reaches what decides boxes, depth and
-    presence. Else 1."""
+    """0 while the training wheels are on, so that boxes, depth and presence get no gradient; else
+    1.
+    """
 
 
 @dataclass(frozen=True)
@@ -75,21 +77,21 @@ class PropagationEvidence:
     """Inputs of the objective from a step of the posterior."""
 
     q: Gaussian
-    """Of shift, z_hw, what and depth, side by side."""
+    """Distribution of shift, z_hw, what and depth, concatenated."""
     pres: Bernoulli
-    """Of d_pres."""
+    """Distribution of d_pres."""
     was: Attributes
-    """The objects before the step,"""
+    """The objects before the step."""
     h_prior: Float[Tensor, "*batch object hidden"]
-    """and what the prior remembered of them."""
+    """The prior's state before the step."""
     now: Attributes
-    """The objects after it,"""
+    """The objects after the step."""
     shift: Float[Tensor, "*batch object 2"]
-    """and how they moved."""
+    """The motion of the objects."""
 
 
 class PropagationLayer(nn.Module):
-    """The networks that the posterior and the prior both have."""
+    """The networks of the posterior, and of the prior."""
 
     def __init__(
         self, sizes: SilotSizes, anchors: AnchorConfig, sigma: float, *, sees: bool
@@ -109,22 +111,23 @@ class PropagationLayer(nn.Module):
 
     @torch.no_grad()
     def start_still(self) -> None:
-        """Begin with objects that change little.
+        """Initialize so that objects change little.
 
-        Otherwise they jump by the size of a ball in every frame, and new ones replace them.
+        Otherwise they would jump by the size of a ball in every frame, and new ones would replace
+        them.
         """
         for mlp in (self.mlp_box, self.mlp_what, self.mlp_depth, self.mlp_pres):
             cast(nn.Linear, mlp[-1]).weight.mul_(FIRST_SCALE)
         cast(nn.Linear, self.mlp_box[-1]).bias[4:] = FIRST_STD
 
     def box(self, was: Attributes, e: Encoding, *seen: Encoding) -> Gaussian:
-        """Of shift and z_hw."""
+        """The distribution of shift and z_hw."""
         change = bounded(self.mlp_box(torch.cat([e, *seen], dim=-1)))
         where = torch.cat([torch.zeros_like(was.xy), self.anchors.z_hw(was.hw)], dim=-1)
         return Gaussian(where + change.mean, change.std)
 
     def what(self, was: Attributes, e: Encoding, box: Encoding, *seen: Encoding) -> Gaussian:
-        """A mix of what was, what is seen and what is expected."""
+        """Combine the previous what with the seen and the expected one."""
         params = self.mlp_what(torch.cat([e, box, *seen], dim=-1)).float()
         mean_t, std_t, *gates = params.split(was.what.shape[-1], dim=-1)
         keep, *drop = (LARGEST_GATE * (gate + 1).sigmoid() for gate in gates)
@@ -137,27 +140,27 @@ class PropagationLayer(nn.Module):
         return Gaussian(mean, std)
 
     def depth(self, was: Attributes, *told: Encoding) -> Gaussian:
-        """Moves from where it was."""
+        """The distribution of depth, centered on the previous one."""
         change = bounded(self.mlp_depth(torch.cat(told, dim=-1)))
         return Gaussian(was.depth + change.mean, change.std)
 
     def pres(self, *told: Encoding) -> Bernoulli:
-        """Of d_pres."""
+        """The distribution of d_pres."""
         logit = self.mlp_pres(torch.cat(told, dim=-1)).float()
         return Bernoulli(logit.clamp(-LARGEST_LOGIT, LARGEST_LOGIT))
 
     def described(self, o: Attributes, shift: Points) -> Encoding:
-        """The box of an object, as networks read it."""
+        """The description of a box as the networks read it."""
         return torch.cat([o.xy, shift, self.anchors.z_hw(o.hw)], dim=-1)
 
     def remember(self, o: Attributes, shift: Points, h: Hidden) -> Hidden:
-        """The GRU, one frame on."""
+        """Advance the GRU by one frame."""
         x = torch.cat([self.described(o, shift), o.what, o.depth, o.pres], dim=-1)
         return self.rnn(x.flatten(0, 1), h.flatten(0, 1)).unflatten(0, h.shape[:2])
 
 
 class Propagation(nn.Module):
-    """Objects over time."""
+    """Posterior and prior of known objects."""
 
     def __init__(self, sizes: SilotSizes, anchors: AnchorConfig, sigma: float) -> None:
         super().__init__()
@@ -169,15 +172,15 @@ class Propagation(nn.Module):
         self.h_0 = nn.Parameter(0.1 * torch.randn(sizes.hidden))
 
     def start(self, batch: int, num: int) -> Hidden:
-        """Both GRUs of objects that were not there before."""
+        """The state of both GRUs for new objects."""
         return self.h_0.expand(batch, num, -1)
 
     def expect(
         self, was: Attributes, h_prior: Hidden, now: Attributes, shift: Points
     ) -> tuple[Gaussian, Bernoulli]:
-        """p(z_t | z_<t) of shift, z_hw, what and depth; and of d_pres.
+        """p(z_t | z_<t) of shift, z_hw, what and depth, and of d_pres.
 
-        Each part is given the parts before it as they were inferred.
+        Each part is conditioned on the inferred values of the parts before it.
         """
         prior = self.prior
         e, box = prior.hear(was, h_prior), prior.described(now, shift)
@@ -189,7 +192,7 @@ class Propagation(nn.Module):
         return Gaussian.joined(parts), prior.pres(e, box, now.what, now.depth)
 
     def imagine(self, prev: GRUObjects, noise: ObjectNoise) -> GRUObjects:
-        """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
+        """p(z_t | z_<t): objects move without evidence, and none leaves."""
         was, prior = prev.o, self.prior
         e = prior.hear(was, prev.h_prior)
         shift, hw, xy = self.moved(was, prior.box(was, e).draw(noise.where))
@@ -235,12 +238,12 @@ class Propagation(nn.Module):
         return (was.xy + 2 * by_xy, was.hw + by_hw), (first, second)
 
     def moved(self, was: Attributes, box: Encoding) -> tuple[Points, Points, Points]:
-        """Shift, hw and xy, of a drawn box."""
+        """Shift, hw and xy of a sampled box."""
         shift, z_hw = box.split(2, dim=-1)
         return shift, self.anchors.hw(z_hw), self.anchors.moved(was.xy, shift)
 
     def remember(self, prev: GRUObjects, now: Attributes, shift: Points) -> GRUObjects:
-        """The objects after a step, and both GRUs."""
+        """The objects after a step, with both GRUs advanced."""
         h_prior = self.prior.remember(now, shift, prev.h_prior)
         h_post = self.post.remember(now, shift, prev.h_post)
         return replace(prev, o=now, h_prior=h_prior, h_post=h_post)

@@ -7,7 +7,7 @@ from gswm.models.silot.schedule import SilotSchedule
 from gswm.models.silot.silot import Silot, SilotConfig
 
 JOINT = 11_000
-"""Steps in which everything learns; after them the learned prior learns alone."""
+"""Steps in which everything learns; only the prior learns after them."""
 TRAIN = TrainConfig(steps=19_000, clip=10.0, clip_by="part")
 
 

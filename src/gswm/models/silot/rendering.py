@@ -1,11 +1,11 @@
-"""Rendering: every object on the background, and then their mean, by importance.
+"""Rendering: every object on the background, then their mean weighted by importance.
 
     [y_k, α_k] = σ(Decoder(what_k))      the logits of α_k begin at 3
     I_k = pres_k · max(α_k σ(depth_k) / 0.25, 0.01)    within the box
     v_k = ST⁻¹(pres_k α_k y_k) + (1 - ST⁻¹(pres_k α_k)) μ_bg
     μ = Σ_k w_k v_k                      w_k = ST⁻¹(I_k) / Σ_j ST⁻¹(I_j)
 
-An object with a larger depth has more weight, and none hides another completely.
+Objects with a larger depth have more weight, and no object hides another completely.
 """
 
 import torch
@@ -21,7 +21,7 @@ from gswm.models.silot.networks import ObjectDecoder
 OPAQUE = 3.0
 """Added to the logits of α."""
 TEMPERATURE, LEAST = 0.25, 0.01
-"""Of importance: the divisor, and the least within a box."""
+"""Temperature of importance, and its minimum within a box."""
 EPS = 1e-9
 """Keeps pixels without objects at 0."""
 
@@ -41,7 +41,7 @@ class SpriteRenderer(nn.Module):
         return Foreground((w * y).sum(dim=1), (w * alpha).sum(dim=1))
 
     def canvases(self, o: Attributes) -> tuple[Tensor, Tensor, Tensor]:
-        """Each object in its box, on a canvas of its own: α y, α and I, all times presence."""
+        """Each object in its box, on a separate canvas: α y, α and I, all times presence."""
         sprites = sprites_of(self.decoder(o.what), o.pres, o.depth)
         placed = paste(sprites, o.xy, o.hw, self.image_size)
         y, alpha, importance = placed.split([3, 1, 1], dim=2)

@@ -1,12 +1,12 @@
 """The training schedule of SILOT, as functions of the step alone.
 
-At first the training wheels are on: only what draws objects learns, not where they are or whether
-they are there. The prior of the count is geometric, P(count) ∝ p^count. Its log-odds fall from
-almost any count to few objects:
+At first the training wheels are on: the appearance of objects is learned, but not their boxes and
+presences. The prior of the count is geometric, P(count) ∝ p^count. Its log-odds decrease, from
+allowing almost any count to favoring few objects:
 
     log(p / (1 - p)) = log(start · 10^(-step / steps) + end)
 
-At last the learned prior may learn alone, from tracks that are inferred once (`observed`).
+The last stage may train the learned prior alone, on tracks that are inferred once (`observed`).
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,15 +27,15 @@ class CountOdds:
     start: float = 1e6
     end: float = 0.0125
     steps: int = 300
-    """Steps in which the odds fall to a tenth."""
+    """Number of steps in which the odds fall to a tenth."""
 
     def log_p(self, step: Tensor) -> Float[Tensor, ""]:
-        """The logarithm of p; `step` is not brought to the host."""
+        """The logarithm of p; `step` stays on its device."""
         odds = self.start * torch.pow(0.1, step / self.steps) + self.end
         return F.logsigmoid(odds.log())
 
     def check(self) -> None:
-        """Refuse odds that are no odds."""
+        """Raise a UserError for invalid odds."""
         if not (self.start > 0 and self.end > 0 and self.steps > 0):
             raise UserError(
                 "--model.schedule.count.start, .end and .steps must be above 0, not "
@@ -45,24 +45,26 @@ class CountOdds:
 
 @dataclass(frozen=True)
 class SilotSchedule(Curriculum):
-    """Curriculum, training wheels, the prior of the count, and when the prior learns alone."""
+    """The curriculum, the training wheels, the count prior, and the stage of the learned prior."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 2), (2_500, 4), (5_000, 10), (8_000, 20))
     """The curriculum: (from which step, T)."""
     wheels: int = 300
-    """For so many steps no gradient reaches what decides boxes, depth and presence."""
+    """Number of steps with training wheels, in which boxes, depth and presence get no gradient."""
     count: CountOdds = field(default_factory=CountOdds)
     prior_only: int | None = None
-    """The step from which only the learned prior learns, and the learning rate begins anew; None
-    for never."""
+    """The step from which only the learned prior learns, with a new learning-rate schedule.
+    Default: None (never).
+    """
     prior_windows: int = 8_192
-    """Windows whose tracks are kept on the device from then on, and come again and again: about
-    1.2 KB for each slot of a frame."""
+    """Number of windows whose tracks are then kept on the device and reused: about 1.2 KB per slot
+    and frame.
+    """
     prior_batch: int = 128
-    """Windows a step from then on, rounded up to a multiple of `--train.batch`."""
+    """Windows per step in that stage, rounded up to a multiple of `--train.batch`."""
 
     def check(self) -> None:
-        """Refuse settings that make no sense."""
+        """Raise a UserError for invalid settings."""
         self.count.check()
         least = {"prior_only": 0, "prior_batch": 1, "prior_windows": self.prior_batch}
         for name, value in least.items():
@@ -77,7 +79,7 @@ class SilotSchedule(Curriculum):
             )
 
     def stage(self, step: int) -> PriorStage:
-        """The stage of `step`."""
+        """See `Curriculum`."""
         length = self.length_at(step)
         if self.prior_only is None or step < self.prior_only:
             return PriorStage(length)
@@ -90,7 +92,7 @@ class SilotSchedule(Curriculum):
         return self.prior_only
 
     def learns(self, step: Tensor) -> Float[Tensor, ""]:
-        """0 while the training wheels are on, then 1; `step` is not brought to the host."""
+        """0 while the training wheels are on, then 1; `step` stays on its device."""
         return (step >= self.wheels).float()
 
     def steady(self, length: int) -> "SilotSchedule":

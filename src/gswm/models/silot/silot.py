@@ -1,6 +1,6 @@
 """SILOT: features of all frames, then propagation, discovery and selection frame by frame.
 
-Drawing, the learned prior and the objective come after, for all frames at once.
+Rendering, the learned prior and the objective follow, for all frames at once.
 """
 
 from dataclasses import dataclass, field, replace
@@ -48,9 +48,9 @@ class SilotConfig(GRUConfig):
     kind: ClassVar[str] = "silot"
 
     num_objects: int = 6
-    """K: slots for objects; each costs as much, empty or not."""
+    """K: slots for objects; empty slots cost as much as others."""
     sigma: float = 0.15
-    """Of the Gaussian kernel, in anchors: how far objects are heard."""
+    """Standard deviation of the Gaussian kernel that weights messages, in anchors."""
     sizes: SilotSizes = field(default_factory=SilotSizes)
     anchors: AnchorConfig = field(default_factory=AnchorConfig)
     discovery: SilotDiscovery = field(default_factory=SilotDiscovery)
@@ -63,7 +63,7 @@ class SilotConfig(GRUConfig):
         return grid_of(self.image_size) ** 2
 
     def check(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Raise a UserError for settings that do not fit together."""
         super().check()
         self.priors.check()
         self.schedule.check()
@@ -85,7 +85,7 @@ class SilotConfig(GRUConfig):
 
 @dataclass(frozen=True)
 class SilotFrame:
-    """The objects of a frame, and what the objective needs to know of them."""
+    """The objects of a frame, and the inputs of the objective."""
 
     objects: GRUObjects
     known: PropagationEvidence
@@ -132,12 +132,12 @@ class Silot(GRUModel[SilotConfig]):
     def drawn(
         self, shape: tuple[int, int], dropout: float, source: torch.Generator | torch.device
     ) -> SilotNoise:
-        """Random numbers for so many videos and frames; with a device for a generator, 0."""
+        """Random numbers for a number of videos and frames; zeros if `source` is a device."""
         what, slots, cells = self.cfg.sizes.what, self.cfg.num_objects, self.cfg.cells
         return SilotNoise.draw(shape, what, slots, cells, dropout, source)
 
     def loss(self, batch: Batch, noise: SilotNoise, step: Tensor, stage: PriorStage) -> Loss:
-        """See `objective`; of it KL_prop, where the learned prior learns alone."""
+        """See `objective`; in the prior's stage, only KL_prop."""
         if stage.prior_only:
             return self.loss_of(self.observe(batch, noise), noise)
         video, schedule = as_float(batch.video), self.cfg.schedule
@@ -158,7 +158,7 @@ class Silot(GRUModel[SilotConfig]):
 
     @torch.no_grad()
     def observe(self, batch: Batch, noise: SilotNoise) -> SilotTracks:
-        """The tracks from which the learned prior learns where it learns alone."""
+        """The tracks from which the prior learns in its own stage."""
         video = as_float(batch.video)
         tracked = self.track(self.nobody(video), video, noise)
         return SilotTracks.of(stack([each.known for each in tracked], dim=1))
@@ -183,7 +183,7 @@ class Silot(GRUModel[SilotConfig]):
         return self.follow(objects, (SilotSight(*sight) for sight in sights), noise)
 
     def step(self, objects: GRUObjects, sight: SilotSight, noise: SilotNoise) -> SilotFrame:
-        """One frame more: the known objects propagate, new ones are found, K of both stay."""
+        """Advance by one frame: propagate known objects, discover new ones, and keep K of both."""
         propagated, known = self.propagation.infer(objects, sight, noise.known)
         h_0 = self.propagation.start(len(sight.frame), self.cfg.cells)
         discovered, found = self.discovery.infer(propagated, sight, noise.found, h_0)
@@ -230,7 +230,7 @@ class Silot(GRUModel[SilotConfig]):
 
     @torch.no_grad()
     def proposals(self, before: Scene[GRUObjects], state: Scene[GRUObjects]) -> Regions:
-        """The first glimpse of each object."""
+        """The region of the first glimpse of each object."""
         was = before.objects
         near, _ = self.propagation.near(was.o, self.propagation.post.hear(was.o, was.h_post))
         return Regions(*near)

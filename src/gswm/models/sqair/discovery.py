@@ -1,22 +1,22 @@
-"""Discovery: new objects, one after the other, until there are no more.
+"""Discovery: new objects, one after another, until there are no more.
 
-Step i = 1, ..., K of the posterior sees the rest of the frame, which neither the propagated objects
-nor those found before explain. It knows the propagated objects and the object found last:
+Step i = 1, ..., K of the posterior sees the residual of the frame, which neither the propagated
+objects nor the previous discoveries explain. It also depends on both:
 
     rest_i = x - Σ_k draw(z_k) - Σ_{j<i} draw(z_j)
     r_i = RNN([Conv(rest_i), Σ_k pres_k MLP(z_k), what, where, pres of i - 1], r_{i-1})
     where_i ~ N(MLP_where(r_i))        what_i ~ N(Encoder(ST(rest_i, where_i)))
     pres_i = pres_{i-1} · Bernoulli(MLP_pres([r_i, what_i, where_i]))
 
-so the number of objects n has the probability Π_{i≤n} ρ_i (1 - ρ_{n+1}). There is room for as many
-as there are free slots: where all are taken, a step finds nothing, with certainty. While training
-wheels are on, there is room for one in the first frame, and for none later. The prior counts in the
-same way, and knows the propagated objects and their number `kept` alone:
+so the number of objects n has the probability Π_{i≤n} ρ_i (1 - ρ_{n+1}). There are at most as many
+new objects as free slots; a step without a free slot finds nothing, with certainty. With training
+wheels, at most one object is found in the first frame, and none later. The prior counts in the same
+way, given only the propagated objects and their number `kept`:
 
     pres_i = pres_{i-1} · Bernoulli(exp(-cost) σ(MLP_n([i, kept, t > 0])))
     where_i ~ N(MLP([where_{i-1}, Σ_k pres_k MLP(z_k), kept]))        what_i ~ N(0, 1)
 
-A new object must gain at least `cost` nats in log p(x), which no learning of the prior can lower.
+A new object must gain at least `cost` nats in log p(x), whatever the prior learns.
 """
 
 from typing import cast
@@ -45,17 +45,17 @@ from gswm.models.sqair.rendering import SumRenderer
 from gswm.models.sqair.sight import Ratios, SqairSight, paid, stacked
 
 FIRST_LOGIT = 0.0
-"""Of presence, at first."""
+"""Initial logit of presence."""
 WHERE_OFFSET = -2.0
-"""On the standard deviation of where, before its softplus."""
+"""Added to the standard deviation of where before its softplus."""
 SELDOM = -4.0
-"""What the prior's logit of presence is less by after the first frame, at first."""
+"""Initial decrease of the prior's logit of presence after the first frame."""
 
 Code = Float[Tensor, "batch hidden"]
 
 
 class DiscoveryPrior(nn.Module):
-    """How many objects are new, and where."""
+    """The prior of discovery: the number of new objects, and their boxes."""
 
     def __init__(self, sizes: SqairSizes, first_hw: float) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class DiscoveryPrior(nn.Module):
         start_at(self.mlp_where, first_hw)
 
     def where(self, propagated: GRUObjects, drawn: Float[Tensor, "batch object 4"]) -> Gaussian:
-        """Of each object, given the one before it."""
+        """The distribution of each object, given the previous one."""
         o = propagated.o
         before = torch.cat([torch.zeros_like(drawn[:, :1]), drawn[:, :-1]], dim=1)
         known = torch.cat([self.summary(o.pres, o.what, where_of(o)), o.pres.sum(dim=1)], dim=-1)
@@ -73,7 +73,7 @@ class DiscoveryPrior(nn.Module):
         return spread(self.mlp_where(torch.cat([before, known], dim=-1)))
 
     def more(self, kept: Float[Tensor, "batch 1"], sight: SqairSight, slots: int) -> Bernoulli:
-        """Of one more object, at each step."""
+        """The probability of one more object, at each step."""
         later = sight.later
         before = torch.arange(slots, device=kept.device, dtype=kept.dtype)[None, :, None]
         known = torch.stack([kept, later], dim=-1).expand(-1, slots, -1)
@@ -109,7 +109,7 @@ class Discovery(nn.Module):
         renderer: SumRenderer,
         h_0: tuple[Tensor, Tensor],
     ) -> tuple[GRUObjects, Ratios]:
-        """q(z | x, propagated objects) of K objects, the absent ones last; none if nobody looks."""
+        """q(z | x, propagated objects) of K objects, absent ones last."""
         o, batch = propagated.o, len(sight.frame)
         kept = o.pres.sum(dim=1)
         room = (self.slots - kept) * sight.looks
@@ -160,7 +160,7 @@ class Discovery(nn.Module):
 
 
 def start_at(mlp: MLP, first_hw: float) -> None:
-    """Let a network of where begin in the middle of the frame, at a size."""
+    """Initialize a network of where to boxes of a given size in the middle of the frame."""
     with torch.no_grad():
         last = cast(nn.Linear, mlp[-1])
         last.bias[:2] = torch.tensor(first_hw).logit()

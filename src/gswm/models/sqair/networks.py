@@ -1,4 +1,4 @@
-"""The networks of SQAIR that know an object by its vector alone."""
+"""Networks of SQAIR that see an object only as a vector."""
 
 from collections.abc import Callable
 
@@ -12,21 +12,21 @@ from gswm.core.shapes import Frame, Points
 from gswm.models.sqair.objects import WHERE, SqairSizes
 
 CHANNELS = (3, 32, 64, 64)
-"""Of the image encoder, each layer of which halves the frame."""
+"""Channels of the image encoder, each layer of which halves the frame."""
 STRIDE = 2 ** (len(CHANNELS) - 1)
 
 Mask = Float[Tensor, "batch object pixel"]
 
 
 class FrameEncoder(Encoder):
-    """A frame into a vector."""
+    """Encodes a frame as a vector."""
 
     def __init__(self, size: int, num_out: int) -> None:
         super().__init__(size, CHANNELS, num_out, first_kernel=5)
 
 
 class GlimpseEncoder(nn.Module):
-    """What a frame shows in each box, through a mask if there is one, into a vector."""
+    """Encodes the content of each box, through an optional mask."""
 
     crop: Callable[..., Tensor] = staticmethod(crop)
 
@@ -38,7 +38,7 @@ class GlimpseEncoder(nn.Module):
     def forward(
         self, frame: Frame, xy: Points, hw: Points, mask: Mask | None = None
     ) -> Float[Tensor, "batch object params"]:
-        """The parameters of a Gaussian of `what`."""
+        """Parameters of the Gaussian of `what`."""
         seen = self.crop(frame, xy, hw, self.size).flatten(3)
         if mask is not None:
             seen = seen * mask[:, :, None]
@@ -46,7 +46,7 @@ class GlimpseEncoder(nn.Module):
 
 
 class SetSummary(nn.Module):
-    """Σ_k pres_k MLP([what_k, where_k]): all objects as one vector, in any order."""
+    """Σ_k pres_k MLP([what_k, where_k]): a permutation-invariant summary of the objects."""
 
     def __init__(self, sizes: SqairSizes) -> None:
         super().__init__()
@@ -58,5 +58,5 @@ class SetSummary(nn.Module):
         what: Float[Tensor, "batch object what"],
         where: Float[Tensor, "batch object 4"],
     ) -> Float[Tensor, "batch hidden"]:
-        """Absent objects add nothing."""
+        """The summary; absent objects contribute nothing."""
         return (pres * self.mlp(torch.cat([what, where], dim=-1)).float()).sum(dim=1)

@@ -1,4 +1,4 @@
-"""The random numbers of a step, drawn before it."""
+"""All random numbers of a step, drawn in advance."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from gswm.models.objects import ObjectNoise
 
 @dataclass(frozen=True)
 class SqairNoise(Noise):
-    """For K known and K new objects in each frame of each sample of each video."""
+    """Random numbers for K known and K new objects in each frame of each sample of each video."""
 
     known: ObjectNoise
     found: ObjectNoise
@@ -19,6 +19,6 @@ class SqairNoise(Noise):
     def draw(
         shape: tuple[int, ...], num_what: int, source: torch.Generator | torch.device
     ) -> "SqairNoise":
-        """For objects of any shape; with a device in place of a generator, zeros."""
+        """Draw noise for objects of any shape; with a device in place of a generator, zeros."""
         known, found = (ObjectNoise.draw(shape, num_what, source) for _ in range(2))
         return SqairNoise(known, found)

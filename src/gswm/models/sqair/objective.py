@@ -1,11 +1,11 @@
-"""The objective: -L / T of the bound L, and what it consists of.
+"""The objective: -L / T of the bound L, and its terms.
 
     log w = Σ_t log N(x_t; μ_t, σ²) - Σ_t [log q - log p](where, what, pres)
 
-Each part of -log w counts by the share w̃ of its sample, so the terms add up to -L / T, and their
-gradients to its gradient: see `bound`. `samples` is log P - H(w̃), from 0 where all samples weigh
-the same to log P where one has all the weight, and has no gradient; `vimco` has the value 0, and
-the gradient of the choices.
+Each part of -log w is weighted by the normalized weight w̃ of its sample, so the terms add up to
+-L / T, and their gradients to its gradient; see `bound`. `samples` is log P - H(w̃): 0 if all
+samples have the same weight, log P if one has all of it. It has no gradient. `vimco` has the value
+0 and the gradient of the choices.
 """
 
 import torch
@@ -21,7 +21,7 @@ from gswm.models.sqair.sight import Ratios
 def costs(
     x: Video, mu: Video, std: Float[Tensor, ""], known: Ratios, found: Ratios
 ) -> tuple[dict[str, PerVideo], PerVideo]:
-    """The parts of -log w of each sample, and log q of all its presences."""
+    """The terms of -log w of each sample, and log q of all its presences."""
     spent = likelihood_terms(x, mu, std)
     for name in ("where", "what", "pres"):
         spent[f"kl_{name}"] = (getattr(known, name) + getattr(found, name)).sum(dim=1)
@@ -29,7 +29,7 @@ def costs(
 
 
 def terms_of(spent: dict[str, Weights], log_q: Weights, frames: int) -> dict[str, PerVideo]:
-    """Of the loss, by video."""
+    """The terms of the loss, by video."""
     log_w = -torch.stack(list(spent.values())).sum(dim=0)
     share, samples = shares(log_w)
     terms = {name: (share * cost).sum(dim=1) for name, cost in spent.items()}

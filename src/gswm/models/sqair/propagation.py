@@ -1,7 +1,7 @@
-"""Propagation: the objects of frame t-1, at frame t, one after the other.
+"""Propagation: the objects of frame t-1, at frame t, one after another.
 
-The posterior of object k knows what was drawn of the objects before it in this frame (z' of the
-last one that is there), and sees the frame twice: near where the object was, and where it is now.
+The posterior of object k depends on the latents of the objects before it in this frame (z' of the
+last present one), and sees the frame twice: near the object's last box, and in its new one.
 
     s' = Encoder(mask ⊙ ST(x, where + 0.1 MLP_near(h)))        mask = σ(MLP_mask(h))
     r = RNN([s', z', z, h], r of the object before)
@@ -12,9 +12,9 @@ last one that is there), and sees the frame twice: near where the object was, an
 
     m_h, σ_h = Linear(h)        f, i, t = σ(Linear(h))
 
-While training wheels are on, presence stays as it is, in posterior and prior.
+With training wheels, presence does not change, in posterior and prior.
 
-The prior sees nothing, and each object is alone:
+The prior does not see the frame, and treats objects independently:
 
     h ← GRU([what, where], h)
     where ~ N(where + Δ, σ)    what ~ N(what + Δ, σ)    pres ← pres · Bernoulli(exp(-upkeep) ρ)
@@ -47,17 +47,18 @@ from gswm.models.sqair.objects import (
 from gswm.models.sqair.sight import Ratios, SqairSight, paid, stacked
 
 NEARBY = 0.1
-"""Factor on how far the first glimpse is from where the object was."""
+"""Factor on the distance between the first glimpse and the last box."""
 WHERE_OFFSET = -3.0
-"""On the standard deviation of where, before its softplus, in posterior and prior."""
+"""Added to the standard deviation of where before its softplus, in posterior and prior."""
 WHAT_OFFSET = -1.0
-"""The same of the prior of what."""
+"""The same for the prior of what."""
 STAYS = 3.0
-"""The logit of presence at first, in posterior and prior: an object sometimes leaves, by which
-presence learns when it should."""
+"""Initial logit of presence in posterior and prior. Objects sometimes leave, from which presence
+learns when they should.
+"""
 LARGEST_GATE = 0.9999
 FIRST_SCALE = 0.1
-"""A factor on the weights of last layers at first: objects begin by staying where they are."""
+"""Factor on the initial weights of last layers, so that objects initially stay in place."""
 
 Hidden = Float[Tensor, "batch object hidden"]
 
@@ -72,7 +73,7 @@ class PropagationPrior(nn.Module):
         still(self.readout, STAYS)
 
     def forward(self, was: Attributes, h: Hidden) -> tuple[Gaussian, Gaussian, Bernoulli, Hidden]:
-        """Of where, what and presence; and the next h."""
+        """The distributions of where, what and presence, and the next h."""
         where = where_of(was)
         x = torch.cat([was.what, where], dim=-1)
         h = self.rnn(x.flatten(0, 1), h.flatten(0, 1)).unflatten(0, h.shape[:2])
@@ -84,7 +85,7 @@ class PropagationPrior(nn.Module):
 
 
 class Propagation(nn.Module):
-    """Objects over time."""
+    """Posterior and prior of known objects."""
 
     def __init__(self, sizes: SqairSizes) -> None:
         super().__init__()
@@ -108,7 +109,7 @@ class Propagation(nn.Module):
             cast(nn.Linear, self.mlp_mask[-1]).bias.fill_(1)
 
     def start(self) -> tuple[Tensor, Tensor]:
-        """The h of prior and posterior, of objects that were not there before."""
+        """The h of prior and posterior, for new objects."""
         return self.h_prior_0, self.h_post_0
 
     def infer(
@@ -159,7 +160,7 @@ class Propagation(nn.Module):
         return replace(prev, o=o, h_prior=h_prior, h_post=h), ratios
 
     def imagine(self, prev: GRUObjects, noise: ObjectNoise) -> GRUObjects:
-        """p(z_t | z_<t): the objects move, unseen; none of them leaves."""
+        """p(z_t | z_<t): objects move without evidence, and none leaves."""
         p_where, p_what, _, h_prior = self.prior(prev.o, prev.h_prior)
         o = assembled(prev.o.pres, p_where.draw(noise.where), p_what.draw(noise.what))
         return replace(prev, o=o, h_prior=h_prior)
@@ -175,7 +176,7 @@ class Propagation(nn.Module):
         seen: Gaussian,
         h: Float[Tensor, "batch hidden"],
     ) -> Gaussian:
-        """A mix of what was, what is seen and what is expected."""
+        """Combine the previous what with the seen and the expected one."""
         expected = spread(self.temporal(h))
         keep, old, tired = (LARGEST_GATE * self.gates(h).float().sigmoid()).chunk(3, dim=-1)
         mean = keep * was + (1 - old) * seen.mean + (1 - tired) * expected.mean
@@ -183,13 +184,13 @@ class Propagation(nn.Module):
 
 
 def from_here(was: Tensor, change: Gaussian) -> Gaussian:
-    """Of a value that changes by so much."""
+    """The distribution of a value after a change."""
     return Gaussian(was + change.mean, change.std)
 
 
 @torch.no_grad()
 def still(last: nn.Linear, logit: float = 0.0) -> None:
-    """Let a network begin with changes near 0; `logit` is its last output."""
+    """Initialize a network to small changes; `logit` is the initial value of its last output."""
     last.weight.mul_(FIRST_SCALE)
     last.bias.zero_()
     last.bias[-1] = logit

@@ -2,8 +2,7 @@
 
     μ = Σ_k pres_k ST⁻¹(scale · Decoder(what_k))
 
-A glimpse has no sigmoid and no opacity: where two objects overlap, they add up, and none hides
-another.
+A glimpse has no sigmoid and no opacity: overlapping objects add up, and none hides another.
 """
 
 import torch
@@ -18,7 +17,7 @@ from gswm.models.objects import Attributes
 from gswm.models.sqair.objects import SqairSizes
 
 SCALE = 0.25
-"""The factor on all glimpses at first."""
+"""Initial factor on all glimpses."""
 
 
 class SumRenderer(nn.Module):
@@ -31,7 +30,7 @@ class SumRenderer(nn.Module):
         self.scale = nn.Parameter(torch.tensor(SCALE))
 
     def forward(self, o: Attributes) -> Foreground:
-        """All objects of a frame, through which the background shows."""
+        """Draw all objects of a frame, in front of a background."""
         mu = self.drawn(o)
         return Foreground(mu, torch.zeros_like(mu[:, :1]))
 
@@ -40,7 +39,7 @@ class SumRenderer(nn.Module):
         return self.canvases(o).sum(dim=1)
 
     def canvases(self, o: Attributes) -> Float[Tensor, "batch object 3 height width"]:
-        """Each object in its box, on a canvas of its own."""
+        """Each object in its box, on a separate canvas."""
         flat = self.scale * o.pres * self.decoder(o.what).float()
         glimpses = flat.unflatten(-1, (3, self.glimpse, self.glimpse))
         return paste(glimpses, o.xy, o.hw, self.image_size)

@@ -1,7 +1,7 @@
 """SQAIR: propagation, then discovery, object by object and frame by frame.
 
-A training step draws P samples of the posterior of each video. They are rows of one batch, the
-samples of a video one after the other; drawing and the bound come after, for all frames at once.
+A training step draws P posterior samples of each video, which are consecutive rows of one batch.
+Rendering and the bound follow, for all frames at once.
 """
 
 from collections.abc import Sequence
@@ -33,29 +33,31 @@ from gswm.models.sqair.rendering import SumRenderer
 from gswm.models.sqair.sight import Ratios, SqairSight
 
 OWNED = 0.1
-"""How bright an object must be in a pixel that it owns."""
+"""Smallest brightness of an object in the pixels that it owns."""
 
 
 @dataclass(frozen=True)
 class SqairSchedule(Curriculum):
-    """The curriculum, training wheels, and the cost of an object."""
+    """The curriculum, the training wheels, and the cost of an object."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 3), (6_000, 5), (15_000, 10))
     """The curriculum: (from which step, T)."""
     wheels: int = 3_000
-    """For so many steps each video has one object, found in its first frame and propagated, and
-    presences do not learn: one object learns to draw all of a digit before several can share it,
-    and propagation learns to follow it before it can be switched off."""
+    """Number of steps with training wheels: each video has one object, found in its first frame and
+    propagated, and presences do not learn. One object learns to draw a whole digit before several
+    can share it, and propagation learns to follow it before it can be switched off.
+    """
     cost: Anneal = field(default=Anneal(80.0, 50.0, 5_000, 8_000))
-    """Nats that a new object must gain in log p(x): more than a second object gains by mending
-    what the first leaves of a digit, and more than `upkeep`, so that propagating an object is
-    cheaper than finding it again."""
+    """Nats that a new object must gain in log p(x). This is more than a second object gains by
+    correcting the first one's errors in a digit, and more than `upkeep`, so that propagating an
+    object is cheaper than finding it again.
+    """
     upkeep: Anneal = field(default=Anneal(0.0, 30.0, 4_000, 7_000))
     """Nats that a propagated object must gain in each frame, so that an object leaves with its
     digit instead of staying to draw nothing."""
 
     def now(self, step: Tensor) -> tuple[Float[Tensor, ""], ...]:
-        """`learns`, `cost` and `upkeep` of `SqairSight`; `step` is not brought to the host."""
+        """`learns`, `cost` and `upkeep` of `SqairSight`; `step` stays on its device."""
         return (step >= self.wheels).float(), self.cost.at(step), self.upkeep.at(step)
 
     def steady(self, length: int) -> "SqairSchedule":
@@ -71,18 +73,18 @@ class SqairConfig(GRUConfig):
     kind: ClassVar[str] = "sqair"
 
     num_objects: int = 3
-    """K: slots for objects; a frame takes 2 K steps, one after the other."""
+    """K: slots for objects; a frame takes 2 K sequential steps."""
     samples: int = 5
-    """P: samples of the posterior of each video, in training."""
+    """P: posterior samples of each video in training."""
     likelihood_std: float = 0.6
-    """Of the colors of a pixel."""
+    """Standard deviation of a pixel's colors."""
     first_hw: float = 0.4
-    """The size of boxes, as a fraction of the image, before anything is learned."""
+    """Initial size of boxes, as a fraction of the image."""
     sizes: SqairSizes = field(default_factory=SqairSizes)
     schedule: SqairSchedule = field(default_factory=SqairSchedule)
 
     def check(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Raise a UserError for settings that do not fit together."""
         super().check()
         if self.image_size < 16 or self.image_size % STRIDE:
             raise UserError(
@@ -104,7 +106,7 @@ class SqairConfig(GRUConfig):
 
 @dataclass(frozen=True)
 class SqairFrame:
-    """The objects of a frame, and what the objective needs to know of them."""
+    """The objects of a frame, and the inputs of the objective."""
 
     objects: GRUObjects
     known: Ratios
@@ -140,7 +142,7 @@ class Sqair(GRUModel[SqairConfig]):
         return self.drawn((batch, self.cfg.samples, stage.length), generator)
 
     def drawn(self, shape: tuple[int, ...], source: torch.Generator | torch.device) -> SqairNoise:
-        """Random numbers for K objects of any shape; with a device in place of a generator, 0."""
+        """Random numbers for K objects of any shape; zeros if `source` is a device."""
         return SqairNoise.draw((*shape, self.cfg.num_objects), self.cfg.sizes.what, source)
 
     def loss(self, batch: Batch, noise: SqairNoise, step: Tensor, stage: Stage) -> Loss:
@@ -172,7 +174,8 @@ class Sqair(GRUModel[SqairConfig]):
     ) -> list[SqairFrame]:
         """The objects of every frame of each sample, from those before the first, if any.
 
-        `now` is what `SqairSchedule.now` gives; by default everything learns and nothing costs.
+        `now` is the result of `SqairSchedule.now`. Default: everything learns, and objects cost
+        nothing.
         """
         later = torch.ones_like(looks)
         if objects is None:
@@ -185,7 +188,7 @@ class Sqair(GRUModel[SqairConfig]):
         return self.follow(objects, (SqairSight(*sight) for sight in sights), noise)
 
     def step(self, objects: GRUObjects, sight: SqairSight, noise: SqairNoise) -> SqairFrame:
-        """One frame more: the known objects propagate, and new ones are found."""
+        """Advance by one frame: propagate known objects and discover new ones."""
         propagated, known = self.propagation.infer(objects, sight, noise.known, self.glimpse)
         h_0 = self.propagation.start()
         networks = (self.encoder, self.glimpse, self.renderer)
@@ -203,7 +206,7 @@ class Sqair(GRUModel[SqairConfig]):
     def seen(
         self, objects: GRUObjects | None, video: Video, looks: Looks, source: Source
     ) -> list[GRUObjects]:
-        """See `GRUModel`; without samples, presence is the likelier of 0 and 1."""
+        """See `GRUModel`; without samples, presence is the more likely of 0 and 1."""
         noise = self.drawn(tuple(video.shape[:2]), source or self.device)
         return [each.objects for each in self.track(objects, video, noise, looks)]
 
@@ -215,13 +218,13 @@ class Sqair(GRUModel[SqairConfig]):
 
     @torch.no_grad()
     def owners(self, state: Scene[GRUObjects]) -> Owners:
-        """The brightest object of each pixel, where it is drawn."""
+        """The brightest object at each pixel, where it is drawn."""
         light, first = self.renderer.canvases(state.objects.o).amax(dim=2).max(dim=1)
         owner = state.objects.id.gather(1, first.flatten(1)).view_as(first)
         return torch.where(light > OWNED, owner, NOBODY)
 
     @torch.no_grad()
     def proposals(self, before: Scene[GRUObjects], state: Scene[GRUObjects]) -> Regions:
-        """The first glimpse of each object."""
+        """The region of the first glimpse of each object."""
         near, _ = self.propagation.near(before.objects.o, before.objects.h_post)
         return Regions(*near)

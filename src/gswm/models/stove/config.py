@@ -1,4 +1,4 @@
-"""All settings of STOVE, and what changes with the step."""
+"""Settings of STOVE, and the values that change with the step."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -17,7 +17,7 @@ class StoveSchedule(Curriculum):
     lengths: tuple[tuple[int, int], ...] = ((0, 8), (20_000, 20))
     """The curriculum: (from which step, T)."""
     reward_weight: Anneal = field(default=Anneal(0.0, 15_000.0, 0, 20_000))
-    """Of the rewards' cross entropy, beside the bound."""
+    """Weight of the rewards' cross entropy beside the bound."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StoveConfig(ModelConfig):
     num_objects: int = 3
     """The fixed number of objects."""
     color: bool = False
-    """Whether the networks see three channels, or their sum."""
+    """Whether the networks see three color channels, or their sum."""
     match_hue: bool = False
     """Whether objects are matched between frames by their colors too."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -38,7 +38,7 @@ class StoveConfig(ModelConfig):
     schedule: StoveSchedule = field(default_factory=StoveSchedule)
 
     def check(self) -> None:
-        """Refuse settings that do not fit together."""
+        """Raise a UserError for settings that do not fit together."""
         super().check()
         if self.dynamics.width % 2 or self.dynamics.latents < 1:
             raise UserError(f"the width must be even and at least 10, not {self.dynamics.width}")

@@ -4,15 +4,15 @@ Object i is s_i: its position and velocity, and 12 latents that no image shows.
 
     dyn_i = self(s_i) + Σ_{j≠i} exp(a(c_ij)) r(c_ij)      c_ij = [s_i, s_j, ‖p_i - p_j‖²]
     [m, u] = out([f(dyn_i), s_i])
-    mean = 2σ(m) - 1, added to the position, but taking the place of velocity and latents
+    mean = 2σ(m) - 1, added to the position; velocity and latents are replaced by it
     std = (0.3, 0.04, 0.04) σ(u)
 
-In the prior this mean has a fixed std: p(z_t | z_{t-1}) = N(mean, 0.01²). In the posterior it is
-multiplied with what the encoder proposes, each by its own std:
+The prior has this mean and a fixed std: p(z_t | z_{t-1}) = N(mean, 0.01²). The posterior is its
+product with the encoder's Gaussian, each with its own std:
 
     q(size) = N_image     q(x, v) ∝ N_image · N(mean, std²)     q(latent) = N(mean, std²)
 
-Optionally an action enters each s_i, and a reward is told from all dyn_i.
+Optionally, an action is added to each s_i, and a reward is predicted from all dyn_i.
 """
 
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ Bodies = Float[Tensor, "batch object s"]
 Hues = Float[Tensor, "batch object 3"]
 Action = Float[Tensor, "batch action"]
 Logits = Float[Tensor, " *batch"]
-"""Of a reward of 0, and not of -1."""
+"""Log-odds of a reward of 0 against -1."""
 POSITION, MOTION, SIZE = 2, 4, 2
 ACTION = 4
-"""Features of an action, for each object."""
+"""Features of an action, per object."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,22 @@ class DynamicsConfig:
     """Settings of p(z_t | z_{t-1}) and of its use in q(z_t)."""
 
     width: int = 32
-    """Of all layers; a half of it are the numbers of an object's state."""
+    """Width of all layers; an object's state is half as wide."""
     prior_std: float = 0.01
     position_std: float = 0.3
-    """The largest in the posterior; so are the next two."""
+    """Largest standard deviation of positions in the posterior; the next two are analogous."""
     velocity_std: float = 0.04
     latent_std: float = 0.04
     hue: bool = False
-    """Whether the dynamics know an object's color."""
+    """Whether the dynamics see an object's color."""
     actions: int = 0
     """Numbers per action; 0 for no actions."""
     rewards: bool = False
-    """Whether the dynamics tell rewards, from -1 to 0."""
+    """Whether the dynamics predict rewards, from -1 to 0."""
 
     @property
     def latents(self) -> int:
-        """Numbers of an object's state that no image shows."""
+        """Size of the part of an object's state that no image shows."""
         return self.width // 2 - MOTION
 
 
@@ -66,7 +66,7 @@ class StoveEvidence:
     """Inputs of the objective for one frame."""
 
     q: Gaussian
-    """Of (s_x, q, s)."""
+    """The posterior of (s_x, q, s)."""
     p: Float[Tensor, "*batch object s"]
     """The mean of the prior of s."""
     reward: Logits | None
@@ -97,7 +97,7 @@ class Dynamics(nn.Module):
     def forward(
         self, s: Bodies, pres: Scalars, hue: Hues | None, action: Action | None
     ) -> tuple[Gaussian, Logits | None]:
-        """One frame on, and the reward for it; who is absent is not felt by others."""
+        """The next state and its reward; absent objects do not act on others."""
         cfg, xy = self.cfg, s[..., :POSITION]
         known = [s, *([hue] if cfg.hue and hue is not None else [])]
         if cfg.actions and action is not None:
@@ -122,7 +122,7 @@ class Dynamics(nn.Module):
     def interact(
         self, e: Float[Tensor, "batch object e"], pres: Scalars
     ) -> Float[Tensor, "batch object e"]:
-        """dyn: what becomes of each object, alone and by all others."""
+        """dyn: the effect on each object of itself and of all others."""
         h = F.leaky_relu(self.self_1(e))
         alone, num = self.self_2(h) + h, e.shape[1]
         e_i, e_j = repeat(e, "b i e -> b i j e", j=num), repeat(e, "b j e -> b i j e", i=num)

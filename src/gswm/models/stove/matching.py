@@ -1,7 +1,7 @@
-"""State matching: which object of a frame is which of the frame before.
+"""State matching: the assignment of objects between consecutive frames.
 
-The encoder knows no time, so its objects come in any order. Each is given to the object of the
-frame before that it is nearest to, all at once:
+The encoder sees single frames, so the order of its objects is arbitrary. They are assigned to the
+objects of the previous frame, such that the total squared distance is smallest:
 
     σ_t = argmin_σ Σ_i ‖p_{t-1,i} - p_{t,σ(i)}‖²      p = (xy + 1) / 2, and the hue if wanted
     π_t = σ_t ∘ π_{t-1}                                the order of frame t, π_0 as it came
@@ -21,7 +21,8 @@ from gswm.core.distributions import Gaussian
 
 Orders = Int[Tensor, "batch time object"]
 MOST = 6
-"""Up to so many objects all orders are tried; beyond, the nearest pair is taken first."""
+"""Largest number of objects for which all orders are tried; with more, the nearest pairs go first.
+"""
 
 
 class Matching(nn.Module):
@@ -34,7 +35,7 @@ class Matching(nn.Module):
         self.register_buffer("orders", torch.tensor(all_orders).long(), persistent=False)
 
     def forward(self, features: Float[Tensor, "batch time object feature"]) -> Orders:
-        """Which object, as it came, is which, in each frame; no gradient passes."""
+        """The permutation that orders the objects of each frame; it passes no gradient."""
         before, after = features.detach()[:, :-1], features.detach()[:, 1:]
         cost = (before[..., :, None, :] - after[..., None, :, :]).square().sum(dim=-1)
         pairs = cost.flatten(0, 1)
@@ -53,7 +54,7 @@ class Matching(nn.Module):
 
 
 def greedy(cost: Float[Tensor, "pair before after"]) -> Int[Tensor, "pair before"]:
-    """The cheapest pair first, then the cheapest of what is left."""
+    """Match the cheapest pair first, then the cheapest of the rest."""
     number, slots = cost.shape[-1], torch.arange(cost.shape[-1], device=cost.device)
     taken = torch.zeros_like(cost[..., 0], dtype=torch.long)
     for _ in range(number):
@@ -65,12 +66,12 @@ def greedy(cost: Float[Tensor, "pair before after"]) -> Int[Tensor, "pair before
 
 
 def in_order(values: Float[Tensor, "batch time object n"], order: Orders) -> Tensor:
-    """The objects of each frame in another order."""
+    """The objects of each frame, reordered."""
     return values.gather(2, order[..., None].expand_as(values))
 
 
 def with_velocities(where: Gaussian) -> Gaussian:
-    """(s_x, q, x, y) of matched frames, and how far each object went; the first frame's is 0.
+    """(s_x, q, x, y) of matched frames, and their velocities, which are 0 in the first frame.
 
     The means are differences, so the variances add up.
     """

@@ -15,9 +15,9 @@ from gswm.models.stove.dynamics import MOTION, POSITION, SIZE, Bodies
 
 @dataclass(frozen=True, repr=False)
 class StoveScene(Scene[Objects]):
-    """A scene in which velocity can be edited, and which has always room for one object more.
+    """A scene with editable velocities and room for any number of objects.
 
-    An object's hue is its `what`; its velocity and its latents are its `z_state`.
+    The hue of an object is its `what`; velocity and latents are its `z_state`.
     """
 
     @property
@@ -26,12 +26,12 @@ class StoveScene(Scene[Objects]):
         return torch.cat([self.objects.o.xy, self.objects.z_state], dim=-1)
 
     def after(self, s: Bodies) -> "StoveScene":
-        """The same objects elsewhere; their sizes and hues stay."""
+        """The same objects in new positions; sizes and hues stay."""
         o = replace(self.objects.o, xy=s[..., :POSITION])
         return replace(self, objects=replace(self.objects, o=o, z_state=s[..., POSITION:]))
 
     def add(self, copy_of: int, xy: tuple[float, float], of: int | None = None) -> Scene[Objects]:
-        """One more object, like another but at `xy`; its id is a new one."""
+        """Add a copy of an object at `xy`; its id is a new one."""
         objects = self.objects
         if not (objects.o.pres > 0.5).all(dim=1).any():
             return super().add(copy_of, xy, of)
@@ -49,7 +49,7 @@ class StoveScene(Scene[Objects]):
         velocity: tuple[float, float] | None = None,
         of: int | None = None,
     ) -> Scene[Objects]:
-        """The object with another size, hue or velocity; the latter in units of `xy` a frame."""
+        """Change an object's size, hue or velocity; the latter in units of `xy` per frame."""
         if depth is not None:
             raise UserError("this model has no depth: an earlier slot covers a later one")
         changed = super().change(id, hw=hw, look_of=look_of, of=of)
@@ -65,7 +65,7 @@ class StoveScene(Scene[Objects]):
 def as_scene(
     z: Float[Tensor, "batch object z"], hue: Float[Tensor, "batch object 3"]
 ) -> StoveScene:
-    """From z = (s_x, q, s): all objects are there, those of earlier slots in front."""
+    """A scene from z = (s_x, q, s): all objects are present, those of earlier slots in front."""
     batch, num, _ = z.shape
     size, s = z.tensor_split([SIZE], dim=-1)
     one, slot = torch.ones_like(z[..., :1]), torch.arange(num, device=z.device)
@@ -78,6 +78,6 @@ def as_scene(
 
 
 def as_hw(size: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]:
-    """Height and width from (s_x, q): the width, and the height over it."""
+    """Height and width from (s_x, q), the width and the ratio of height to width."""
     width, ratio = size.split(1, dim=-1)
     return torch.cat([width * ratio, width], dim=-1)

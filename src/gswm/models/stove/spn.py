@@ -1,18 +1,18 @@
-"""Random sum-product networks (Peharz et al. 2019): densities from which pixels can be left out.
+"""Random sum-product networks (Peharz et al. 2019): densities that can be marginalized.
 
 The variables are split at random into 2^depth regions, `repetitions` times over. A region has
 `leaves` Gaussians, each a product over its variables, and regions are joined in pairs
 up to the root:
 
-    leaf_g = Σ_d s_d log N(x_d; mean_dg, variance_dg)      s_d: how far variable d counts
+    leaf_g = Σ_d s_d log N(x_d; mean_dg, variance_dg)      s_d: the weight of variable d
     sum_s = log Σ_ab w_abs exp(f_a + g_b)                  Σ_ab w_abs = 1, of two regions f and g
     root = log Σ_rab w_rab exp(f_ra + g_rb)                over all repetitions r
 
 With s_d = 0 a variable is integrated out. s is real, so a box that hides pixels has a gradient.
 
 A variable is in one region of each repetition, so leaves are a product of [s x², s x, s] with a
-matrix of coefficients that are 0 outside the region: nothing is gathered. The coefficients are
-large and cancel, so this one product is of doubles; a GPU's fast floats would not do.
+matrix of coefficients that are 0 outside the region, and no gather is needed. The coefficients are
+large and cancel, so this product is in double precision; a GPU's TF32 would be too inexact.
 """
 
 import math
@@ -33,11 +33,11 @@ class SPNConfig:
     depth: int
     repetitions: int
     leaves: int
-    """Gaussians of a region of variables."""
+    """Number of Gaussians per region of variables."""
     sums: int
-    """Of a region that is joined from two."""
+    """Number of sums per region that joins two others."""
     variance: tuple[float, float]
-    """Bounds of a Gaussian's."""
+    """Bounds of a Gaussian's variance."""
 
 
 class RandomSPN(nn.Module):
@@ -61,7 +61,7 @@ class RandomSPN(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch variable"], counts: Float[Tensor, "batch variable"]
     ) -> Float[Tensor, " batch"]:
-        """The logarithm of the density of those variables of `x` that count."""
+        """The log-density of the variables of `x` that count."""
         nodes = self.leaves(x, counts)
         for weight in self.inner:
             nodes = join(nodes, weight)
@@ -72,7 +72,7 @@ class RandomSPN(nn.Module):
     def leaves(
         self, x: Float[Tensor, "batch variable"], counts: Float[Tensor, "batch variable"]
     ) -> Nodes:
-        """Every Gaussian of every region."""
+        """The log-density of every Gaussian of every region."""
         low, high = self.cfg.variance
         variance = low + (high - low) * self.rho.sigmoid()
         constant = -0.5 * (self.mean.square() / variance + (2 * math.pi * variance).log())
@@ -100,7 +100,7 @@ class RandomSPN(nn.Module):
 def join(
     nodes: Nodes, weight: Float[Tensor, "repetition pair node node sum"]
 ) -> Float[Tensor, "batch repetition pair sum"]:
-    """Sums over the products of each two neighboring regions, in log space."""
+    """Sums over the products of neighboring regions, in log space."""
     f, g = nodes.unflatten(2, (-1, 2)).unbind(dim=3)
     most_f, most_g = (side.detach().amax(dim=-1, keepdim=True) for side in (f, g))
     share = weight.flatten(2, 3).softmax(dim=2).view_as(weight)
@@ -109,5 +109,5 @@ def join(
 
 
 def truncated_normal(*shape: int) -> nn.Parameter:
-    """A parameter with its initial values."""
+    """A parameter with truncated normal initial values."""
     return nn.Parameter(nn.init.trunc_normal_(torch.empty(shape), std=0.1, a=-0.2, b=0.2))

@@ -1,14 +1,14 @@
-"""STOVE: what SuPAIR sees in single frames, filtered through the dynamics of the objects.
+"""STOVE: SuPAIR's inference in single frames, filtered through the dynamics of the objects.
 
 The bound of the likelihood of a video, with one sample of z, frames counted from 0:
 
     mean_{t≥2} [ log p(x_t | z_t) + log p(z_t | z_{t-1}) - log q(z_t | z_{t-1}, x_t) ]
     + log p(x_1 | z_1)
 
-Velocities need two frames, so z_1 is what the encoder sees, by its means, and z_0 has none.
-Encoder, matching and likelihood are done for all frames at once; only the dynamics recur.
+Velocities need two frames, so z_1 is the mean of the encoder, and z_0 has no velocity. Encoder,
+matching and likelihood run for all frames at once; only the dynamics are recurrent.
 
-Where there are actions, `actions[:, t]` is done in frame t, and decides on frame t + 1.
+With actions, `actions[:, t]` is taken in frame t and influences frame t + 1.
 """
 
 from collections.abc import Sequence
@@ -43,10 +43,10 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class StoveNoise(Noise):
-    """All that is random in a step."""
+    """All random numbers of a training step."""
 
     latents: Float[Tensor, "batch object latent"]
-    """Of frame 1."""
+    """Noise of the latents of frame 1."""
     z: Float[Tensor, "batch time object z"]
 
 
@@ -62,7 +62,7 @@ class Stove(PosteriorModel[StoveConfig]):
         self.dynamics = Dynamics(cfg.dynamics, cfg.num_objects)
 
     def coarse(self) -> list[nn.Module]:
-        """See `WorldModel`. The layers behind the LSTM place boxes, and lose 2 % in 8 bits."""
+        """See `WorldModel`; in 8 bits, the layers after the LSTM, which place boxes, lose 2 %."""
         return [self.encoder.lstm]
 
     @property
@@ -71,12 +71,12 @@ class Stove(PosteriorModel[StoveConfig]):
         return self.cfg.dynamics.actions
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> StoveNoise:
-        """All that is random in a training step."""
+        """The random numbers of a training step."""
         shapes = self.noise_shapes(batch, stage.length)
         return StoveNoise(*(normal_noise(shape, generator) for shape in shapes))
 
     def noise_shapes(self, batch: int, time: int) -> list[tuple[int, ...]]:
-        """Of the latents of frame 1, and of z of all frames."""
+        """Shapes of the latents of frame 1, and of z of all frames."""
         num, dynamics = self.cfg.num_objects, self.cfg.dynamics
         return [(batch, num, dynamics.latents), (batch, time, num, SIZE + dynamics.width // 2)]
 
@@ -93,7 +93,7 @@ class Stove(PosteriorModel[StoveConfig]):
         return [(self.dynamics, "infer"), (self.dynamics, "forward")]
 
     def loss(self, batch: Batch, noise: StoveNoise, step: Tensor, stage: Stage) -> Loss:
-        """-ELBO, and the cross entropy of the rewards, where the batch has them.
+        """-ELBO, and the cross entropy of the rewards if the batch has any.
 
         A reward is from -1 to 0. Those of the first two frames are not predicted.
         """
@@ -130,9 +130,9 @@ class Stove(PosteriorModel[StoveConfig]):
         return video if self.cfg.color else as_grey(video)
 
     def see(self, video: Video, images: Images) -> tuple[Gaussian, Hues]:
-        """(s_x, q, x, y, v) of the objects by what each frame shows alone, and their hues.
+        """(s_x, q, x, y, v) of the objects as seen in each single frame, and their hues.
 
-        They are in the same order in all frames.
+        The objects are in the same order in all frames.
         """
         where = self.encoder(images.flatten(0, 1))
         with torch.no_grad():
@@ -147,7 +147,7 @@ class Stove(PosteriorModel[StoveConfig]):
     def filter(
         self, where: Gaussian, hue: Hues, noise: StoveNoise, actions: Actions | None
     ) -> tuple[Float[Tensor, "batch rest object z"], list[StoveEvidence]]:
-        """The z of all frames but the first, and what the objective needs to know of them."""
+        """The z of all frames but the first, and the inputs of the objective."""
         latents = self.cfg.dynamics.prior_std * noise.latents
         z = torch.cat([where.mean[:, 1], latents], dim=-1)
         found, evidence, last = [z], [], hue.shape[1] - 1
@@ -162,10 +162,9 @@ class Stove(PosteriorModel[StoveConfig]):
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
         """See `PosteriorModel`; the authors' release begins its rollouts with samples.
 
-        There is nothing to discover: every slot is an object from the first frame on, in which
-        it has no velocity yet. The first two frames have no posterior: there, as in training,
-        places are the encoder's means, and latents, in the second frame, are samples of their
-        prior.
+        There is no discovery: every slot is an object from the first frame on, in which it has no
+        velocity yet. The first two frames have no posterior: as in training, their positions are
+        the encoder's means, and the latents of the second frame are samples of the prior.
         """
         if generator is None:
             shapes = self.noise_shapes(*video.shape[:2])
@@ -189,7 +188,7 @@ class Stove(PosteriorModel[StoveConfig]):
         render: bool,
         actions: Actions | None,
     ) -> Track:
-        """From a state, in which the first action is done."""
+        """A future from a state, in which the first action is taken."""
         if actions is not None and state.objects.id.shape[1] != self.cfg.num_objects:
             raise UserError("under actions no object can be added")
         scene, scenes, rewards = state, [], []
@@ -220,5 +219,5 @@ class Stove(PosteriorModel[StoveConfig]):
 
 
 def per_video(log_density: Float[Tensor, "batch rest object n"]) -> Float[Tensor, " batch"]:
-    """Summed over objects, mean over frames."""
+    """Sum over objects, and mean over frames."""
     return log_density.sum(dim=(2, 3)).mean(dim=1)

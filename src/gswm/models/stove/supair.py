@@ -1,11 +1,11 @@
 """SuPAIR (Stelzner et al. 2019): frames without time, as patches on a background.
 
-The image model p(x | z): each object fills its box, in the order of the slots. What an earlier
-box covers is no longer there for later ones, nor for the background.
+The image model p(x | z): each object fills its box, in the order of the slots. Pixels that an
+earlier box covers are hidden from later ones and from the background.
 
     B_k = ST⁻¹(ones, z_where_k)                   the box of object k
-    V_k = max(0, 1 - Σ_{j≤k} B_j)                 what boxes 1 to k leave to see, V_0 = 1
-    v_k = ST(V_{k-1}, z_where_k)                  what object k can show; 0 outside the image
+    V_k = max(0, 1 - Σ_{j≤k} B_j)                 visible behind boxes 1 to k, V_0 = 1
+    v_k = ST(V_{k-1}, z_where_k)                  visible part of object k; 0 outside the image
     log p(x | z) = log SPN_bg(x; V_K) + Σ_k [ h_k w_k log SPN_obj(ST(x, z_where_k); v_k)
                                               + log rate - rate (1 - mean v_k) ]
 
@@ -39,24 +39,24 @@ class ImagesConfig:
     """Settings of p(x | z)."""
 
     patch: int = 10
-    """Pixels of an object seen up close, high and wide."""
+    """Side of a patch in pixels."""
     patch_weight: float = 1.0
-    """Factor on the weight of an object, which is the share of the image that its box fills."""
+    """Factor on the weight of an object, which is the fraction of the image that its box covers."""
     overlap_rate: float = 10.0
-    """Of the exponential prior of how far an object is covered."""
+    """Rate of the exponential prior on the covered fraction of an object."""
     object: SPNConfig = field(default_factory=lambda: SPNConfig(2, 6, 10, 10, (0.12, 0.35)))
     background: SPNConfig = field(default_factory=lambda: SPNConfig(1, 3, 6, 3, (0.002, 0.16)))
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """log p(x | z) of some frames, in three parts, and what it saw."""
+    """The three terms of log p(x | z) for several frames, and the covered fractions."""
 
     background: Float[Tensor, " *batch"]
     patches: Float[Tensor, " *batch"]
     overlap: Float[Tensor, " *batch"]
     hidden: Float[Tensor, "*batch object"]
-    """The share of each box that others cover or that is outside the image."""
+    """The fraction of each box that others cover or that is outside the image."""
 
 
 class ImageModel(nn.Module):
@@ -92,7 +92,7 @@ class ImageModel(nn.Module):
     def log_background(
         self, images: Images, left: Float[Tensor, "batch 1 height width"] | None
     ) -> Float[Tensor, " batch"]:
-        """The density of what the objects leave; of the whole image if there are none."""
+        """The log-density of the pixels outside all objects; of the whole image without objects."""
         left = torch.ones_like(images[:, :1]) if left is None else left
         return self.spn_background(images.flatten(1), self.per_channel(left))
 
@@ -103,7 +103,7 @@ class ImageModel(nn.Module):
     def draw(
         self, xy: Points, hw: Points, pres: Scalars, hue: Float[Tensor, "batch object 3"]
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """The most probable patch in every box, in the object's hue, and the background alone."""
+        """Draw the most probable patch in every box, in its hue, and the background alone."""
         size, patch = self.image_size, self.cfg.patch
         most_probable = self.spn_object.most_probable().clamp(0, 1).view(-1, patch, patch)
         tint = hue if self.channels == 1 else torch.ones_like(hue)
@@ -124,13 +124,13 @@ class EncoderConfig:
     ratio: tuple[float, float] = (0.75, 1.25)
     """Bounds of q."""
     position: float = 0.9
-    """A center is at most so far from the image's."""
+    """Largest distance of a center from the middle of the image."""
     std: float = 0.3
-    """The largest."""
+    """Largest standard deviation."""
 
 
 class SupairEncoder(nn.Module):
-    """Proposes a box for each object."""
+    """Infers a box for each object."""
 
     def __init__(self, cfg: EncoderConfig, image_size: int, channels: int, num: int) -> None:
         super().__init__()
@@ -166,14 +166,14 @@ class SupairEncoder(nn.Module):
 def as_grey(
     video: Float[Tensor, "*batch 3 height width"],
 ) -> Float[Tensor, "*batch 1 height width"]:
-    """Colors are added up: the model sees shapes."""
+    """Sum the color channels, so that the model sees shapes."""
     return video.sum(dim=-3, keepdim=True).clamp(max=1)
 
 
 def hues(
     images: Float[Tensor, "batch 3 height width"], xy: Points, hw: Points, size: int
 ) -> Float[Tensor, "batch object 3"]:
-    """The color of what is in each box: the mean of its pixels, for as much grey as there is."""
+    """The color in each box: the mean of its pixels, normalized by its brightness."""
     patches = crop(images, xy, hw.clamp_min(SMALLEST), size)
     mean, grey = (each.mean(dim=(-2, -1)) for each in (patches, as_grey(patches)))
     return mean / grey.clamp_min(1e-3)

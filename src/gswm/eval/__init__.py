@@ -1,1 +1,1 @@
-"""Measuring: what a model infers and imagines against what is true. No model is imported here."""
+"""Evaluation of inference and rollouts against ground truth. Imports no model."""

@@ -1,20 +1,20 @@
-"""Predictors that know the truth about the given frames, and no more than a rule about the rest.
+"""Non-learned baselines, which know the ground truth of the given frames.
 
-    center     everything in the middle of the frame
-    stay       everything where it was last
-    straight   everything on its way, through walls
+    center     all objects in the middle of the frame
+    stay       all objects keep their last positions
+    straight   constant velocity, through walls
     walls      the simulator of the balls, without collisions
-    simulator  the simulator of the balls, collisions and all where the world has them
+    simulator  the simulator of the balls, with collisions if the world has them
 
-`stay` also repeats the last given frame, so it has PSNR and SSIM, of videos without ground truth
-too. The others draw nothing.
+`stay` also repeats the last given frame, so it has PSNR and SSIM, even for videos without ground
+truth. The others draw nothing.
 
-They say what a score is worth: a model that has learned how balls move is better than `straight`,
-one that has learned walls is better than `walls`, and `simulator` has no error at all.
+They put scores into perspective: a model that has learned motion beats `straight`, one that has
+learned collisions beats `walls`, and `simulator` has no error.
 
-Their center errors are known (docs/evaluation.md). There, who is who is known too; here objects
-are matched in the first generated frame, as those of a model are, and two that are where the
-other was are matched the wrong way round: the error is lower by up to 0.006.
+docs/evaluation.md lists their center errors with known identities. Here objects are matched in the
+first imagined frame, as those of a model are. Two objects that have swapped places are then matched
+wrongly, which lowers the error by up to 0.006.
 """
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ Rule = Literal["center", "stay", "straight", "walls", "simulator"]
 
 @dataclass(frozen=True)
 class Baseline:
-    """A rule, in the place of a model."""
+    """A baseline in place of a model."""
 
     rule: Rule
     collide: bool = True
@@ -79,7 +79,7 @@ class Baseline:
 def repeated(
     future: Track, video: UInt8[Tensor, "episode time 3 height width"], given: int
 ) -> Track:
-    """A future in which every frame is the last of the given ones."""
+    """A future that repeats the last given frame."""
     last = as_float(video[:, given - 1])[:, None, None]
     frames = last.expand(-1, -1, future.pres.shape[2], -1, -1, -1)
     return replace(future, reconstruction=frames)
@@ -88,7 +88,7 @@ def repeated(
 def nothing_on(
     video: UInt8[Tensor, "episode time 3 height width"], given: int, steps: int
 ) -> Track:
-    """The track of videos of whose objects nothing is known: it has none."""
+    """An empty track, for videos without ground truth."""
 
     def track(*axes: int) -> Track:
         none = torch.zeros(len(video), *axes, 0)
@@ -99,14 +99,14 @@ def nothing_on(
 
 
 def known(episodes: Episodes) -> Truth:
-    """The truth about `episodes`."""
+    """The ground truth of `episodes`; raises a UserError if there is none."""
     if episodes.truth is None:
         raise UserError("nothing is known about the objects of these videos: it cannot be measured")
     return episodes.truth
 
 
 def track_of(truth: Truth, positions: Tensor, side: int) -> Track:
-    """The objects of `truth`, at `positions`, as a model would give them."""
+    """The objects of `truth` at `positions`, as a model would return them."""
     return Track(
         xy=(2 * positions / side - 1).float(),
         hw=(truth.boxes_hw() / side).float(),

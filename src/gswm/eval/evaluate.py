@@ -1,8 +1,8 @@
-"""Evaluation: any model, on any episodes whose truth is known, by a named protocol.
+"""Evaluate any model on episodes with ground truth, by a named protocol.
 
-The same model, episodes and protocol give the same result, digit for digit, on one machine
-with the same number of threads (OMP_NUM_THREADS; sums are cut into as many parts): samples are
-drawn by generators that are seeded for each batch, and batches are always cut alike.
+The same model, episodes and protocol give exactly the same result on one machine with the same
+number of threads (OMP_NUM_THREADS, which changes the order of sums): samples are drawn by
+generators that are seeded for each batch, and batches are always split in the same way.
 """
 
 import math
@@ -37,40 +37,40 @@ from gswm.models.base import WorldModel, as_float
 from gswm.models.track import Track
 
 ROWS = 320
-"""Videos that are imagined at once: futures of all episodes of a batch."""
+"""Number of videos that are imagined at once, counting each future."""
 MOST = 16
-"""Episodes at once."""
+"""Largest number of episodes at once."""
 
 
 OF_TRACKS = ("tracking", "sizes", "counts")
-"""Metrics of a model that sees all frames."""
+"""Metrics for which the model sees all frames."""
 ONLY_PIXELS = ("pixels",)
 """Metrics for videos without ground truth."""
 VALIDATED = ("strict_error", "center_error", "objects", "true_objects", "count_right")
-"""Scores that are reported in validation for every world."""
+"""Scores reported in every validation."""
 SAMPLED = 10
-"""Futures that training samples of an episode, where there are several."""
+"""Sampled futures per episode in validation, in worlds with several futures."""
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """A record of what was measured, episodes first: records of many batches are joined."""
+    """A record of measurements with episodes as the first axis, so that batches can be joined."""
 
     def scores(self) -> dict[str, float]:
-        """Numbers about all episodes."""
+        """Scores over all episodes."""
         ...
 
     def curves(self) -> dict[str, list[float]]:
-        """Numbers for every step."""
+        """Scores at each step."""
         ...
 
 
 @runtime_checkable
 class PerRow(Protocol):
-    """A record that also has scores of each row, an episode or a future of one."""
+    """A record that also has scores of each row; a row is an episode, or one of its futures."""
 
     def per_row(self) -> dict[str, Tensor]:
-        """Scores of each row; NaN where there is nothing to measure."""
+        """Scores of each row; NaN if there is nothing to measure."""
         ...
 
 
@@ -84,16 +84,16 @@ class Result:
     scores: dict[str, float]
     curves: dict[str, list[float]]
     examples: list[dict[str, Any]] = field(default_factory=list)
-    """The first episodes, as numbers; of models, not of rules."""
+    """The first episodes as numbers; empty for baselines."""
     per_episode: dict[str, list[float]] = field(default_factory=dict)
-    """Some scores of every episode, in order, so that two results can be compared in pairs."""
+    """Scores of every episode, in order, for paired comparisons of results."""
     standard_errors: dict[str, float] = field(default_factory=dict)
-    """Of the means of these scores over episodes."""
+    """Standard errors of the means of these scores over episodes."""
     boxes_from: str = "latents"
-    """See `WorldModel.boxes_from`; "truth" for a rule."""
+    """See `WorldModel.boxes_from`; "truth" for a baseline."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; None for what is no number."""
+        """Plain values, with None for NaN and infinity."""
         return finite(asdict(self))
 
 
@@ -146,7 +146,7 @@ def evaluate(
 
 
 def standard_errors(each: Mapping[str, Tensor]) -> dict[str, float]:
-    """Of means over episodes; episodes that are NaN are left out, and scores of fewer than two."""
+    """Standard errors of means over episodes, ignoring NaN, for scores of two or more."""
     known = {name: values[~values.isnan()] for name, values in each.items()}
     return {
         name: (values.std() / math.sqrt(len(values))).item()
@@ -162,19 +162,19 @@ class Seen:
     track: Track
     """The imagined futures."""
     predicted: Boxes | None
-    """Given and imagined frames, a row for each future; None where nothing is known to compare."""
+    """Given and imagined frames, a row for each future; None without ground truth."""
     tracked: Boxes | None
     """Tracks of all frames; None if not requested."""
     sampled: Boxes | None = None
-    """Imagined frames of sampled futures beside the means, a row for each; None as above."""
+    """Sampled rollouts beside the mean ones, a row for each; None without ground truth."""
 
     @property
     def futures(self) -> int:
-        """Of each episode."""
+        """Number of futures per episode."""
         return self.track.pres.shape[1]
 
     def examples(self, episodes: Episodes, given: int, first: int) -> list[dict[str, Any]]:
-        """The first episodes of the batch, with stills where the model has drawn its frames."""
+        """The first episodes of the batch, with stills if the model draws its frames."""
         if self.predicted is None:
             return []
         made = examples(episodes, self.predicted, self.tracked, given, self.futures, first)
@@ -189,7 +189,7 @@ class Seen:
 def see(
     model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules, generator: torch.Generator
 ) -> Seen:
-    """Ask the model for all that the protocol looks at."""
+    """Run the model on all inputs that the protocol needs."""
     track = imagine(model, episodes, rules, generator)
     if episodes.truth is None:
         return Seen(track, None, None)
@@ -217,7 +217,7 @@ def sampled(
     rules: Rules,
     generator: torch.Generator,
 ) -> Boxes:
-    """Sampled futures from where the means begin, a row for each future of each episode."""
+    """Sampled futures from the states where the mean rollouts start, a row for each future."""
     actions = actions_of(model, episodes)
     future = model.imagine_from(
         past_of(track).state_at(-1),
@@ -233,7 +233,7 @@ def sampled(
 def measure(
     seen: Seen, episodes: Episodes, rules: Rules, lpips: Lpips | None
 ) -> dict[str, Measured]:
-    """All that the protocol asks, of one batch."""
+    """Measure one batch by the protocol's metrics."""
     measured: dict[str, Measured] = {}
     given, number, predicted = rules.given, seen.futures, seen.predicted
     if predicted is not None:
@@ -279,7 +279,7 @@ def measure(
 
 
 def check_known(model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Rules) -> None:
-    """Refuse to measure objects of which nothing is known."""
+    """Raise a UserError if the protocol needs a ground truth that is missing."""
     if isinstance(model, Baseline) and (model.rule != "stay" or rules.metrics != ONLY_PIXELS):
         known(episodes)
     if episodes.truth is None and rules.metrics != ONLY_PIXELS:
@@ -304,7 +304,7 @@ def imagine(
     draws, futures = rules.posterior == "sample", rules.futures
     own = futures if draws else 1
     inputs = episodes.video[:, : rules.given], actions_of(model, episodes), episodes.background
-    # Futures that begin with samples of their own are imagined as if each were an episode.
+    # Futures with posterior samples of their own are imagined as separate episodes.
     video, actions, background = map_tensors(lambda x: x.repeat_interleave(own, dim=0), inputs)
     track = model.imagine(
         video,
@@ -332,7 +332,7 @@ def actions_of(model: WorldModel[Any], episodes: Episodes) -> Tensor | None:
 
 
 def whole(track: Track) -> Boxes:
-    """Given and imagined frames, a row for each future of each episode."""
+    """Given and imagined frames, with a row for each future of each episode."""
     future = Boxes.of_track(replace(track, past=None)).flat()
     past = Boxes.of_track(past_of(track))
     return past.each(len(future.id) // len(past.id)).then(future)
@@ -350,12 +350,11 @@ def validate(
 ) -> dict[str, float]:
     """Validate a model during training: center errors and object counts of the mean rollout.
 
-    Weights are chosen by `error`: the strict error, which no missed object makes better; or where
-    there are several `futures`, how far sampled ones are from true ones, and true from sampled.
-    Of videos without truth, and of models that are not trained to have boxes, it is about pixels:
-    see `validate_pixels`. `episodes` are on the
-    model's device, and stay there; only places come to the CPU. Where no object is found in any
-    episode, there is no center error.
+    The best weights are chosen by `error`. It is the strict error, which missed objects cannot
+    lower; with several `futures`, the distance between sampled and true futures in both directions;
+    for videos without ground truth, and for models not trained to have boxes, an error of pixels
+    (see `validate_pixels`). `episodes` are on the model's device and stay there; only positions are
+    copied to the CPU. If no object is found in any episode, there is no center error.
     """
     if episodes.truth is None:
         return validate_pixels(model, episodes, given, steps)
@@ -377,7 +376,7 @@ def validate(
 def validate_pixels(
     model: WorldModel[Any], episodes: Episodes, given: int, steps: int
 ) -> dict[str, float]:
-    """The same by pixels: `error` is the mean squared error of imagined frames."""
+    """Validate by pixels: `error` is the mean squared error of imagined frames."""
     rules = Rules("validation", given, steps, ONLY_PIXELS)
     parts = []
     for batch in regroup([cut(episodes, rules)], MOST):
@@ -394,7 +393,7 @@ def validate_pixels(
 def chances(
     model: WorldModel[Any], episodes: Episodes, rules: Rules, true: Boxes
 ) -> dict[str, float]:
-    """Distances between sampled futures and true ones."""
+    """Distances between sampled and true futures."""
     generator = torch.Generator(episodes.video.device).manual_seed(0)
     predicted = whole(imagine(model, episodes, rules, generator))
     number = rules.futures
@@ -405,7 +404,7 @@ def chances(
 
 
 def cut(episodes: Episodes, rules: Rules) -> Episodes:
-    """The frames that the protocol looks at."""
+    """The frames that the protocol uses."""
     there = episodes.video.shape[1]
     if there < rules.frames:
         fits = [name for name, each in PROTOCOLS.items() if each.frames <= there]
@@ -421,12 +420,12 @@ def cut(episodes: Episodes, rules: Rules) -> Episodes:
 
 
 def rounded(values: Tensor) -> list[float]:
-    """To a millionth, for files that are not longer than they need be."""
+    """Round to a millionth, which keeps files short."""
     return [round(value, 6) for value in values.tolist()]
 
 
 def finite(value: Any) -> Any:
-    """The same, with None for NaN and infinity."""
+    """Replace NaN and infinity by None."""
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

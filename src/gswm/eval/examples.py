@@ -1,7 +1,7 @@
-"""Examples: the first episodes of an evaluation as plain numbers, enough to draw them again.
+"""Examples: the first episodes of an evaluation as plain numbers, from which they can be drawn.
 
-Places are fractions of the frame's side, from its top left corner; None where nothing is. Every
-true object is followed in each future by the object that stands for it in the last given frame.
+Positions are fractions of the frame's side, from its top left corner, or None for absent objects.
+Each true object is followed in each future by the object matched to it in the last given frame.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ from gswm.eval.metrics.matching import nearest_ids
 
 EPISODES = 3
 STEPS = 40
-"""Generated frames of which there are places."""
+"""Number of imagined frames with positions."""
 STRIP = 8
-"""Frames of which there are tracked boxes, from the first to the last."""
+"""Number of frames with tracked boxes, from the first to the last."""
 NEAR = 0.25
 """Largest distance at which a predicted object is matched to a true one."""
 DIGITS = 4
@@ -33,9 +33,9 @@ def examples(
     number: int,
     first: int = 0,
 ) -> list[dict[str, Any]]:
-    """Of each episode, counted from `first`.
+    """The examples of each episode, counted from `first`.
 
-    Rows of `predicted` are `number` futures of one episode, then those of the next; there may be
+    Rows of `predicted` are `number` futures of one episode, then those of the next. There may be
     rows of more episodes.
     """
     truth = known(episodes)
@@ -48,7 +48,7 @@ def examples(
     before = places(true.frames(0, stop))
     out = []
     for i in range(len(episodes)):
-        # An object is a slot that is filled in the last given frame.
+        # Objects are the slots that are filled in the last given frame.
         here = true.there[i, given - 1].nonzero()[:, 0]
         out.append(
             {
@@ -66,19 +66,19 @@ def examples(
 
 
 def places(boxes: Boxes) -> Tensor:
-    """Centers, NaN where nothing is."""
+    """Centers; NaN for absent objects."""
     return torch.where(boxes.there[..., None], boxes.xy, torch.nan)
 
 
 def strip(tracked: Boxes, row: int) -> list[dict[str, Any]]:
-    """The boxes of some frames of one video."""
+    """The boxes of several frames of one video."""
     last = tracked.id.shape[1] - 1
     times = torch.linspace(0, last, min(STRIP, last + 1)).round().long().unique().tolist()
     return [{"frame": time, "boxes": listed(tracked, row, time)} for time in times]
 
 
 def listed(boxes: Boxes, row: int, time: int) -> list[list[float | int]]:
-    """The boxes of one frame of one video: id, x, y, width and height of each."""
+    """Id, x, y, width and height of each box of one frame."""
     there = boxes.there[row, time]
     shape = torch.cat([boxes.xy[row, time, there], boxes.hw[row, time, there].flip(-1)], dim=-1)
     names = boxes.id[row, time, there].tolist()
@@ -91,11 +91,11 @@ def grid(episodes: Episodes, row: int) -> list[list[int]]:
 
 
 def hexadecimal(color: Tensor) -> str:
-    """Red, green and blue as web pages have them."""
+    """A color as "#rrggbb"."""
     return "#" + "".join(f"{round(255 * float(value)):02x}" for value in color)
 
 
 def rounded(values: Tensor) -> list[Any]:
-    """Nested lists of short numbers."""
+    """Nested lists of rounded numbers."""
     scaled = (values.double() * 10**DIGITS).round() / 10**DIGITS
     return scaled.tolist()

@@ -1,11 +1,11 @@
-"""The share of a video that a model explains, compared with a still picture.
+"""The share of a video that a model leaves unexplained, compared with a still picture.
 
     unexplained = Σ (x - x̂)² / Σ (x - b)²    b = median_t x, or a background that the model is given
 
-The denominator leaves out a static background, which makes any error small, and keeps what moves.
-Objects that stand before a given background count too: the model is to draw them. A model that fits
-leaves little; one that draws nothing of what moves leaves about 1; one that does not even know the
-background leaves many times that.
+The denominator excludes the static background, which makes any error look small, and keeps the
+moving parts. Objects in front of a given background count too, since the model should draw them. A
+model that fits the video leaves little unexplained. One that draws no moving object leaves about 1,
+and one that does not know the background leaves many times that.
 """
 
 from typing import Any
@@ -20,11 +20,11 @@ from gswm.models.track import Track
 Drawn = Float[Tensor, "batch time 3 height width"]
 
 FRAMES = 24
-"""Frames of a video that are looked at: those that change most."""
+"""Number of frames of a video that are measured: those that change most."""
 EPISODES = 8
-"""Videos of a validation that are looked at."""
+"""Number of validation videos that are measured."""
 NOISE = 1e-4
-"""Mean squared change of a video below which nothing moves in it."""
+"""Mean squared change below which a video counts as still."""
 
 
 def unexplained(video: AnyVideo, drawn: Drawn, behind: Drawn | None = None) -> float:
@@ -48,7 +48,7 @@ def measure(
     actions: Actions | None = None,
     background: AnyFrame | None = None,
 ) -> float | None:
-    """The share that a model leaves of the frames that change most; None if it does not draw."""
+    """The unexplained share of the frames that change most; None if the model does not draw."""
     at = busiest(video)
     shown = video[:, at : at + FRAMES].to(model.device)
     acted = None if actions is None else actions[:, at : at + FRAMES]
@@ -56,7 +56,7 @@ def measure(
 
 
 def measure_track(model: WorldModel[Any], video: AnyVideo, track: Track) -> float | None:
-    """The same from a track of the whole video; None if the track has no drawings."""
+    """The unexplained share of a tracked video; None if the track has no reconstruction."""
     if track.reconstruction is None:
         return None
     at = busiest(video)
@@ -70,7 +70,7 @@ def measure_track(model: WorldModel[Any], video: AnyVideo, track: Track) -> floa
 
 
 def busiest(video: AnyVideo) -> int:
-    """The first of the `FRAMES` frames in which most changes."""
+    """The first of the `FRAMES` consecutive frames with the most change."""
     if video.shape[1] <= FRAMES:
         return 0
     frames = as_float(video[..., ::4, ::4])

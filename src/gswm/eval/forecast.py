@@ -1,29 +1,28 @@
-"""Forecasts: where a model imagines the objects of a real video, against where it then sees them.
+"""Forecasts: imagined object positions in a real video, compared with the positions seen later.
 
-Nothing is known of most videos, so imagined places are compared with the model's own track of the
-same frames, and with hand labels where there are some. The protocol:
+Most videos have no ground truth, so imagined positions are compared with the model's own track of
+the same frames, and with hand labels if there are any. The protocol:
 
-- A window is `given` frames and the next 10, or as many as there are. A new window begins every 4
-  frames of the held-out part, or less often, so that there are at most 64. Windows do not know of
-  each other.
-- The model tracks all frames of a window, and finds objects in each. From its state after the
-  given frames it also imagines the others, by means.
+- A window is `given` frames and the next 10, or as many as there are. A new window starts every 4
+  frames of the held-out part, or less often, so that there are at most 64. Windows are independent.
+- The model tracks all frames of a window, and discovers objects in each. From its state after the
+  given frames it also imagines the others, by the mean rollout.
 - An object is compared in a frame if it is tracked in the last given frame and, under the same id,
-  in that frame. An object that vanishes while it is imagined stays where it was; `kept` is the
-  share that did not.
-- The error is the distance between centers of boxes, in source pixels and as a share of the source
-  video's height: the mean over all windows, objects and frames that are compared. `objects` are
-  pairs of a window and an object.
-- `straight` is the same error of the baseline that continues the track at constant velocity, the
-  mean of the last 3 steps within the given frames, or of fewer for an object found later. An object
-  found in the last given frame rests.
-- A label is compared if a compared object's tracked box overlaps it (intersection over union, one
-  to one) by 0.3. Boxes are cut off at the borders of the picture, as labels are, and interpolated
-  linearly where the label lies between frames that the model saw. `tracked` is then the error of
-  the track itself.
-- PSNR is a mean over all imagined frames, at the model's resolution: of these frames, of the same
-  without their objects (a static background, in the light of the last given frame), and of the last
-  given frame repeated.
+  in that frame. An object that vanishes during imagination keeps its last position; `kept` is the
+  share of objects that do not vanish.
+- The error is the distance between box centers, in source pixels and as a fraction of the source
+  video's height: the mean over all compared windows, objects and frames. `objects` counts pairs of
+  a window and an object.
+- `straight` is the error of a baseline that continues the track at constant velocity: the mean of
+  the last 3 steps within the given frames, or of fewer for an object found later. An object found
+  in the last given frame does not move.
+- A label is compared if its IoU with the tracked box of a compared object is at least 0.3, matched
+  one to one. Boxes are clipped at the borders of the picture, as labels are, and interpolated
+  linearly if the label lies between frames that the model saw. `tracked` is the error of the track
+  itself.
+- PSNR is a mean over all imagined frames, at the model's resolution: for these frames, for their
+  background without objects (in the light of the last given frame), and for the last given frame
+  repeated.
 """
 
 import math
@@ -51,18 +50,18 @@ from gswm.models.base import WorldModel, as_float
 
 STEPS = 10
 EVERY = 4
-"""Frames from the beginning of one window to that of the next."""
+"""Distance between the starts of two windows, in frames."""
 MOST = 64
-"""Windows."""
+"""Largest number of windows."""
 RECENT = 3
-"""Steps of which the baseline takes the mean velocity."""
+"""Number of steps over which the baseline averages velocity."""
 BATCH = 16
-"""Windows at once."""
+"""Windows per batch."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Some frames of a video in a row, given ones and those to imagine."""
+    """Consecutive frames of a video: given ones and those to imagine."""
 
     video: UInt8[Tensor, "time 3 size size"]
     footage: Footage
@@ -74,13 +73,13 @@ class Offset:
     """A mean distance."""
 
     px: float
-    """In source pixels."""
+    """Distance in source pixels."""
     share: float
-    """Of the source video's height."""
+    """Distance as a fraction of the source video's height."""
 
     @staticmethod
     def of(px: Float64[Tensor, " pair"], height: Float64[Tensor, " pair"]) -> "Offset":
-        """The mean; NaN of nothing."""
+        """The mean; NaN for no values."""
         return Offset(px.mean().item(), (px / height).mean().item())
 
     def __str__(self) -> str:
@@ -92,7 +91,7 @@ class LabelOffsets:
     """Errors against labels."""
 
     boxes: int
-    """Labels that were compared; a label counts in each window that has it."""
+    """Number of compared labels; a label counts once for each window that contains it."""
     imagined: Offset
     straight: Offset
     tracked: Offset
@@ -100,7 +99,7 @@ class LabelOffsets:
 
 @dataclass(frozen=True)
 class ForecastScores:
-    """Scores of all windows, as the module says."""
+    """Scores over all windows; see the module."""
 
     given: int
     steps: int
@@ -109,21 +108,21 @@ class ForecastScores:
     imagined: Offset
     straight: Offset
     imagined_px: tuple[float, ...]
-    """Of each step; NaN where nothing was compared."""
+    """Error of each step; NaN if nothing was compared."""
     straight_px: tuple[float, ...]
     kept: float
     psnr: float
     psnr_background: float
     psnr_still: float
     labels: LabelOffsets | None
-    """None where there are no labels to compare."""
+    """Errors against labels; None without labels to compare."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; None for what is no number."""
+        """Plain values, with None for NaN and infinity."""
         return finite(asdict(self))
 
     def rows(self) -> list[tuple[str, str]]:
-        """Everything in words, a name and a value each."""
+        """All scores as pairs of a name and a value in words."""
         rows = [
             (f"{self.steps} imagined frames after {self.given}, PSNR", f"{self.psnr:.1f} dB"),
             ("their background alone, PSNR", f"{self.psnr_background:.1f} dB"),
@@ -153,20 +152,20 @@ class ForecastScores:
 
 @dataclass(frozen=True)
 class Compared:
-    """Errors in source pixels; NaN where an object is not compared."""
+    """Errors in source pixels; NaN for objects that are not compared."""
 
     imagined: Float64[Tensor, "window step object"]
     straight: Float64[Tensor, "window step object"]
     kept: Bool[Tensor, "window step object"]
     height: Float64[Tensor, " window"]
     psnr: Float64[Tensor, "window step 3"]
-    """Of imagined frames, of their background, of the last given frame."""
+    """PSNR of imagined frames, of their background, and of the last given frame."""
     labelled: Float64[Tensor, "label 3"]
-    """Imagined, straight and tracked."""
+    """Errors against labels: imagined, straight and tracked."""
     labelled_height: Float64[Tensor, " label"]
 
     def scores(self, given: int) -> ForecastScores:
-        """Means over everything."""
+        """Means over all windows, objects and frames."""
         there = ~self.imagined.isnan()
         height = self.height[:, None, None].expand_as(there)[there]
         steps = self.imagined.shape[1]
@@ -201,17 +200,17 @@ def forecast(
     """Score a model on windows of equal length; None if there are none.
 
     Args:
-        model: On the device that it is to be measured on.
-        windows: Of videos that the model was not trained on.
+        model: A model on the device to use.
+        windows: Windows of videos that the model was not trained on.
         given: Frames of each window that the model sees before it imagines.
-        labels: Boxes of the windows' video, in source pixels; ignore regions play no part.
+        labels: Boxes of the windows' video, in source pixels; ignore regions are not used.
     """
     parts = [compare(model, batch, given, labels) for batch in batches(windows)]
     return concatenate(parts).scores(given) if parts else None
 
 
 def batches(windows: Iterable[Window]) -> Iterator[list[Window]]:
-    """Some windows at a time."""
+    """Batches of windows."""
     held: list[Window] = []
     for window in windows:
         held.append(window)
@@ -223,21 +222,21 @@ def batches(windows: Iterable[Window]) -> Iterator[list[Window]]:
 
 
 def starts(frames: int, given: int, first: int = 0) -> range:
-    """First frames of the windows in a video of `frames` frames, from `first` on."""
+    """First frames of the windows in a video of `frames` frames, starting at `first`."""
     length = window_length(frames - first, given)
     room = frames - first - length + 1
     return range(first, first + max(0, room), max(EVERY, -(-room // MOST)))
 
 
 def window_length(frames: int, given: int) -> int:
-    """Frames of a window in so many frames: a short video has fewer to imagine."""
+    """Length of a window in a video of this length; short videos have fewer frames to imagine."""
     return given + max(1, min(STEPS, frames - given))
 
 
 def film_windows(
     film: Film, given: int, last: float, background: Float[Tensor, "1 3 size size"] | None
 ) -> Iterator[Window]:
-    """The windows in the last share of a video."""
+    """The windows in the held-out part at the end of a video."""
     numbers = film.footage.frames
     first = int(np.searchsorted(numbers, (1 - last) * len(film.source_times)))
     length = window_length(len(numbers) - first, given)
@@ -258,7 +257,7 @@ def film_windows(
 def compare(
     model: WorldModel[Any], windows: Sequence[Window], given: int, labels: MotBoxes | None
 ) -> Compared:
-    """Track and imagine some windows, and compare."""
+    """Track and imagine several windows, and compare the two."""
     video = torch.stack([window.video for window in windows]).to(model.device)
     pictures = [window.background for window in windows if window.background is not None]
     behind = torch.stack(pictures).to(model.device) if pictures else None
@@ -311,7 +310,7 @@ def picture_sizes(windows: Sequence[Window]) -> Float64[Tensor, "window 2"]:
 
 
 def in_picture(boxes: Boxes, windows: Sequence[Window]) -> Boxes:
-    """Boxes of a model's frames as fractions of the width and the height of the source picture."""
+    """Boxes as fractions of the width and height of the source picture."""
     xy, hw = torch.empty_like(boxes.xy), torch.empty_like(boxes.hw)
     for i, window in enumerate(windows):
         place = window.footage.placement
@@ -324,12 +323,12 @@ def in_picture(boxes: Boxes, windows: Sequence[Window]) -> Boxes:
 def apart(
     one: Boxes, other: Boxes, size: Float64[Tensor, "window 2"]
 ) -> Float64[Tensor, "window step object"]:
-    """Distances between the centers of the same objects, in source pixels."""
+    """Distances between centers of the same objects, in source pixels."""
     return ((one.xy - other.xy) * size[:, None, None]).norm(dim=-1)
 
 
 def held(now: Boxes, rollout: Boxes) -> Boxes:
-    """A rollout whose objects, where they are not there, stay where they were before."""
+    """A rollout in which vanished objects keep their last positions."""
     xy, hw = [now.xy[:, 0]], [now.hw[:, 0]]
     for t in range(rollout.id.shape[1]):
         there = rollout.there[:, t, :, None]
@@ -339,7 +338,7 @@ def held(now: Boxes, rollout: Boxes) -> Boxes:
 
 
 def continued(past: Boxes, steps: int) -> Boxes:
-    """The objects of the last frame of a track, at constant velocity."""
+    """The objects of a track's last frame, continued at constant velocity."""
     time = past.id.shape[1]
     age = past.there.flip(1).long().cumprod(dim=1).sum(dim=1)
     since = (age - 1).clamp(0, RECENT)
@@ -388,7 +387,7 @@ def label_boxes(rows: MotBoxes, size: Float64[Tensor, "2"]) -> Boxes:
 
 
 def at_frame(boxes: Boxes, seen: np.ndarray, number: int) -> Boxes:
-    """The boxes of one source frame, between two that the model saw or in one of them."""
+    """The boxes at one source frame, interpolated between the frames that the model saw."""
     k = int(np.searchsorted(seen, number, side="right")) - 1
     if seen[k] == number:
         return boxes.frames(k, k + 1)

@@ -1,11 +1,11 @@
-"""A tracker without learning, to compare models with on videos: median background and SORT.
+"""A non-learned tracker as a baseline for videos: median background and SORT.
 
-The background is each pixel's median over the video, without objects that stand for long
-(`data/standing.py`). A pixel belongs to an object where it differs from that by several times its
-own noise, measured by the median absolute deviation. Masks are
-opened and closed, and each connected component is a detection. Detections are linked as SORT does
-(Bewley et al., 2016): a Kalman filter of constant velocity predicts every box, and boxes are
-assigned so that their total intersection over union is largest.
+The background is each pixel's median over the video, without objects that stand still for long
+(`data/standing.py`). A pixel belongs to an object if it differs from the background by several
+times its own noise, measured by the median absolute deviation. Masks are opened and closed, and
+each connected component is a detection. Detections are linked by SORT (Bewley et al., 2016): a
+Kalman filter with constant velocity predicts every box, and boxes are assigned so that their total
+intersection over union is largest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,19 +30,19 @@ from gswm.eval.metrics.matching import best_pairs
 Tracker = Literal["median-sort"]
 Image = UInt8[np.ndarray, "height width 3"]
 Detections = Float64[np.ndarray, "_ 4"]
-"""Left, top, width and height of each, in pixels."""
+"""Left, top, width and height of each detection, in pixels."""
 
 Place = Float64[np.ndarray, "4"]
 """Center, width and height of a box."""
 
 TO_STD = 1.4826
-"""Standard deviation of a normal distribution by its median absolute deviation."""
+"""Factor from the median absolute deviation of a normal distribution to its standard deviation."""
 LIGHT = 4
-"""The light of a frame is measured on every fourth row and column."""
+"""Stride of the rows and columns on which the light of a frame is measured."""
 STEP = np.array([[1.0, 1.0], [0.0, 1.0]])
-"""From place and velocity to those of the next frame."""
+"""Transition matrix of position and velocity."""
 DRIFT = np.diag([0.05, 0.05])
-"""Variance that they gain by a frame, in units of the variance of a detection."""
+"""Process noise per frame, in units of the variance of a detection."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +50,29 @@ class MedianSort:
     """Settings of the detector and the tracker."""
 
     side: int = 360
-    """Larger pictures are averaged down, as long as their shorter side keeps so many pixels."""
+    """Larger pictures are downsampled as long as their shorter side keeps this many pixels."""
     samples: int = 64
-    """Frames, spread over the video, that the background is found from; up to twice as many."""
+    """Number of frames, spread over the video, from which the background is computed; up to twice
+    as many are used.
+    """
     deviations: float = 5.0
-    """Difference from which on a pixel belongs to an object, in standard deviations of the
-    noise."""
+    """Difference above which a pixel belongs to an object, in standard deviations of its noise."""
     least_noise: float = 6.0
-    """Standard deviation below which no pixel's noise is taken to be, of 255."""
+    """Lower bound of the standard deviation of a pixel's noise, out of 255."""
     closing: float = 0.01
-    """Gaps up to twice this share of the shorter side are closed."""
+    """Largest gaps that are closed are twice this fraction of the shorter side."""
     least_area: float = 0.001
-    """Share of the picture that a detection covers at least."""
+    """Smallest fraction of the picture that a detection covers."""
     min_iou: float = 0.3
     max_age: int = 3
-    """Frames without a detection after which a track ends."""
+    """Number of frames without a detection after which a track ends."""
     min_hits: int = 3
-    """Detections from which on a track is reported, then with all of them."""
+    """Number of detections after which a track is reported, including its first ones."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Size, in pixels, and number of a video's frames."""
+    """Size in pixels and number of the frames of a video."""
 
     width: int = 0
     height: int = 0
@@ -86,7 +87,7 @@ class Picture:
         return shape
 
     def with_frame(self, frame: TimedFrame) -> "Picture":
-        """One frame more."""
+        """With one more frame counted."""
         return Picture(frame.width, frame.height, self.frames + 1)
 
 
@@ -95,13 +96,13 @@ class MedianBackground:
     """The still part of a video."""
 
     median: Float32[np.ndarray, "height width 3"]
-    """Without objects that stand for long."""
+    """The median, without objects that stand still for long."""
     threshold: Float32[np.ndarray, "height width"]
     """Difference above which a pixel belongs to an object."""
 
     @staticmethod
     def of(images: list[Image], settings: MedianSort) -> "MedianBackground":
-        """The empty scene of some frames in order, and how far pixels are from their median."""
+        """The empty scene of several frames, and the deviations of pixels from their median."""
         median = np.median(images, axis=0).astype(np.float32)
         off = np.median([difference(image, median) for image in images], axis=0)
         video = torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2))
@@ -136,7 +137,7 @@ def detect(image: Image, background: MedianBackground, settings: MedianSort) -> 
 
 
 def closed(mask: Bool[np.ndarray, "height width"], steps: int) -> Bool[np.ndarray, "height width"]:
-    """The mask with its gaps closed, at the border of the picture as inside."""
+    """The mask with its gaps closed, also at the border of the picture."""
     if steps == 0:
         return mask
     padded = np.pad(mask, 2 * steps)
@@ -147,30 +148,30 @@ def closed(mask: Bool[np.ndarray, "height width"], steps: int) -> Bool[np.ndarra
 
 @dataclass(frozen=True)
 class Trail:
-    """One object on its way: a Kalman filter of each number of its box, all with the same gain."""
+    """The track of one object: Kalman filters of its box coordinates, which share one gain."""
 
     id: int
     place: Place
     velocity: Place
     covariance: Float64[np.ndarray, "2 2"]
-    """Of place and velocity, in units of the variance of a detection."""
+    """Covariance of position and velocity, in units of the variance of a detection."""
     missed: int = 0
     """Frames since the last detection."""
 
     @staticmethod
     def begin(id: int, place: Place) -> "Trail":
-        """A new object, which may move at any speed."""
+        """A new track, with unknown velocity."""
         return Trail(id, place, np.zeros(4), np.diag([1.0, 10.0]))
 
     def predict(self) -> "Trail":
-        """One frame later."""
+        """Predict the next frame."""
         place = self.place + self.velocity
         place[2:] = place[2:].clip(1.0)
         covariance = STEP @ self.covariance @ STEP.T + DRIFT
         return Trail(self.id, place, self.velocity, covariance, self.missed + 1)
 
     def update(self, seen: Place) -> "Trail":
-        """With a detection taken in."""
+        """Update with a detection."""
         gain = self.covariance[:, 0] / (self.covariance[0, 0] + 1)
         off = seen - self.place
         covariance = self.covariance - np.outer(gain, self.covariance[0])
@@ -178,7 +179,7 @@ class Trail:
 
 
 def follow(detections: Iterable[Detections], settings: MedianSort) -> MotBoxes:
-    """Link the detections of each frame, the first of which has number 1."""
+    """Link the detections of each frame; frames are counted from 1."""
     trails: list[Trail] = []
     rows: list[tuple[int, int, np.ndarray]] = []
     number = 0
@@ -201,19 +202,19 @@ def follow(detections: Iterable[Detections], settings: MedianSort) -> MotBoxes:
 
 
 def centered(box: Float64[np.ndarray, "4"]) -> Place:
-    """Of a box given by its left, top, width and height."""
+    """Center, width and height of a box given by left, top, width and height."""
     return np.concatenate([box[:2] + box[2:] / 2, box[2:]])
 
 
 def assign(trails: list[Place], found: list[Place], settings: MedianSort) -> dict[int, int]:
-    """The detection of each trail that has one."""
+    """The detection assigned to each track that has one."""
     iou = overlaps(as_boxes(trails), as_boxes(found))[0]
     pairs = best_pairs(torch.where(iou >= settings.min_iou, iou, 0))
     return dict(pairs.nonzero().tolist())
 
 
 def as_boxes(places: list[Place]) -> Boxes:
-    """Boxes of one frame, all there."""
+    """Boxes of one frame, all present."""
     rows = torch.from_numpy(np.array(places, np.float64).reshape(1, -1, 4))
     id = torch.full(rows.shape[:2], NOBODY)
     return Boxes(rows[..., :2], rows[..., 2:].flip(-1), id, torch.ones_like(id, dtype=torch.bool))
@@ -222,7 +223,7 @@ def as_boxes(places: list[Place]) -> Boxes:
 def median_sort(
     path: Path, settings: MedianSort | None = None, *, allow_damaged: bool = False
 ) -> tuple[MotBoxes, Picture]:
-    """Track whatever moves in a video, a file or a folder of images."""
+    """Track all moving objects in a video, a file or a folder of images."""
     settings = settings or MedianSort()
     kept: list[Image] = []
     step = 1
@@ -243,7 +244,7 @@ def median_sort(
 
 
 def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
-    """All frames of a video, at least one."""
+    """All frames of a video; raises a UserError if there are none."""
     if not path.exists():
         raise UserError(f"there is no video {path}; check the name")
     empty = True
@@ -259,5 +260,5 @@ def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
 
 
 def factor_of(frame: TimedFrame, side: int) -> int:
-    """Largest factor by which a frame can be averaged down to at least `side` pixels."""
+    """Largest factor by which a frame can be downsampled to at least `side` pixels."""
     return max(1, min(frame.width, frame.height) // side)

@@ -1,7 +1,7 @@
-"""Protocols: what is given, what is asked, and what is measured, by name.
+"""Evaluation protocols by name: given frames, imagined frames, and metrics.
 
-A number means little without them; a result carries all of its protocol. `register_protocol` adds
-one for a world whose episodes none of these fits.
+A score means little without its protocol, so each result contains it. `register_protocol` adds one
+for a world whose episodes fit none of these.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,7 @@ Posterior = Literal["mean", "sample"]
 Metric = Literal[
     "center", "tracking", "sizes", "counts", "corridor", "futures", "pixels", "collisions"
 ]
-"""The metrics; `counts` are of tracked frames where a protocol names them, else of imagined
-ones too."""
+"""The metrics. `counts` covers tracked frames if the protocol lists it, else those of rollouts."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,9 @@ class Protocol:
     """Use sampled rollouts instead of the mean rollout."""
     futures: int = 1
     posterior: Posterior = "mean"
-    """Infer given frames by the means of the posterior, or by a sample, as the release of G-SWM
-    does. With samples, each future has its own."""
+    """Use the means of the posterior in given frames, or a sample, as the release of G-SWM does.
+    With samples, each future has its own.
+    """
     samples: int = 0
     """Number of sampled futures per episode whose center error is also measured."""
     split: SplitName = "test"
@@ -48,7 +48,7 @@ class Protocol:
 
     @property
     def can_sample(self) -> bool:
-        """Whether sampled futures can be measured beside the means."""
+        """Whether sampled futures can be measured in addition to the means."""
         return "center" in self.metrics and not self.sample and self.futures == 1
 
 
@@ -68,7 +68,7 @@ PROTOCOLS = {
 
 
 def register_protocol(rules: Protocol) -> None:
-    """Register a protocol, so that worlds can name it."""
+    """Register a protocol, so that worlds can refer to it."""
     if PROTOCOLS.get(rules.name, rules) != rules:
         raise UserError(f"there is another protocol '{rules.name}' already: choose another name")
     if unknown := [metric for metric in rules.metrics if metric not in get_args(Metric)]:

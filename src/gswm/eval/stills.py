@@ -1,8 +1,8 @@
-"""Stills: a few frames of an example, true and imagined, small enough to go into a result.
+"""Stills: a few frames of an example, true and imagined, small enough for a result file.
 
-Balls can be drawn again from their places. What a model paints of solids, light and shadow cannot,
-and the true frames take a simulator; so a result carries these frames themselves, side by side in
-one PNG, as text. Their boxes are numbers beside it, as those of an example are.
+Balls can be drawn again from their positions. Frames of the 3D worlds cannot, and the true ones
+need a simulator. So the result contains the frames themselves, side by side in one PNG as text, and
+their boxes as numbers.
 """
 
 import base64
@@ -23,18 +23,20 @@ from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.matching import nearest_ids
 
 STEPS = (1, 5, 10, 15, 20, 40, 60, 80)
-"""Which of the imagined frames, the first being 1; of a shorter future, those that are there."""
+"""Imagined frames to keep, counted from 1; shorter futures have fewer."""
 COLORS, ROUNDS = 256, 4
-"""Of a PNG, and how often they are made better: half the size, and nobody sees it."""
+"""Palette size of the PNG and number of k-means iterations: half the file size, without visible
+loss.
+"""
 
 
 def stills(
     episodes: Episodes, predicted: Boxes, drawn: Float[Tensor, "_row _step 3 _h _w"], given: int
 ) -> list[dict[str, Any]]:
-    """Of each episode: the frames, and the boxes in them; `predicted` has one future of each.
+    """The frames of each episode, and their boxes; `predicted` has one future of each.
 
-    An imagined object goes by the id of the true one that it stands for in the last given frame;
-    one that stands for none has a number that no true object has.
+    An imagined object has the id of the true one that it is matched to in the last given frame.
+    Unmatched objects get ids that no true object has.
     """
     steps = [step for step in STEPS if step <= drawn.shape[1]]
     times = [given + step - 1 for step in steps]
@@ -55,7 +57,7 @@ def stills(
 
 
 def named(boxes: Boxes, true: Boxes, partners: Int[Tensor, "row object"]) -> Boxes:
-    """A model's boxes by the ids of the true objects whose `partners` they are."""
+    """A model's boxes with the ids of the true objects that they are matched to."""
     number = true.id.amax(dim=1)
     same = boxes.id[..., None] == partners[:, None, None]
     found = (same * number[:, None, None]).amax(dim=-1)
@@ -64,7 +66,7 @@ def named(boxes: Boxes, true: Boxes, partners: Int[Tensor, "row object"]) -> Box
 
 
 def as_text(frames: UInt8[Tensor, "time 3 height width"]) -> str:
-    """Frames side by side as one PNG, in base64."""
+    """Frames side by side as one PNG, encoded in base64."""
     wide = np.concatenate(list(frames.permute(0, 2, 3, 1).numpy()), axis=1)
     file = io.BytesIO()
     image = Image.fromarray(wide).quantize(COLORS, kmeans=ROUNDS, dither=Image.Dither.NONE)
@@ -73,7 +75,7 @@ def as_text(frames: UInt8[Tensor, "time 3 height width"]) -> str:
 
 
 def from_text(text: str) -> UInt8[np.ndarray, "_time _height _width 3"]:
-    """The frames again: squares, side by side in a PNG."""
+    """Decode frames from such a PNG."""
     with Image.open(io.BytesIO(base64.b64decode(text))) as image:
         wide = np.asarray(image.convert("RGB"))
     return np.stack(np.split(wide, wide.shape[1] // wide.shape[0], axis=1))

@@ -46,7 +46,7 @@ class Track:
     futures, after the axis of videos, and the given frames as its `past`.
 
         track = model.infer(video)
-        print(track)                  # how many videos, frames and objects
+        print(track)                  # number of videos, frames and objects
         track.save("track.gif", video)
         track.save("track.csv")
         track.save("track.txt", film)     # in pixels of a film: see gswm.open_video

@@ -1,4 +1,4 @@
-"""Warn of a model that does not fit a video."""
+"""Warn about a model that does not fit a video."""
 
 from typing import Any
 
@@ -8,23 +8,25 @@ from gswm.models.registry import RECIPES
 from gswm.models.track import Track
 
 MOST = 0.9
-"""Share that a model may leave unexplained."""
+"""Largest share that a model may leave unexplained."""
 LEAST, FACTOR = 0.3, 4.0
-"""The same, where the share on the model's own validation videos is known: so many times that,
-and never less than the first."""
+"""The limit if the share on the model's own validation videos is known: this factor times that
+share, but at least the first number.
+"""
 FEW = 0.1
-"""Share of the recipe's steps below which a training has hardly begun; its model may leave no more
-than the least."""
+"""Fraction of the recipe's steps below which a training has hardly begun; the limit is then the
+lowest one.
+"""
 
 
 class MisfitWarning(UserWarning):
-    """A model does not fit the video that it tracked."""
+    """Issued if a model does not fit the video that it tracked."""
 
 
 def share_of(
     model: WorldModel[Any], video: AnyVideo, track: Track, background: AnyFrame | None
 ) -> float | None:
-    """Measure what a model leaves unexplained of the first chunk of `followed`, drawn or not."""
+    """The share that a model leaves unexplained in the first chunk of `followed`."""
     if model.continues:
         return explained.measure_track(model, video, track)
     return explained.measure(model, video, background=background)
@@ -34,10 +36,10 @@ def warning(share: float | None, header: dict[str, Any], *, video: str, own: boo
     """One line about a model that does not fit a video; None if it does.
 
     Args:
-        share: What `share_of` or `explained.measure` returned.
-        header: The recipe and what else is known of the weights, as `weights.files` reads them.
+        share: The result of `share_of` or `explained.measure`.
+        header: The recipe and other facts about the weights, as `weights.files` reads them.
         video: The name of the video, or of the world.
-        own: Whether it is a video of the user's, and not a world.
+        own: Whether it is a user's video, and not a world.
     """
     recipe, about = header["recipe"], header["about"]
     known = about.get("validation", {}).get("unexplained")

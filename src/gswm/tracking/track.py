@@ -27,7 +27,7 @@ class VideoTracks:
     """Tracked objects of a video file, in its own pixels and seconds.
 
         tracks = gswm.track("film.mp4")
-        print(tracks)                 # how many objects and frames
+        print(tracks)                 # number of objects and frames
         tracks.boxes.x                # an array; also y, width, height, id, frame, time, ...
         pandas.DataFrame(tracks.to_frame())
         tracks.save("film.csv")       # also .txt and .mp4
@@ -61,7 +61,7 @@ class VideoTracks:
 
         Args:
             path: The file.
-            trail: Draw where each object was in the last so many frames.
+            trail: Number of past frames in which the path of each object is drawn.
             fps: Frames per second of an `.mp4` from images, which have no times.
         """
         path = Path(path)
@@ -86,24 +86,23 @@ def track(
         tracks = gswm.track("film.mp4")
         tracks.save("film.csv")       # also .txt and .mp4
 
-    A model with a static background takes the background from the video itself, unless the model
-    was fitted to the same scene. A model that does not fit the video is warned of
-    (`warnings.warn`), unless it is given as an object: the warning depends on what its file says
-    of its training.
+    A model with a static background computes the background from the video, unless the model was
+    fitted to the same scene. If the model does not fit the video, a warning is issued
+    (`warnings.warn`), unless the model is given as an object: the warning depends on facts about
+    the training in the model's file.
 
     Args:
         video: A video file, a GIF, or a folder of images.
         model: A trained model, or what `gswm.load` takes. Default: the weights `clips`, for videos
             of a fixed camera.
-        fps: Frames per second to take, by the video's own times, and 0 for every frame. Default: as
-            of the model's training videos, and every frame for a model of a world.
-        fit: See `gswm.open_video`. Default: as in the training, and letterbox for a model of a
-            world.
-        region: Use this part of the picture alone: left, top, width and height in pixels of the
-            upright video, as a tuple or as text, or "all". Default: as in the training.
-        frames: Read at most so many frames, from the first.
-        discover: Look for new objects in every frame ("always"), or in the first alone ("first").
-        device: Where to load a model that is given by name: cpu, cuda, or auto.
+        fps: Frames per second to use, by the video's own times; 0 for every frame. Default: as in
+            training, and every frame for a model of a world.
+        fit: See `gswm.open_video`. Default: as in training, and letterbox for a model of a world.
+        region: Use only this part of the picture: left, top, width and height in pixels of the
+            upright video, as a tuple or as text, or "all". Default: as in training.
+        frames: Maximum number of frames to read.
+        discover: Look for new objects in every frame ("always"), or only in the first ("first").
+        device: Device for a model that is given by name: cpu, cuda, or auto.
         allow_damaged: See `gswm.open_video`.
     """
     header = None

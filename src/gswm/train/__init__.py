@@ -1,1 +1,1 @@
-"""Training: the step, the loop, and runs that can be resumed. Nothing here knows a model."""
+"""Training: the step, the loop, and resumable runs, for any model."""

@@ -1,9 +1,9 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON; whole, or not there at all.
+"""Checkpoints: tensors as safetensors and the rest as JSON, written atomically.
 
 A checkpoint is a folder, `checkpoints/00012000`. It is written under another name, flushed, and
-then renamed, and the one before it stays until the next: whatever happens, the newest folder with
-a number for a name is whole. `SHA256SUMS` has a checksum of every other file, taken before it was
-written; loading verifies it, and so does `sha256sum -c SHA256SUMS`.
+then renamed, and the previous one stays until the next, so the newest numbered folder is always
+complete. `SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies
+it, and so does `sha256sum -c SHA256SUMS`.
 """
 
 import hashlib
@@ -28,21 +28,21 @@ KEPT = 2
 SUMS, STATE = "SHA256SUMS", "state.json"
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 HEADER = 512
-"""More bytes than the header of a file has for a tensor."""
+"""Upper bound of the bytes per tensor in the header of a file."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on."""
+    """The state from which a run resumes."""
 
     step: int
     tensors: dict[str, Tensor]
     state: dict[str, Any]
-    """State that JSON can hold."""
+    """The part of the state that JSON can hold."""
 
 
 def save(folder: Path, checkpoint: Checkpoint, part_bytes: int | None = None) -> Path:
-    """Write a checkpoint, in files of at most `part_bytes`, and remove all but the last ones."""
+    """Write a checkpoint, in files of at most `part_bytes`, and remove all but the last two."""
     final = folder / f"{checkpoint.step:08d}"
     temporary = folder / f".{final.name}.tmp"
     with room(final):
@@ -61,7 +61,7 @@ def save(folder: Path, checkpoint: Checkpoint, part_bytes: int | None = None) ->
 
 
 def write(folder: Path, checkpoint: Checkpoint, part_bytes: int | None) -> None:
-    """The files of a checkpoint, in a new folder."""
+    """Write the files of a checkpoint to a new folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     sums: dict[str, str] = {}
@@ -79,9 +79,9 @@ def write(folder: Path, checkpoint: Checkpoint, part_bytes: int | None) -> None:
 
 
 def keep(folder: Path, step: int) -> None:
-    """Remove all but the checkpoint of `step` and the one before it.
+    """Remove all checkpoints but that of `step` and the one before it.
 
-    A later one is there only if it was damaged, and so was not gone on from.
+    A later one exists only if it was damaged, so that the run did not resume from it.
     """
     kept = [path for path in numbered(folder) if int(path.name) <= step][-KEPT:]
     left = [path for path in folder.iterdir() if re.fullmatch(r"\.[0-9]+\.(tmp|old)", path.name)]
@@ -91,7 +91,7 @@ def keep(folder: Path, step: int) -> None:
 
 
 def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole; `tell` is told of those that are not."""
+    """The newest intact checkpoint; `tell` is called with a line about each damaged one."""
     paths = numbered(folder)
     for path in reversed(paths):
         try:
@@ -106,7 +106,7 @@ def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
 
 
 def load(path: Path) -> Checkpoint:
-    """A checkpoint, if its files are what was written."""
+    """Load a checkpoint and verify its checksums."""
     try:
         check_regular(path / SUMS)
         lines = (path / SUMS).read_text().splitlines()
@@ -127,7 +127,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def verified(path: Path, digest: str) -> bytes:
-    """A file's content, if it is the one that was written."""
+    """The content of a file, if its checksum matches."""
     check_regular(path)
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != digest:
@@ -149,7 +149,7 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def split(tensors: dict[str, Tensor], part_bytes: int | None) -> list[dict[str, Tensor]]:
-    """Tensors in parts of at most `part_bytes`, each with its header."""
+    """Split tensors into parts of at most `part_bytes`, including their headers."""
     if part_bytes is None:
         return [tensors]
     parts: list[dict[str, Tensor]] = [{}]
@@ -167,7 +167,7 @@ def split(tensors: dict[str, Tensor], part_bytes: int | None) -> list[dict[str, 
 
 
 def num_bytes(text: str) -> int:
-    """A size, such as 15M or 15MiB, in bytes."""
+    """A size such as 15M or 15MiB in bytes."""
     found = re.fullmatch(r"([0-9]+)\s*(Ki|Mi|Gi|K|M|G|)B?", text.strip())
     if not found or not int(found[1]):
         raise UserError(f"'{text}' is no size: write 15M, 500K or a number of bytes")

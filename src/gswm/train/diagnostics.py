@@ -1,4 +1,4 @@
-"""Known ways in which training fails, seen in its metrics, and what usually mends them."""
+"""Detects known failures of training from its metrics, and suggests remedies."""
 
 import math
 import re
@@ -14,45 +14,45 @@ from gswm.models.base import ModelConfig
 
 Test = Callable[["Diagnostics", dict[str, float]], bool]
 PATIENCE = 3
-"""Reports in a row in which something must be wrong before it is said."""
+"""Number of consecutive reports that must show a problem before a warning."""
 VALIDATIONS = 2
-"""The same of validations, which are much rarer."""
+"""The same for validations, which are much rarer."""
 MOST = 200
-"""Reports that are remembered."""
+"""Largest number of reports that are kept."""
 
 
 class NonFiniteError(UserError):
-    """The loss is no number any more."""
+    """The loss is not finite any more."""
 
     code = 3
 
 
 @dataclass
 class Diagnostics:
-    """Looks at one line of metrics after the other; says a thing once, when it has lasted."""
+    """Watches the metrics of a run, and warns once about each lasting problem."""
 
     max_objects: int
     begin: int = 1_000
     """The step after which objects should have been found."""
     model: ModelConfig | None = None
-    """Its settings: what they lack is not advised."""
+    """The model's settings; advice names only settings that it has."""
     history: list[dict[str, float]] = field(default_factory=list)
-    """Reports of the whole run; the older, the fewer of them."""
+    """Reports of the whole run, thinned out towards its beginning."""
     validations: list[dict[str, float]] = field(default_factory=list)
     said: set[str] = field(default_factory=set)
     phase: Any = None
     even_since: float = 0
-    """The first report after a change by which losses jump, of which some steps may be older."""
+    """The first report after a change that makes losses jump; some of its steps may be older."""
 
     def look(self, line: dict[str, float]) -> list[str]:
-        """New warnings for a line of metrics, which is a report or a validation."""
+        """New warnings for a line of metrics, from a report or a validation."""
         self.remember(line)
         found = [c for c in CHECKS if c.name not in self.said and self.lasting(c)]
         self.said |= {check.name for check in found}
         return [check.sentence(self.model) for check in found]
 
     def remember(self, line: Mapping[str, int | float | None]) -> None:
-        """Take note of a line, such as one that was written before the run was stopped."""
+        """Record a line, such as one that was written before the run was stopped."""
         known = {name: float(value) for name, value in line.items() if value is not None}
         if "loss" not in known:
             self.validations = [*self.validations, known][-VALIDATIONS:]
@@ -65,14 +65,14 @@ class Diagnostics:
             self.history = self.history[: MOST // 2 : 2] + self.history[MOST // 2 :]
 
     def lasting(self, check: "Check") -> bool:
-        """Whether it is so in each of the last lines."""
+        """Whether a check fails in each of the last lines."""
         lines = self.validations if check.validated else self.history
         times = VALIDATIONS if check.validated else PATIENCE
         recent = lines[-times:]
         return len(recent) == times and all(check.wrong(self, line) for line in recent)
 
     def check_finite(self, means: dict[str, float], step: int, saved: int) -> None:
-        """Stop where there is no way on."""
+        """Raise NonFiniteError if training cannot continue."""
         wrong = [name for name, value in means.items() if not math.isfinite(value)]
         if wrong:
             kept = f"the last good checkpoint, of step {saved}, is kept"
@@ -95,32 +95,32 @@ def phase_at(model: ModelConfig | None, step: int) -> Any:
 
 
 def no_foreground(state: Diagnostics, report: dict[str, float]) -> bool:
-    """Nothing is found, long after the first steps."""
+    """No object is found, long after the first steps."""
     return report["step"] > state.begin and finds_nothing(report) and not carries_much(report)
 
 
 def background_explains_all(state: Diagnostics, report: dict[str, float]) -> bool:
-    """Nothing is found, for the context carries it."""
+    """No object is found, because the context explains the frames."""
     return report["step"] > state.begin and finds_nothing(report) and carries_much(report)
 
 
 def finds_nothing(report: dict[str, float]) -> bool:
-    """Whether there are no objects, of a model that counts them."""
+    """Whether a model that counts objects finds none."""
     return report.get("objects", 1) < 0.05
 
 
 def carries_much(report: dict[str, float]) -> bool:
-    """Whether the context tells frames apart."""
+    """Whether the context distinguishes frames."""
     return report.get("kl_context", 0) > 1
 
 
 def slots_full(state: Diagnostics, report: dict[str, float]) -> bool:
-    """As many objects as there are slots, of a model that counts them."""
+    """As many objects as slots, for a model that counts objects."""
     return report["step"] > state.begin and report.get("objects", 0) > 0.95 * state.max_objects
 
 
 def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, float]]:
-    """The reports after the first steps, if `report` and they have objects and a squared error."""
+    """The reports after the first steps, if they and `report` have objects and a squared error."""
     compared = {"objects", "squared_error"}
     if report["step"] <= state.begin or not compared <= report.keys():
         return []
@@ -130,7 +130,7 @@ def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, floa
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
     """Half as many objects again as once sufficed for a picture that was not much worse.
 
-    An object that is found anew makes the picture better; one that is found twice does not.
+    A newly found object improves the picture; one that is found twice does not.
     """
     return any(
         r["objects"] > 1
@@ -141,7 +141,7 @@ def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
 
 
 def losing(state: Diagnostics, report: dict[str, float]) -> bool:
-    """Less than half of the objects there once were, and no better picture for it."""
+    """Less than half of the earlier number of objects, without a better picture."""
     return not finds_nothing(report) and any(
         r["objects"] > 2 * report["objects"] + 0.2 and r["squared_error"] <= report["squared_error"]
         for r in settled(state, report)
@@ -149,7 +149,7 @@ def losing(state: Diagnostics, report: dict[str, float]) -> bool:
 
 
 def exploding(state: Diagnostics, report: dict[str, float]) -> bool:
-    """A loss or a picture far worse than it was, and not for want of objects."""
+    """A loss or a picture far worse than before, though objects are not missing."""
     if report["step"] <= state.begin or losing(state, report) or finds_nothing(report):
         return False
     errors = [r["squared_error"] for r in settled(state, report)]
@@ -159,7 +159,7 @@ def exploding(state: Diagnostics, report: dict[str, float]) -> bool:
 
 
 def loss_explodes(state: Diagnostics, report: dict[str, float]) -> bool:
-    """A loss above where it was with the same T and σ, by half of the largest that was."""
+    """A loss that has risen, at the same T and σ, by half of its earlier maximum."""
     even = [r["loss"] for r in state.history[:-PATIENCE] if r["step"] > state.even_since]
     if not even or report["step"] <= state.even_since:
         return False
@@ -167,32 +167,32 @@ def loss_explodes(state: Diagnostics, report: dict[str, float]) -> bool:
 
 
 def found_twice(state: Diagnostics, line: dict[str, float]) -> bool:
-    """Many more objects than there truly are."""
+    """Many more objects than there really are."""
     return line["step"] > state.begin and share_found(line) > 1.3
 
 
 def missed(state: Diagnostics, line: dict[str, float]) -> bool:
-    """Many fewer objects than there truly are, and nothing was said of it yet."""
+    """Many fewer objects than there really are, unless another warning covers it."""
     new = not state.said & {"foreground", "background", "lost"}
     return new and line["step"] > state.begin and share_found(line) < 0.7
 
 
 def share_found(line: dict[str, float]) -> float:
-    """Objects that are found, by those there are; 1 where it is not known."""
+    """Number of found objects divided by the true number; 1 if unknown."""
     true = line.get("validation_true_objects")
     return line.get("validation_objects", true) / true if true else 1.0
 
 
 @dataclass(frozen=True)
 class Check:
-    """One way to fail."""
+    """One kind of failure."""
 
     name: str
     wrong: Test
     symptom: str
     remedies: tuple[str, ...]
     validated: bool = False
-    """Whether it is seen in validations, and not in reports."""
+    """Whether it shows in validations instead of reports."""
 
     def sentence(self, model: ModelConfig | None = None) -> str:
         """The warning as a sentence, with advice for `model`, or for any model."""
@@ -202,7 +202,7 @@ class Check:
 
 
 def has(model: Any, flag: str) -> bool:
-    """Whether there is such a setting."""
+    """Whether the model has such a setting."""
     for name in flag.removeprefix("--model.").rstrip(".").replace("-", "_").split("."):
         if model is None:
             return True

@@ -13,13 +13,13 @@ from gswm.core.waiting import EnduringStream
 from gswm.core.words import duration
 
 QUIET = 30.0
-"""Seconds without a line, after which one says how far a run is where there is no bar."""
+"""Seconds after which a line reports the progress if there is no bar."""
 REDRAWN = 0.2
 """Seconds between two updates of the bar."""
 
 
 class Display:
-    """Reports of a run."""
+    """Displays the progress of a run."""
 
     def __init__(self, steps: int, batch: int, *, silent: bool = False) -> None:
         self.steps, self.batch, self.silent = steps, batch, silent
@@ -27,13 +27,13 @@ class Display:
         self.bar: Progress | None = None
         self.since, self.last_step = time.perf_counter(), 0
         self.pace: float | None = None
-        """Seconds a step, up to the last report."""
+        """Seconds per step, up to the last report."""
         self.spoke = 0.0
-        """When the last line was written, or the bar was updated."""
+        """Time of the last line or update of the bar."""
 
     @contextmanager
     def running(self, step: int) -> Iterator[None]:
-        """While steps are taken."""
+        """Display a bar while steps are taken."""
         self.since, self.last_step = time.perf_counter(), step
         self.pace, self.spoke = None, -QUIET  # the first step is told
         if self.silent or not self.console.is_terminal:
@@ -46,7 +46,7 @@ class Display:
         self.bar = None
 
     def advance(self, step: int) -> None:
-        """Say how far the run is: in the bar, or in a line if there was none for a while."""
+        """Show the progress: in the bar, or in a line after some time without one."""
         now = time.perf_counter()
         if self.silent or now - self.spoke < (QUIET if self.bar is None else REDRAWN):
             return
@@ -69,7 +69,7 @@ class Display:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """While something else is done, the time of which no step has taken."""
+        """Exclude the time of other work from the time per step."""
         began = time.perf_counter()
         try:
             yield
@@ -79,9 +79,9 @@ class Display:
     def report(
         self, step: int, length: int, values: dict[str, float], batch: int | None = None
     ) -> float:
-        """Say how it goes; frames per second since the last report.
+        """Print a report, with frames per second since the last one.
 
-        `batch` is the number of videos a step, if it is not the usual one.
+        `batch` is the number of videos per step, if it differs from the usual one.
         """
         now = time.perf_counter()
         seconds = max(now - self.since, 1e-9)
@@ -100,17 +100,17 @@ class Display:
         return speed
 
     def tell(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         self.spoke = time.perf_counter()
         if not self.silent:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def rate(pace: float) -> str:
-    """Seconds a step, or steps a second, whichever is above 1."""
+    """Seconds per step, or steps per second, whichever is above 1."""
     return f"{pace:.1f} s/step" if pace >= 1 else f"{1 / max(pace, 1e-9):.1f} steps/s"
 
 
 def short(value: float) -> str:
-    """A loss, large or small, in a few digits."""
+    """A loss in a few digits."""
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.4g}"

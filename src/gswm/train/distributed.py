@@ -1,4 +1,4 @@
-"""One process per GPU, as torchrun starts them; alone where it did not."""
+"""One process per GPU, as started by torchrun; a single process otherwise."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -23,20 +23,20 @@ GONE = (
 
 
 class LeftError(UserError):
-    """Another process has ended, and without it there is no way on."""
+    """Another process has ended, so that this one cannot continue."""
 
     code = 1
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Which process this is, of how many."""
+    """The rank of this process, and the number of processes."""
 
     rank: int = 0
     ranks: int = 1
     local_rank: int = 0
     joined: bool = False
-    """Whether torchrun started them, be it only one: then they speak to each other."""
+    """Whether torchrun started the processes, even if only one."""
 
     @property
     def is_first(self) -> bool:
@@ -44,7 +44,7 @@ class Processes:
         return self.rank == 0
 
     def rows(self, batch: int) -> slice:
-        """The part of a global batch that is this process's."""
+        """This process's part of a global batch."""
         if batch % self.ranks:
             raise UserError(
                 f"a batch of {batch} does not divide among {self.ranks} processes: "
@@ -68,8 +68,8 @@ class Processes:
     def any(self, flag: bool, device: torch.device) -> bool:
         """Whether it holds in any process.
 
-        Every process waits for the answer. A step does so anyway, for its gradients, so asking
-        after each step costs a message of one number, and on a GPU the end of its queue.
+        Every process waits for the answer. A step waits for its gradients anyway, so asking after
+        each step costs a message of one number and, on a GPU, a synchronization.
         """
         if not self.joined:
             return flag
@@ -95,7 +95,7 @@ class Processes:
         return about[0], shared
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait for all processes."""
         if self.joined:
             with others():
                 dist.barrier()
@@ -103,9 +103,9 @@ class Processes:
 
 @contextmanager
 def others() -> Iterator[None]:
-    """While the others are waited for: that one has ended is said in one line.
+    """Report in one line that another process has ended while this one waits for it.
 
-    NCCL's watchdog may find out first: it ends the process itself, and in many lines.
+    NCCL's watchdog may notice first; it ends the process itself, with many lines.
     """
     try:
         yield
@@ -117,7 +117,7 @@ def others() -> Iterator[None]:
 
 
 def start(device: torch.device) -> Processes:
-    """Join the other processes that torchrun started, if it did."""
+    """Join the processes that torchrun started, if any."""
     if "RANK" not in os.environ or "LOCAL_RANK" not in os.environ:
         return Processes()
     rank, ranks, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))

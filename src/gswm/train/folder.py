@@ -1,14 +1,14 @@
-"""A run's folder: what it is, what it did, and where it can go on.
+"""The folder of a run: its settings, its metrics and its checkpoints.
 
 recipe.json         every setting of the recipe
 environment.json    versions, commit, device and the other settings, of each start
 metrics.jsonl       a line for every report and every validation
-checkpoints/        the last two, to go on from
+checkpoints/        the last two, to resume from
 best.safetensors    the weights with the lowest validation error
 last.safetensors    the weights at the end
-pictures/           what the model sees and imagines, at each validation
+pictures/           tracking and imagination, at each validation
 events.out...       the metrics again, for TensorBoard
-wandb_id.txt        which run of Weights & Biases it is
+wandb_id.txt        the id of its run at Weights & Biases
 .lock               held while a process trains here
 """
 
@@ -34,7 +34,7 @@ from gswm.core.settings import differences, from_dict, to_dict
 from gswm.models.recipe import Recipe
 
 Listener = Callable[[Mapping[str, int | float]], None]
-"""Is told a line of metrics."""
+"""Receives each line of metrics."""
 
 
 class RunFolder:
@@ -47,7 +47,7 @@ class RunFolder:
         """Other receivers of each line of metrics."""
         self.held: TextIO | None = None
         self.handle: int | None = None
-        """The folder itself, while a process trains in it."""
+        """File descriptor of the folder, while a process trains in it."""
 
     @property
     def path(self) -> Path:
@@ -82,9 +82,9 @@ class RunFolder:
             raise UserError(f"{self.path} holds other files and no run: choose another --out")
 
     def check_version(self, *, any_code: bool = False) -> None:
-        """Raise unless this version of gswm started the run, and, if both are known, this commit.
+        """Raise unless this version of gswm started the run, and this commit if both are known.
 
-        With `any_code` the commit may be another one.
+        With `any_code` the commit may differ.
         """
         starts = self.starts()
         theirs = starts[0]["gswm"] if starts else gswm.__version__
@@ -103,7 +103,7 @@ class RunFolder:
             )
 
     def check_none_lost(self) -> None:
-        """Raise if this run, which has no checkpoint, once had one: what it did would be lost."""
+        """Raise if this run has lost its checkpoints, since its work would be lost."""
         last = max((int(line["step"]) for line in self.read_metrics()), default=0)
         every = [start.get("settings", {}).get("save_every", last) for start in self.starts()]
         every = [number for number in every if isinstance(number, int)]
@@ -115,7 +115,7 @@ class RunFolder:
             )
 
     def begin(self, recipe: Recipe, environment: dict[str, Any]) -> None:
-        """Write what the run is, if it is new, and where it runs now; nobody else may."""
+        """Lock the folder, and write the recipe if it is new, and the environment."""
         with room(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
@@ -125,7 +125,7 @@ class RunFolder:
         write_json(self.path / "environment.json", [*self.starts(), environment])
 
     def lock(self) -> None:
-        """Raise if another process trains in this folder; the system frees a dead one's lock."""
+        """Raise if another process trains in this folder; a dead process's lock is released."""
         self.held = (self.path / ".lock").open("w")
         try:
             fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,7 +135,7 @@ class RunFolder:
             pass
 
     def close(self) -> None:
-        """Let others train in this folder."""
+        """Release the folder."""
         with suppress(UserError):
             _ = self.path  # where it is now will not be known later
         if self.held is not None:
@@ -162,7 +162,7 @@ class RunFolder:
         return found
 
     def write_metrics(self, line: Mapping[str, int | float]) -> None:
-        """Add a line of metrics; what is no number is null."""
+        """Append a line of metrics, with null for NaN and infinity."""
         numbers = {k: v if math.isfinite(v) else None for k, v in line.items()}
         with room(self.metrics), self.metrics.open("a") as file:
             file.write(json.dumps(numbers) + "\n")
@@ -170,13 +170,13 @@ class RunFolder:
             listener(line)
 
     def flush_metrics(self) -> None:
-        """Have the disk take the metrics, before a checkpoint that follows them."""
+        """Flush the metrics to disk, before the checkpoint that follows them."""
         if self.metrics.is_file():
             with room(self.metrics):
                 flush(self.metrics)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All lines of metrics; those that are cut off or damaged are left out."""
+        """All intact lines of metrics."""
         if not self.metrics.is_file():
             return []
         found = []
@@ -186,16 +186,16 @@ class RunFolder:
         return list(filter(is_metrics, found))
 
     def curve(self, score: str) -> list[tuple[int, float, float]]:
-        """A score at each validation: the step, the minutes until then, and its value.
+        """A score at each validation: the step, the minutes of training, and the value.
 
-        Validations by pixels are left out: their errors are no errors of places.
+        Validations by pixels are left out, since their errors are not errors of positions.
         """
         name, strict = f"validation_{score}", "validation_strict_error"
         lines = [m for m in self.read_metrics() if name in m and strict in m]
         return [(m["step"], m.get("minutes", 0.0), m[name]) for m in lines]
 
     def forget_metrics_after(self, step: int, scored: int) -> None:
-        """Take back what was written after a checkpoint: it will be written again.
+        """Remove metrics that were written after a checkpoint; they will be written again.
 
         Reports are kept up to `step`, validations up to `scored`.
         """
@@ -208,18 +208,18 @@ class RunFolder:
 
 
 def ours(path: Path) -> bool:
-    """Whether this is what a run leaves that was killed before it began."""
+    """Whether these files are the remains of a run that was killed before it started."""
     return path.name == ".lock" or PART.fullmatch(path.name) is not None
 
 
 def is_start(found: Any) -> bool:
-    """Whether this tells of one start of a run."""
+    """Whether this describes one start of a run."""
     sound = isinstance(found, dict) and isinstance(found.get("gswm"), str)
     return sound and isinstance(found.get("settings", {}), dict)
 
 
 def is_metrics(line: Any) -> bool:
-    """Whether this is a line of metrics: numbers by name, some unknown, and the step."""
+    """Whether this is a line of metrics: the step, and numbers or nulls by name."""
     sound = isinstance(line, dict) and type(line.get("step")) is int and line["step"] >= 0
     return sound and all(value is None or type(value) in (int, float) for value in line.values())
 
@@ -241,7 +241,7 @@ def place_of(handle: int, known: Path) -> Path:
 
 
 def environment(device: torch.device, ranks: int, settings: Any) -> dict[str, Any]:
-    """Versions, commit, device, and the settings that are not the recipe's."""
+    """Versions, commit, device, and settings that are not part of the recipe."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     return {
         "gswm": gswm.__version__,
@@ -259,7 +259,7 @@ def environment(device: torch.device, ranks: int, settings: Any) -> dict[str, An
 
 
 def commit() -> str | None:
-    """The commit of the source in a git checkout, "+changes" if there are any since."""
+    """The commit of the source in a git checkout, with "+changes" if it was modified."""
     here = Path(__file__)
 
     def git(*words: str) -> str:
@@ -276,7 +276,7 @@ def commit() -> str | None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """A JSON file, whole or not at all."""
+    """Write a JSON file atomically."""
     write_whole(path, (json.dumps(value, indent=2) + "\n").encode())
 
 

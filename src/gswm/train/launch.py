@@ -42,7 +42,7 @@ from gswm.weights.finding import find
 HORIZON = 10
 """Frames imagined when validating."""
 LEAST = {"steps": 1, "batch": 1, "validate_every": 1, "lr": 0, "warmup": 0, "last_lr": 0}
-"""The least that settings of a training can be."""
+"""Minimum values of training settings."""
 
 
 def train(
@@ -54,10 +54,10 @@ def train(
     trainee: MakeTrainee = Trainee,
     watch: Listener | None = None,
 ) -> Run:
-    """Train a recipe in the folder `out`, from where it is; the run, when it has ended.
+    """Train a recipe in the folder `out`, from its last checkpoint if there is one; return the run.
 
-    The time of `cfg` counts from when `signals` were made. `watch` is told every line of metrics,
-    and may raise to end the training.
+    The time limit of `cfg` counts from the creation of `signals`. `watch` receives every line of
+    metrics, and may raise to end the training.
     """
     signals, folder = signals or Signals(), RunFolder(out)
     folder.listeners += [] if watch is None else [watch]
@@ -100,7 +100,7 @@ def train(
 
 
 def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
-    """Refuse at once what would fail later."""
+    """Raise a UserError early for settings that would fail later."""
     train = recipe.train
     check_seed(recipe.seed)
     for name, least in LEAST.items():
@@ -119,7 +119,7 @@ def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
 
 
 def check_schedule(schedule: Curriculum) -> None:
-    """Refuse a schedule that cannot be kept to."""
+    """Raise a UserError for an invalid schedule."""
     lengths, of = schedule.lengths, "--model.schedule"
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
@@ -141,7 +141,7 @@ def check_schedule(schedule: Curriculum) -> None:
 def training_loader(
     recipe: Recipe, device: torch.device, processes: Processes, kept: Path | None = None
 ) -> Loader:
-    """The recipe's windows; on a CPU, episodes of a world are kept in the folder `kept`."""
+    """The recipe's windows; on a CPU, episodes of a world are cached in the folder `kept`."""
     data, longest = recipe.data, recipe.model.schedule.needed(recipe.train.steps)
     source, episodes = data.world, data.episodes
     if is_name_of_file(data.world):
@@ -179,7 +179,7 @@ def training_loader(
 
 
 def imported(recipe: Recipe) -> dict[str, Any]:
-    """Import settings of the recipe's videos: `fps`, if not every frame was imported, and `fit`."""
+    """Import settings of the recipe's videos: `fps`, unless every frame was imported, and `fit`."""
     if not is_name_of_file(recipe.data.world):
         return {}
     with open_file(recipe.data.world) as file:
@@ -188,7 +188,7 @@ def imported(recipe: Recipe) -> dict[str, Any]:
 
 
 def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
-    """Refuse data that the recipe's model cannot take."""
+    """Raise a UserError for data that the recipe's model cannot use."""
     data, model = recipe.data, recipe.model
     if size != (model.image_size, model.image_size):
         raise UserError(
@@ -212,9 +212,9 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
 
 
 def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, str]:
-    """The recipe's metric, on the first episodes of its validation split, and what is to be said.
+    """The validation on the first episodes of the recipe's validation split, and a note.
 
-    That is why there is none, or why it is about pixels.
+    The note says why there is no validation, or why it is by pixels.
     """
     data, number = recipe.data, recipe.train.validation_episodes
     if number < 1:
@@ -264,7 +264,7 @@ def draw(
     given: int,
     steps: int,
 ) -> None:
-    """Write the pictures of a validation; a full disk is no reason to end a training."""
+    """Write the pictures of a validation; a full disk does not end the training."""
     try:
         snapshots.write(place, model, episodes, given, steps)
     except (OSError, UserError) as error:

@@ -1,7 +1,7 @@
-"""The loop: steps, reports, validation, checkpoints, and every way to end.
+"""The training loop: steps, reports, validation, checkpoints, and all ways to end.
 
-It ends at the last step, after `max_minutes`, or on Ctrl-C or SIGTERM: each time with a checkpoint,
-from which a later start goes on as if it had never ended.
+It ends at the last step, after `max_minutes`, or on Ctrl-C or SIGTERM, and always with a checkpoint
+from which a later start resumes exactly.
 """
 
 import time
@@ -32,38 +32,42 @@ from gswm.weights import files as weights
 from gswm.weights.finding import find
 
 Validate = Callable[[WorldModel[Any], Callable[[], Path] | None], dict[str, float]]
-"""The scores of a model; pictures go to where the second argument says when they are drawn."""
+"""Returns the scores of a model. Pictures go to the folder that the second argument returns."""
 
 
 BEST_BY = "error"
-"""The score that decides which weights are the best."""
+"""The score by which the best weights are chosen."""
 
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """Settings of a run besides training. Only the path affects the weights, by rounding."""
+    """Settings of a run beside the recipe. Only the path affects the weights, by rounding."""
 
     max_minutes: float | None = None
-    """Stop, with a checkpoint, so many minutes after the start."""
+    """Stop with a checkpoint this many minutes after the start. Default: None (no limit)."""
     report_every: int = 100
     save_every: int = 1_000
     """Steps between checkpoints."""
     checkpoint_parts: str | None = None
     """Split checkpoints into files of at most this size, such as 15M."""
     plain: bool = False
-    """The plain path: no captured graph, no deferred gradients, no compiler."""
+    """Use the plain path: no CUDA graphs, no deferred gradients, no compiler."""
     compiled: bool = True
-    """On a GPU, let torch compile the fast path: another process does, and from some minutes on the
-    steps of the last stage in which frames pass gradients are shorter. It needs as much of the
-    GPU's memory as the training, until it is done; when that is depends on the clock, and so does
-    the last digit of the weights."""
+    """On a GPU, compile the fast path with torch in another process. After some minutes, the steps
+    of the last stage in which gradients pass between frames become shorter. Until then it needs as
+    much GPU memory as the training. The switch depends on the clock, and so does the last digit of
+    the weights.
+    """
     wandb: str | None = None
-    """Send the metrics to this Weights & Biases project too."""
+    """Also send the metrics to this Weights & Biases project."""
     keep_episodes: bool = True
-    """On a CPU, keep the episodes of a world in the user's cache (~/.cache/gswm/episodes, at most
-    20 GB), if making them takes longer than 15 seconds: the next start is then immediate."""
+    """On a CPU, cache the episodes of a world in ~/.cache/gswm/episodes (at most 20 GB) if
+    generating them takes longer than 15 seconds, so that the next start is immediate.
+    """
     any_code: bool = False
-    """Go on with a run of another commit of gswm; what comes may then not be what would have."""
+    """Resume a run of another commit of gswm. Its results may then differ from an uninterrupted
+    run.
+    """
 
     def __post_init__(self) -> None:
         for name in ("report_every", "save_every"):
@@ -81,7 +85,7 @@ class LoopConfig:
 
 
 class Run:
-    """A training, from wherever it is to its end."""
+    """A training, from its current state to its end."""
 
     def __init__(
         self,
@@ -97,7 +101,7 @@ class Run:
         videos: dict[str, Any] | None = None,
         trainee: MakeTrainee = Trainee,
     ) -> None:
-        """`videos` says how one's own were cut, so that others can be cut alike."""
+        """`videos` are the import settings of the user's videos, saved with the weights."""
         self.folder, self.recipe, self.cfg = folder, recipe, cfg
         self.validate, self.processes, self.device = validate, processes, device
         self.signals, self.videos = signals or Signals(), videos or {}
@@ -123,7 +127,7 @@ class Run:
         checkpoints.split(dict(model.named_parameters()), cfg.part_bytes)
 
     def restore(self) -> None:
-        """Go on from the last checkpoint, if there is one; take back what came after it."""
+        """Resume from the last checkpoint, if any, and remove results that came after it."""
         found = self.newest()
         if found is not None:
             state = found.state
@@ -148,7 +152,7 @@ class Run:
                 self.diagnostics.remember(line)
 
     def check_recipe(self, saved: Any, step: int) -> None:
-        """Refuse a checkpoint of another recipe, which may fit the model all the same."""
+        """Raise a UserError for a checkpoint of another recipe, which might fit by chance."""
         if saved is None:  # of version 0.1
             return
         where = f"{self.folder.path}: the recipe in the checkpoint of step {step}"
@@ -161,7 +165,7 @@ class Run:
             )
 
     def check_threads(self) -> None:
-        """Say if earlier steps were computed in another number of threads: sums depend on it."""
+        """Warn if earlier steps ran with another number of threads, which changes sums."""
         starts, now = self.folder.starts(), torch.get_num_threads()
         before = starts[-2].get("threads", now) if len(starts) > 1 else now
         if self.saved and before != now and self.device.type == "cpu":
@@ -171,7 +175,7 @@ class Run:
             )
 
     def check_best(self) -> None:
-        """Say if the best weights so far are lost; the best from now on will take their place."""
+        """Warn if the best weights so far are lost; those from now on will replace them."""
         if not self.best:
             return
         path, step = self.folder.path / "best.safetensors", int(self.best["step"])
@@ -185,7 +189,7 @@ class Run:
             )
 
     def newest(self) -> checkpoints.Checkpoint | None:
-        """The last checkpoint: the first process reads it, and the others need no such file."""
+        """The last checkpoint, read by the first process and shared with the others."""
         folder, first = self.folder.checkpoints, self.processes.is_first
         found = checkpoints.load_newest(folder, self.display.tell) if first else None
         about, tensors = (None, {}) if found is None else ((found.step, found.state), found.tensors)
@@ -193,7 +197,7 @@ class Run:
         return None if about is None else checkpoints.Checkpoint(about[0], tensors, about[1])
 
     def run(self) -> None:
-        """Until the end, or until it is told to stop; then save."""
+        """Train to the end, or until asked to stop; then save."""
         with self.display.running(self.trainee.step), self.signals.waiting(at_once=False):
             with self.trainee.running(self.display.tell):
                 self.take_steps()
@@ -202,7 +206,7 @@ class Run:
                 self.export("last", {})
 
     def take_steps(self) -> None:
-        """Steps, and what is due after each."""
+        """Take steps, with the work that is due after each."""
         started = time.perf_counter()
         before, train = self.minutes, self.recipe.train
         with self.display.aside():
@@ -222,18 +226,18 @@ class Run:
                 break
 
     def late(self) -> bool:
-        """Whether the time is up, of which making the data is a part."""
+        """Whether the time limit is reached; generating data counts too."""
         limit = self.cfg.max_minutes
         return limit is not None and time.perf_counter() - self.signals.since >= 60 * limit
 
     def means(self) -> dict[str, float]:
-        """The means of the last steps; raise if there is no way on from them."""
+        """The means over the last steps; raises if training cannot continue."""
         means = self.trainee.means()
         self.diagnostics.check_finite(means, self.trainee.step, self.saved)
         return means
 
     def report(self) -> None:
-        """Say how it goes, and look whether it goes well."""
+        """Report the progress, and check it for problems."""
         step, means = self.trainee.step, self.means()
         self.trainee.forget()
         stage = self.trainee.model.stage(step - 1)
@@ -245,12 +249,12 @@ class Run:
         self.warn({"step": float(step), **means})
 
     def warn(self, line: dict[str, float]) -> None:
-        """Say what is wrong, if anything is."""
+        """Print warnings about problems, if any."""
         for text in self.diagnostics.look(line):
             self.display.tell(f"look out: {text}")
 
     def score(self) -> None:
-        """Validate, if that is due, and keep the weights if they are the best so far."""
+        """Validate if due, and save the weights if they are the best so far."""
         step, train = self.trainee.step, self.recipe.train
         due = step and (step % train.validate_every == 0 or step == train.steps)
         if not due or step == self.scored:
@@ -282,7 +286,7 @@ class Run:
             self.export("best", scores)
 
     def save(self) -> None:
-        """Write a checkpoint, if there is anything new; all processes come here together."""
+        """Write a checkpoint if there is anything new; all processes call this together."""
         step = self.trainee.step
         if step == self.saved:
             return
@@ -301,7 +305,7 @@ class Run:
         self.processes.wait()
 
     def export(self, name: str, scores: dict[str, float]) -> None:
-        """Write the weights alone, with all the training that is in them."""
+        """Write the weights, with all the training that led to them."""
         steps, minutes = self.began.get("step", 0), self.began.get("minutes", 0.0)
         began = {"step": steps, "minutes": minutes, "runs": self.began.get("runs", [])}
         later = [(s + steps, m + minutes, e) for s, m, e in self.folder.curve(BEST_BY)]
@@ -321,7 +325,7 @@ class Run:
 
 
 def without_places(recipe: Recipe) -> Recipe:
-    """A recipe without the places of files, which differ from machine to machine."""
+    """A recipe without file locations, which differ between machines."""
     data = recipe.data
     if is_name_of_file(data.world):
         data = replace(data, world="file")
@@ -329,7 +333,7 @@ def without_places(recipe: Recipe) -> Recipe:
 
 
 def begin(model: WorldModel[Any], recipe: Recipe, folder: RunFolder) -> dict[str, Any]:
-    """Give a new run the weights it is to begin with, if any; how much training is in them."""
+    """Load the initial weights of a new run, if any; return the training that they contain."""
     if recipe.train.start is None or checkpoints.numbered(folder.checkpoints):
         return {}
     path = find(recipe.train.start)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP, the end of the time: a wish to stop, heard at once if that is safe."""
+"""Stop requests by Ctrl-C, SIGTERM, SIGHUP or the time limit, handled at once if that is safe."""
 
 import signal
 import time
@@ -14,20 +14,20 @@ class Stopped(Exception):  # noqa: N818
 
 
 class Signals:
-    """Whether the run was asked to stop."""
+    """Whether the run was asked to stop, and by which signal."""
 
     def __init__(self) -> None:
         self.asked = False
         self.by: int | None = None
-        """The signal from outside that asked first; None for the time."""
+        """The signal that asked first; None for the time limit."""
         self.at_once = True
         self.terminals = terminals()
         self.since = time.perf_counter()
-        """When the time began to count."""
+        """Start of the time limit."""
 
     @contextmanager
     def heard(self, max_minutes: float | None = None) -> Iterator[None]:
-        """Take the signals for a wish to stop; the last comes `max_minutes` after `since`."""
+        """Treat signals as stop requests; the time limit adds one `max_minutes` after `since`."""
         which = (*heard_signals(), signal.SIGALRM)
         try:
             before = [signal.signal(one, self.hear) for one in which]
@@ -50,7 +50,7 @@ class Signals:
         return 0 if self.by is None else 128 + self.by
 
     def hear(self, which: int, *_: Any) -> None:
-        """A signal has come."""
+        """Handle a signal."""
         leave_hung_up(self.terminals)
         self.asked = True
         if self.by is None and which != signal.SIGALRM:
@@ -60,7 +60,7 @@ class Signals:
 
     @contextmanager
     def waiting(self, *, at_once: bool) -> Iterator[None]:
-        """Let signals break off what goes on, or wait for its end."""
+        """Let signals interrupt the current work, or defer them to its end."""
         before, self.at_once = self.at_once, at_once
         try:
             if at_once and self.asked:

@@ -1,7 +1,7 @@
 """Runs of a sweep as jobs of a Slurm cluster, by submitit (the extra `slurm`).
 
-A job that comes to the end of its time, or is preempted, has its run save, and is queued again:
-the run goes on from there.
+When a job reaches its time limit or is preempted, its run saves a checkpoint. The job is queued
+again, and resumes from there.
 """
 
 import shutil
@@ -25,13 +25,13 @@ class LoggedCommand:
     process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
-        """The command's exit code."""
+        """Run the command, and return its exit code."""
         with self.log.open("a") as log:
             self.process = subprocess.Popen(self.words, stdout=log, stderr=log)
         return self.process.wait()
 
     def checkpoint(self) -> Any:
-        """Called when the time is up: have the run save, and queue the job again."""
+        """Called at the time limit: let the run save, and queue the job again."""
         from submitit.helpers import DelayedSubmission
 
         if self.process is not None:
@@ -41,14 +41,14 @@ class LoggedCommand:
 
 
 class Submitted:
-    """A job in the cluster's queue, as if it were a process here."""
+    """A job in the cluster's queue, with the interface of a local process."""
 
     def __init__(self, job: Any) -> None:
         self.job = job
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, once it has ended; as of a signal, where the cluster ended it."""
+        """Its exit code once it has ended; that of a signal if the cluster ended it."""
         if self.returncode is None and self.job.done():
             ended = self.job.exception() is not None
             self.returncode = -signal.SIGTERM if ended else self.job.result()
@@ -61,14 +61,14 @@ class Submitted:
     kill = terminate
 
     def wait(self) -> int | None:
-        """Leave it to the cluster."""
+        """Return at once; the cluster handles it."""
         return self.poll()
 
 
 def launcher(
     folder: Path, settings: Mapping[str, str], cluster: str = "slurm"
 ) -> Callable[[Job], Submitted]:
-    """A function that submits a run; submitit keeps its files in `folder`."""
+    """A function that submits runs; submitit keeps its files in `folder`."""
     try:
         import submitit
     except ImportError as error:

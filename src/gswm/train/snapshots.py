@@ -1,4 +1,4 @@
-"""Two small pictures of what a model sees and imagines, at each validation."""
+"""Two small pictures of tracking and imagination at each validation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ def write(
     given: int,
     steps: int,
 ) -> None:
-    """`tracked.png` and `imagined.png`, of the first episodes."""
+    """Write `tracked.png` and `imagined.png` for the first episodes."""
     few = episodes[:EPISODES]
     seen, futures = tracked(model, few, given + steps), imagined(model, few, given, steps)
     folder = place()  # only now: the run may have been moved meanwhile
@@ -53,7 +53,7 @@ def tracked(model: WorldModel[Any], episodes: Episodes, frames: int) -> Picture:
 
 
 def imagined(model: WorldModel[Any], episodes: Episodes, given: int, steps: int) -> Picture:
-    """The truth and some futures below it, of each episode; generated frames have a border."""
+    """Ground truth of each episode above several futures; imagined frames have a border."""
     how: dict[str, Any] = {
         "actions": actions_of(model, episodes),
         "background": episodes.background,

@@ -1,8 +1,8 @@
 """One training step: windows, noise, loss, gradients, clipping, Adam.
 
-A step is a function of the seed, the step number and the weights. Windows and noise follow from
-the step number, also where those of earlier steps repeat, so a checkpoint holds no random state.
-`gswm.fast` does the same on a GPU, faster.
+A step is a function of the seed, the step number and the weights. Windows and noise follow from the
+step number, even if windows repeat, so a checkpoint holds no random state. `gswm.fast` computes the
+same on a GPU, faster.
 """
 
 import math
@@ -27,7 +27,7 @@ from gswm.models.recipe import TrainConfig
 from gswm.train.distributed import Processes
 
 REPORTED = {"loss", "gradient", "step", "length", "minutes", "frames_per_second"}
-"""The names in a report beside the terms and metrics of a loss."""
+"""Names in a report besides the terms and metrics of a loss."""
 
 
 @runtime_checkable
@@ -44,12 +44,12 @@ class MakeTrainee(Protocol):
         device: torch.device,
         processes: Processes,
     ) -> "Trainee":
-        """A trainee at step 0."""
+        """Return a trainee at step 0."""
         ...
 
 
 class Trainee:
-    """A model with its optimizer, and the step they are at."""
+    """A model with its optimizer and its current step."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class Trainee:
         self.generator = torch.Generator(device)
         self.stage: Stage | None = None
         self.kept: dict[int, Any] = {}
-        """The observations of each step whose windows repeat."""
+        """The observations for each step whose windows repeat."""
         self.observed: Any = None
-        """The one of these that the step learns from, always in the same memory."""
+        """The observation for the current step, always at the same address."""
         self.sums: dict[str, Tensor] = {}
         self.summed = 0
 
@@ -99,7 +99,7 @@ class Trainee:
         self.summed += 1
 
     def enter(self, stage: Stage) -> None:
-        """Begin a stage, in which the loss has another form."""
+        """Enter a stage, in which the loss has another form."""
         if self.step == self.model.cfg.schedule.anew:
             self.adam.state.clear()
         self.stage, self.kept, self.observed = stage, {}, None
@@ -123,13 +123,13 @@ class Trainee:
         self.add_up({"loss": loss.total, **loss.terms, **loss.metrics, **norms})
 
     def backward(self) -> Loss:
-        """The loss; the gradients of all parameters are left behind."""
+        """Compute the loss, and leave the gradients in all parameters."""
         loss = self.loss()
         loss.total.backward()
         return loss
 
     def loss(self) -> Loss:
-        """Of this step."""
+        """The loss of the current step."""
         assert self.stage is not None
         if self.stage.repeats:
             return self.model.loss_of(self.observed, self.noise())
@@ -137,25 +137,25 @@ class Trainee:
 
     @property
     def gathered(self) -> int:
-        """Of how many steps a step has the windows: several in a stage with larger batches."""
+        """Number of steps whose windows one step combines, for stages with larger batches."""
         assert self.stage is not None
         return max(1, -(-self.stage.batch // self.cfg.batch))
 
     def noise(self) -> Noise:
-        """As the generator stands."""
+        """Draw noise from the generator's current state."""
         assert self.stage is not None
         batch = self.gathered * self.cfg.batch
         noise = self.model.noise(batch, self.stage, self.generator)
         return noise.rows(self.processes.rows(batch))
 
     def windows(self, step: int | Tensor) -> Batch:
-        """Those of a step."""
+        """The windows of a step."""
         assert self.stage is not None
         batch = self.loader.batch(step, self.stage.length)
         return batch if self.model.num_actions else replace(batch, actions=None)
 
     def observe(self, index: int) -> None:
-        """Let the model observe windows that repeat, once."""
+        """Let the model observe repeating windows, once."""
         if index not in self.kept:
             self.generator.manual_seed(noise_seed(self.seed, index))
             noise, first = self.noise(), index * self.gathered
@@ -175,13 +175,13 @@ class Trainee:
 
     @contextmanager
     def running(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Surrounds all steps of a run; `tell` reports to the user."""
+        """Context of all steps of a run; `tell` reports to the user."""
         yield
 
     # -- metrics
 
     def add_up(self, values: dict[str, Tensor]) -> None:
-        """Keep a sum of each, where it was made."""
+        """Add each value to its sum, on its device."""
         for name, value in values.items():
             if name in self.sums:
                 self.sums[name] += value.detach()
@@ -189,30 +189,30 @@ class Trainee:
                 self.sums[name] = value.detach().float().clone()
 
     def means(self) -> dict[str, float]:
-        """The means of the last steps, over all processes; the one wait for the device."""
+        """The means over the last steps and all processes; the only wait for the device."""
         if not self.summed:
             return {}
         return {name: value / self.summed for name, value in self.totals().items()}
 
     def totals(self) -> dict[str, float]:
-        """The sums over the last steps, the mean of those of all processes."""
+        """The sums over the last steps, averaged over all processes."""
         self.processes.average(self.sums.values())
         return dict(zip(self.sums, torch.stack(list(self.sums.values())).tolist(), strict=True))
 
     def forget(self) -> None:
-        """Begin new means."""
+        """Reset the sums."""
         for value in self.sums.values():
             value.zero_()
         self.summed = 0
 
     def largest(self) -> float:
-        """The largest weight; not finite if any is not."""
+        """The largest absolute weight; not finite if any weight is not."""
         return torch.stack([param.detach().abs().max() for param in self.params]).max().item()
 
     # -- saving
 
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors to go on from."""
+        """All tensors of a checkpoint."""
         named = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         for name, param in self.model.named_parameters():
             state = self.adam.state.get(param, {})
@@ -222,11 +222,11 @@ class Trainee:
         return {k: v.detach().cpu() for k, v in named.items()}
 
     def counts(self) -> dict[str, Any]:
-        """The sums from which the next means are computed, for checkpoints."""
+        """The current sums, for checkpoints."""
         return {"sums": self.totals() if self.summed else {}, "summed": self.summed}
 
     def restore(self, step: int, tensors: dict[str, Tensor], counts: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if k[:6] == "model."}
         self.model.load_state_dict(weights)
         device = self.clock.device
@@ -243,9 +243,9 @@ class Trainee:
 
 
 def clip_groups(model: WorldModel[Any], cfg: TrainConfig) -> dict[str, list[Parameter]]:
-    """The parameters whose gradients are clipped together, by the name of each group.
+    """The parameters whose gradients are clipped together, by name of the group.
 
-    Those of no part of the model, or of several, are the group "rest".
+    Parameters of no part of the model, or of several, form the group "rest".
     """
     parts = model.parts() if cfg.clip_by == "part" else {}
     owner: dict[Parameter, str] = {}
@@ -259,7 +259,7 @@ def clip_groups(model: WorldModel[Any], cfg: TrainConfig) -> dict[str, list[Para
 
 
 def frozen_params(model: WorldModel[Any], cfg: TrainConfig) -> list[Parameter]:
-    """The parameters that training leaves alone."""
+    """The parameters that are not trained."""
     parts = model.parts()
     for name in cfg.frozen:
         if name not in parts:
@@ -270,7 +270,7 @@ def frozen_params(model: WorldModel[Any], cfg: TrainConfig) -> list[Parameter]:
 
 
 def clip_gradients(groups: dict[str, list[Parameter]], most: float) -> dict[str, Tensor]:
-    """Clip each group by its own norm; the norms before that, of all and of each of several."""
+    """Clip each group by its own norm; return the norms before, in total and per group."""
     if len(groups) == 1:
         (params,) = groups.values()
         return {"gradient": clip_grad_norm_(params, most, foreach=True)}
@@ -283,7 +283,7 @@ def clip_gradients(groups: dict[str, list[Parameter]], most: float) -> dict[str,
 
 
 def check_names(loss: Loss) -> None:
-    """Refuse terms and metrics whose names are taken in a report."""
+    """Raise a UserError for names of terms and metrics that a report already uses."""
     names = loss.terms.keys() | loss.metrics.keys()
     taken = sorted(n for n in names if n in REPORTED or n.startswith("gradient_"))
     if taken:
@@ -293,10 +293,11 @@ def check_names(loss: Loss) -> None:
 def learning_rate(
     step: Tensor, cfg: TrainConfig, background_only: int, anew: int | None = None
 ) -> Tensor:
-    """Up in a line over `warmup` steps, and down along half a cosine to `last_lr`.
+    """Linear warm-up over `warmup` steps, then half a cosine down to `last_lr`.
 
-    Up again from where objects begin to learn: at the full rate, presence may fall so low at once
-    that no gradient brings it back. All of it twice where optimization begins `anew` at a step.
+    The warm-up is repeated when objects begin to learn: at the full rate, presence can drop so low
+    at once that no gradient restores it. If optimization starts `anew` at a step, so does the
+    schedule.
     """
     since = torch.where(step < background_only, step, step - background_only)
     fall = step / cfg.steps

@@ -1,10 +1,10 @@
-"""Many runs at once, each a process of its own; on one GPU they share it by MPS where there is it.
+"""Many runs at once, each in its own process; on one GPU they share it by MPS if available.
 
-What starts a run can be another, such as a cluster's queue.
+Another launcher, such as a cluster's queue, can start the runs.
 
-A run that has ended is not started again, and one that has not goes on from its checkpoint. A run
-that fails does not stop the others. Ctrl-C, SIGTERM and SIGHUP have every run save and end; a
-second one ends them at once.
+Finished runs are not started again, and others resume from their checkpoints. A failing run does
+not stop the others. Ctrl-C, SIGTERM and SIGHUP make every run save and end; a second signal ends
+them at once.
 """
 
 import os
@@ -29,9 +29,9 @@ from gswm.weights.files import read_header
 RunState = Literal["finished", "stopped", "failed"]
 Tell = Callable[[str], None]
 POLL = 0.1
-"""Seconds between two looks at the processes."""
+"""Seconds between two polls of the processes."""
 STOPPED = tuple(128 + which for which in SIGNALS)
-"""Exit codes of runs that a signal had save and end."""
+"""Exit codes of runs that saved and ended after a signal."""
 MPS = "nvidia-cuda-mps-control"
 SCORES = ("error", "strict_error", "center_error")
 
@@ -72,38 +72,38 @@ class Process(Protocol):
         ...
 
     def terminate(self) -> None:
-        """Have it save and end."""
+        """Ask it to save and end."""
         ...
 
     def kill(self) -> None:
-        """End it."""
+        """End it at once."""
         ...
 
     def wait(self) -> int | None:
-        """Until it has ended."""
+        """Wait until it has ended."""
         ...
 
 
 @dataclass
 class Sweep:
-    """Runs that wait, that go on, and that have ended."""
+    """The waiting, running and finished runs."""
 
     jobs: Sequence[Job]
     number: int
     """The number of jobs that run at once."""
     tell: Tell
     launch: Callable[[Job], Process] | None = None
-    """Starts a run elsewhere; None for a process here."""
+    """Starts a run elsewhere. Default: None (a local process)."""
     running: dict[Process, Job] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    """The last words of runs that failed, by the name of their folder."""
+    """The last line of output of each failed run, by the name of its folder."""
     signals: int = 0
     """The number of stop signals received; `passed_on` of them were forwarded to the runs."""
     passed_on: int = 0
     terminals: list[int] = field(default_factory=terminals)
 
     def run(self) -> list[dict[str, Any]]:
-        """Until all have ended; a row of each."""
+        """Run all jobs; return a row for each."""
         waiting = [job for job in self.jobs if not job.is_finished()]
         if done := len(self.jobs) - len(waiting):
             self.tell(f"{done} of {len(self.jobs)} runs are finished already")
@@ -120,13 +120,13 @@ class Sweep:
         return [self.row(job) for job in self.jobs]
 
     def start(self, job: Job) -> None:
-        """Begin a run, or go on with it; signals from the terminal do not reach it."""
+        """Start or resume a run; signals from the terminal do not reach it."""
         job.folder.parent.mkdir(parents=True, exist_ok=True)
         self.running[(self.launch or self.launch_here)(job)] = job
         self.tell(f"{job.folder.name} started; it says more in {job.log}")
 
     def launch_here(self, job: Job) -> Process:
-        """A process with its share of the cores."""
+        """Start a local process with its share of the cores."""
         threads = max(1, (os.cpu_count() or 1) // self.number)
         env = {"OMP_NUM_THREADS": str(threads), **os.environ}
         with log_of(job) as log:
@@ -135,7 +135,7 @@ class Sweep:
             )
 
     def look(self) -> None:
-        """See who has ended."""
+        """Check which runs have ended."""
         for process in [each for each in self.running if each.poll() is not None]:
             job = self.running.pop(process)
             code = process.returncode or 0
@@ -173,7 +173,7 @@ class Sweep:
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
-        """While Ctrl-C, SIGTERM and SIGHUP are passed on to the runs."""
+        """Forward Ctrl-C, SIGTERM and SIGHUP to the runs."""
         which = heard_signals()
         before = [signal.signal(each, self.hear) for each in which]
         try:
@@ -186,12 +186,12 @@ class Sweep:
                 signal.signal(each, old)
 
     def hear(self, *_: Any) -> None:
-        """Take note of a signal."""
+        """Record a signal."""
         leave_hung_up(self.terminals)
         self.signals += 1
 
     def stop(self) -> None:
-        """Have all runs save and end, or, the second time, end."""
+        """Make all runs save and end, or end them at once the second time."""
         at_once, self.passed_on = self.signals > 1, self.signals
         if not at_once:
             self.tell("stopping: each run saves a checkpoint; the same command goes on later")
@@ -208,14 +208,14 @@ def log_of(job: Job) -> TextIO:
 
 
 def last_line(log: Path) -> str:
-    """The last thing that a run said."""
+    """The last line that a run printed."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return lines[-1].removeprefix("gswm: ") if lines else ""
 
 
 @contextmanager
 def gpu_shared(number: int, tell: Tell) -> Iterator[None]:
-    """While several processes use a GPU: under MPS, where it is installed and not there yet."""
+    """Share a GPU between processes by MPS, if it is installed and not running yet."""
     control = shutil.which(MPS)
     if number < 2 or control is None or not torch.cuda.is_available():
         yield
@@ -236,7 +236,7 @@ def gpu_shared(number: int, tell: Tell) -> Iterator[None]:
 
 
 def ask_mps(control: str, command: str) -> bool:
-    """Whether there is an MPS daemon that takes the command."""
+    """Whether an MPS daemon accepts the command."""
     try:
         asked = subprocess.run(
             [control], input=f"{command}\n".encode(), capture_output=True, timeout=20

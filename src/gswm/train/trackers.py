@@ -1,6 +1,6 @@
-"""A run's metrics once more, for TensorBoard and Weights & Biases, where these are installed.
+"""Sends a run's metrics to TensorBoard and Weights & Biases, if installed.
 
-metrics.jsonl is what counts. Whatever goes wrong here is said in one line, and training goes on.
+metrics.jsonl remains the reference. Errors here are reported in one line, and training continues.
 """
 
 import os
@@ -20,19 +20,19 @@ from gswm.train.loop import Run
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Takes one line of metrics after the other."""
+    """Receives each line of metrics."""
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Add the metrics of a step."""
         ...
 
     def close(self) -> None:
-        """Nothing follows."""
+        """Finish."""
         ...
 
 
 class TensorBoard:
-    """Events in the run's folder; those of an earlier start from step `purge_step` on are void.
+    """Events in the run's folder; those of an earlier start are void from step `purge_step` on.
 
     The file stays open and is written without a thread, so it follows a folder that is moved.
     TensorBoard's own writer opens the file by its name at every flush, in a thread.
@@ -65,12 +65,12 @@ class TensorBoard:
         self.add(summary=self.summary(value=scalars), step=step)
 
     def close(self) -> None:
-        """Nothing follows."""
+        """Finish."""
         self.file.close()
 
 
 class Wandb:
-    """A run of a Weights & Biases project; a later start goes on with it."""
+    """A run of a Weights & Biases project; later starts continue it."""
 
     def __init__(self, folder: Path, project: str, config: dict[str, Any]) -> None:
         try:
@@ -87,7 +87,7 @@ class Wandb:
         )
 
     def write(self, step: int, values: dict[str, float]) -> None:
-        """All at once."""
+        """Send all metrics at once."""
         self.run.log(values, step=step)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Wandb:
 
 
 def id_in(folder: Path) -> str:
-    """The id of a folder's run: the same at each start, and no other folder's."""
+    """The id of a folder's run: the same at each start, and different for each folder."""
     file = folder / "wandb_id.txt"
     if not file.is_file():
         write_whole(file, f"{token_hex(8)}\n".encode())
@@ -104,7 +104,7 @@ def id_in(folder: Path) -> str:
 
 
 class Trackers:
-    """Those that there are; one that fails is left out from then on."""
+    """All active trackers; one that fails is dropped."""
 
     def __init__(self, trackers: list[Tracker], tell: Callable[[str], None]) -> None:
         self.all, self.tell = trackers, tell
@@ -115,11 +115,11 @@ class Trackers:
         self.each(lambda tracker: tracker.write(int(line["step"]), values))
 
     def close(self) -> None:
-        """Nothing follows."""
+        """Finish all."""
         self.each(lambda tracker: tracker.close())
 
     def each(self, act: Callable[[Tracker], None]) -> None:
-        """Have each do it."""
+        """Apply a function to each tracker."""
         for tracker in list(self.all):
             try:
                 act(tracker)
@@ -130,9 +130,9 @@ class Trackers:
 
 @contextmanager
 def tracked(run: Run) -> Iterator[None]:
-    """While a run goes on, tell its metrics to all trackers that there are.
+    """Send the metrics of a run to all available trackers.
 
-    These are TensorBoard, where it is installed, and Weights & Biases, where a project is named.
+    These are TensorBoard, if it is installed, and Weights & Biases, if a project is named.
     """
     if not run.processes.is_first:
         yield

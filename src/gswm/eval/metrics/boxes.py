@@ -1,7 +1,7 @@
-"""Boxes of objects, predicted or true: one record for both.
+"""Boxes of objects, predicted or true.
 
-All of it lies on the CPU and in double precision. It is small, and so a score does not depend on
-the device that the model ran on more than the model itself does.
+They are kept on the CPU in double precision. They are small, and scores then depend on the device
+only through the model.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from gswm.models.track import Track
 
 @dataclass(frozen=True)
 class Boxes:
-    """Objects, frame by frame. The unit is the side of the frame."""
+    """Objects, frame by frame, in units of the frame's side."""
 
     xy: Float64[Tensor, "*row time object 2"]
     """Centers, from the top left corner."""
@@ -42,13 +42,13 @@ class Boxes:
         return Boxes(*(part.cpu() for part in parts))
 
     def frames(self, start: int, stop: int | None = None) -> "Boxes":
-        """Some of the frames."""
+        """A selection of frames."""
         axis = self.id.dim() - 2
         stop = self.id.shape[axis] if stop is None else stop
         return map_tensors(lambda values: values.narrow(axis, start, stop - start), self)
 
     def each(self, times: int) -> "Boxes":
-        """Each row so many times, one after the other."""
+        """Repeat each row a number of times."""
         return map_tensors(lambda values: values.repeat_interleave(times, dim=0), self)
 
     def flat(self) -> "Boxes":
@@ -56,18 +56,18 @@ class Boxes:
         return map_tensors(lambda values: values.flatten(0, 1), self)
 
     def then(self, later: "Boxes") -> "Boxes":
-        """These frames, and then those."""
+        """Concatenate along time."""
         return concatenate([self, later], dim=self.id.dim() - 2)
 
     def clipped(self) -> "Boxes":
-        """Boxes cut off at the borders of the frame; those outside are not there."""
+        """Boxes clipped at the borders of the frame; those outside become absent."""
         half = self.hw.flip(-1).clamp_min(0) / 2
         low, high = (self.xy - half).clamp(0, 1), (self.xy + half).clamp(0, 1)
         there = self.there & (high > low).all(dim=-1)
         return Boxes((low + high) / 2, (high - low).flip(-1), self.id, there)
 
     def of(self, id: Int[Tensor, "row wanted"]) -> "Boxes":
-        """The objects of these ids, in their order, whichever slots they are in."""
+        """The objects with these ids, in their order, from whichever slots hold them."""
         same = (self.id[:, :, None] == id[:, None, :, None]) & self.there[:, :, None]
         slot = same.to(torch.uint8).argmax(dim=-1)
         there = same.any(dim=-1) & (id != NOBODY)[:, None]
@@ -84,7 +84,7 @@ def distances(
 
 
 def overlaps(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
-    """Intersection over union of each with each; 0 where either is not there."""
+    """Pairwise intersection over union; 0 if either box is absent."""
     both = intersections(one, other)
     union = areas(one)[..., :, None] + areas(other)[..., None, :] - both
     there = one.there[..., :, None] & other.there[..., None, :]
@@ -92,14 +92,14 @@ def overlaps(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"
 
 
 def coverage(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
-    """Share of each box of `one` that each of `other` covers; 0 where either is not there."""
+    """Fraction of each box of `one` that each box of `other` covers; 0 if either is absent."""
     area = areas(one)[..., :, None]
     there = one.there[..., :, None] & other.there[..., None, :]
     return torch.where(there & (area > 0), intersections(one, other) / area.clamp_min(1e-300), 0)
 
 
 def intersections(one: Boxes, other: Boxes) -> Float64[Tensor, "*row time left right"]:
-    """Areas that each shares with each, whether they are there or not."""
+    """Pairwise intersection areas, regardless of presence."""
     low = torch.maximum(*(corner(one, other, -1)))
     high = torch.minimum(*(corner(one, other, 1)))
     return (high - low).clamp_min(0).prod(dim=-1)
@@ -111,6 +111,6 @@ def areas(boxes: Boxes) -> Float64[Tensor, "*row time object"]:
 
 
 def corner(one: Boxes, other: Boxes, sign: int) -> tuple[Tensor, Tensor]:
-    """The lower (-1) or upper (1) corners, laid out to be compared each with each."""
+    """The lower (-1) or upper (1) corners, shaped for pairwise comparison."""
     at, at_other = (b.xy + sign * b.hw.flip(-1).clamp_min(0) / 2 for b in (one, other))
     return at[..., :, None, :], at_other[..., None, :, :]

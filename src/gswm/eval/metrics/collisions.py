@@ -1,18 +1,18 @@
-"""Collisions: does an imagined object change its velocity where, and when, a true one is hit?
+"""Collisions: do imagined objects change velocity when the true ones collide?
 
-In a frame t an object's velocity jumps by |(x_{t+1} - x_t) - (x_{t-1} - x_{t-2})|, in sides of the
-frame: that is all that a push between the frames t - 1 and t does. It is said to be hit where the
-jump is above `JUMP`. An object is truly hit where the simulator has a contact with another that is
-in view as well, and the true jump is above `JUMP`.
+In frame t, an object's velocity jumps by |(x_{t+1} - x_t) - (x_{t-1} - x_{t-2})|, in sides of the
+frame, which contains the full effect of an impulse between the frames t - 1 and t. A jump above
+`JUMP` is a predicted collision. A true collision is a contact in the simulator between two visible
+objects, with a true jump above `JUMP`.
 
-Imagined objects stand for the true ones that they are nearest to in the first imagined frame, as in
-the center error. A hit that is imagined is right if the true object is hit at most `NEAR` frames
-before or after it, and each true hit answers for one imagined one at the most:
+Imagined objects are matched to true ones in the first imagined frame, as in the center error. A
+predicted collision is right if the true object collides at most `NEAR` frames before or after it.
+Each true collision is matched to at most one prediction:
 
     precision = right / imagined,    recall = right / true,    F1 = their harmonic mean
 
-A model that misses an object misses its hits. `collision_delay` is by how many frames the right
-ones are late.
+A model that misses an object misses its collisions. `collision_delay` is the mean delay of right
+predictions in frames.
 """
 
 from dataclasses import dataclass
@@ -25,25 +25,25 @@ from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.matching import nearest_ids
 
 JUMP = 0.008
-"""Half a pixel of 64 a frame: what the picture hardly shows is no hit."""
+"""Half a pixel of 64 per frame; smaller changes are hardly visible."""
 NEAR = 3
 APART = 2
-"""Jumps that follow each other within so many frames are one hit."""
+"""Largest distance in frames between jumps that count as one collision."""
 LIMIT = 1.0
 
 
 @dataclass(frozen=True)
 class Collisions:
-    """Counts of hits, of each episode."""
+    """Counts of collisions in each episode."""
 
     right: Int[Tensor, " row"]
     imagined: Int[Tensor, " row"]
     true: Int[Tensor, " row"]
     late: Int[Tensor, " row"]
-    """Frames by which the right ones are late, all together."""
+    """Sum of the delays of correct predictions, in frames."""
 
     def scores(self) -> dict[str, float]:
-        """Over the hits of all episodes; not a number where there are none."""
+        """Scores over the collisions of all episodes; NaN without any."""
         right, imagined, true, late = (
             float(counts.sum()) for counts in (self.right, self.imagined, self.true, self.late)
         )
@@ -55,17 +55,17 @@ class Collisions:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """None."""
+        """Empty: these are scores of whole episodes."""
         return {}
 
 
 def collisions(
     predicted: Boxes, true: Boxes, contacts: Float[Tensor, "row time object object"], given: int
 ) -> Collisions:
-    """Hits of the frames after the `given` ones.
+    """Collisions in the frames after the `given` ones.
 
-    `contacts` are the impulses between each two objects since the frame before. All frames are
-    there of all three.
+    `contacts` are the impulses between pairs of objects since the previous frame. All three
+    arguments cover all frames.
     """
     pairs = nearest_ids(true.frames(given), predicted.frames(given), frame=0, limit=LIMIT)
     followed = predicted.of(pairs)
@@ -80,7 +80,7 @@ def collisions(
 
 
 def jumps(boxes: Boxes) -> Float[Tensor, "row time object"]:
-    """By how much each velocity changes in each frame; 0 where it is not known."""
+    """The change of each velocity in each frame; 0 if unknown."""
     out = torch.zeros_like(boxes.xy[..., 0])
     steps = boxes.xy.diff(dim=1)
     change = steps[:, 2:] - steps[:, :-2]
@@ -91,7 +91,7 @@ def jumps(boxes: Boxes) -> Float[Tensor, "row time object"]:
 
 
 def hits(signs: Bool[Tensor, "row time object"]) -> Bool[Tensor, "row time object"]:
-    """The first of signs that follow each other within `APART` frames."""
+    """The first of consecutive jumps that are within `APART` frames of each other."""
     signs = signs.clone()
     recent = torch.full_like(signs[:, 0], -APART - 1, dtype=torch.int64)
     for t in range(signs.shape[1]):
@@ -104,9 +104,9 @@ def hits(signs: Bool[Tensor, "row time object"]) -> Bool[Tensor, "row time objec
 def matched(
     imagined: Bool[Tensor, "row time object"], happened: Bool[Tensor, "row time object"]
 ) -> tuple[Int[Tensor, " row"], Int[Tensor, " row"]]:
-    """Number of right imagined hits, and the sum of their delays in frames.
+    """Number of correct predictions, and the sum of their delays in frames.
 
-    The closest in time are matched first; of two as close, the earlier imagined one.
+    Pairs closest in time are matched first; of two as close, the earlier prediction.
     """
     left, open_ = imagined.clone(), happened.clone()
     right, late = (torch.zeros(len(imagined), dtype=torch.int64) for _ in range(2))

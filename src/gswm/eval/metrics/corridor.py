@@ -1,15 +1,14 @@
 """Maze: do agents keep to the corridors (§5.2, Fig. 6)?
 
-By identity: each true agent is matched, in the last given frame, to the nearest predicted object
-within one cell of it, and that object is followed. An agent is in the corridor as long as its
-center has been in a corridor cell in every generated frame so far. An agent that was not found
-is not in the corridor. `pace` says how far the followed agents move in a step, that of the true
-ones being 1: to stand still is to stay in the corridor, too. `intact` says how many of the agents
-still have a box about as large as the true one, wherever it is, and `intact_inside` how many of
-those in the corridor.
+Agents are followed by identity: each true agent is matched, in the last given frame, to the nearest
+predicted object within one cell of it. An agent is in the corridor as long as its center has been
+in a corridor cell in every imagined frame so far. An agent that was not found is not in the
+corridor. `pace` is the speed of the followed agents relative to the true speed; it exposes agents
+that stay in the corridor by standing still. `intact` is the fraction of the agents whose box is
+about as large as the true one, anywhere, and `intact_inside` that of the agents in the corridor.
 
-The release's count stands beside it: whatever is there in the first frame, followed by slot, the
-given frames included, without regard to how many agents there are.
+The count of the authors' release is reported too: objects of the first frame, followed by slot and
+including the given frames, regardless of the number of agents.
 """
 
 from dataclasses import dataclass
@@ -23,27 +22,27 @@ from gswm.eval.metrics.matching import nearest_ids
 
 AFTER = (10, 25, 50)
 LARGEST = 2.0
-"""Largest factor between the areas of a box and the true one."""
+"""Largest ratio between the areas of a box and the true one."""
 
 
 @dataclass(frozen=True)
 class Corridor:
-    """Of each future of each episode."""
+    """Measurements of each future of each episode."""
 
     inside: Int[Tensor, "row step"]
-    """True agents whose object is still in the corridor."""
+    """Number of true agents whose object is still in the corridor."""
     intact: Int[Tensor, "row step"]
-    """True agents whose object is about as large as they are."""
+    """Number of true agents whose object is about as large as they are."""
     intact_inside: Int[Tensor, "row step"]
-    """Both."""
+    """Number of true agents for which both hold."""
     agents: Int[Tensor, " row"]
     pace: Float64[Tensor, " row"]
-    """Mean step of the followed objects, over that of the true agents; NaN if there are none."""
+    """Mean step of the followed objects, relative to that of the true agents; NaN without any."""
     release: Int[Tensor, "row time"]
-    """The authors' count."""
+    """The count of the authors' release."""
 
     def scores(self) -> dict[str, float]:
-        """Shares of the true agents: a mean over steps, and after some of them."""
+        """Fractions of the true agents, averaged over all steps and after some of them."""
         share, intact = self.share(), self.share_of(self.intact)
         steps = [*(n for n in AFTER if n < len(share)), len(share)]
         return {
@@ -58,24 +57,24 @@ class Corridor:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """Over the generated steps; the authors' count over all frames."""
+        """Fractions at each imagined step; the authors' count at all frames."""
         release = self.release.double().mean(dim=0)
         shares = {"in_corridor": self.share(), "intact": self.share_of(self.intact)}
         return {n: s.tolist() for n, s in shares.items()} | {"release_count": release.tolist()}
 
     def share(self) -> Float64[Tensor, " step"]:
-        """In the corridor, of all agents of all rows."""
+        """Fraction of all agents of all rows that are in the corridor."""
         return self.share_of(self.inside)
 
     def share_of(self, some: Int[Tensor, "row step"]) -> Float64[Tensor, " step"]:
-        """Of all agents of all rows."""
+        """A count as a fraction of all agents of all rows."""
         return some.sum(dim=0).double() / self.agents.sum().clamp_min(1)
 
 
 def corridor(
     predicted: Boxes, true: Boxes, grid: Int[Tensor, "row height width"], given: int
 ) -> Corridor:
-    """Of all frames, the first `given` of which the model saw."""
+    """Measure all frames, of which the model saw the first `given`."""
     last = given - 1
     cell = 1 / max(grid.shape[1:])
     pairs = nearest_ids(true, predicted, last, cell)
@@ -96,7 +95,7 @@ def corridor(
 def release_count(
     predicted: Boxes, grid: Int[Tensor, "row height width"]
 ) -> Int[Tensor, "row time"]:
-    """Slots that are there in the first frame, and in a corridor in each frame so far."""
+    """Number of slots that are filled in the first frame and have been in a corridor ever since."""
     kept = in_corridor(predicted.xy, grid).cummin(dim=1).values
     return (kept & predicted.there[:, :1]).sum(dim=-1)
 
@@ -104,7 +103,7 @@ def release_count(
 def in_corridor(
     xy: Float64[Tensor, "row time object 2"], grid: Int[Tensor, "row height width"]
 ) -> Bool[Tensor, "row time object"]:
-    """Whether the cell of each place is a corridor; none is outside the frame."""
+    """Whether each position is in a corridor cell; False outside the frame."""
     _, height, width = grid.shape
     cell = (xy * torch.tensor([width, height])).floor().long()
     within = (cell >= 0) & (cell < torch.tensor([width, height]))

@@ -10,13 +10,13 @@ from gswm.eval.metrics.boxes import Boxes
 
 @dataclass(frozen=True)
 class Counts:
-    """Objects of each frame."""
+    """Number of objects in each frame."""
 
     predicted: Int[Tensor, "row time"]
     true: Int[Tensor, "row time"]
 
     def scores(self) -> dict[str, float]:
-        """Means, and the share of frames with the right number."""
+        """Mean numbers, and the fraction of frames with the right one."""
         return {
             "objects": self.predicted.double().mean().item(),
             "true_objects": self.true.double().mean().item(),
@@ -24,10 +24,10 @@ class Counts:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """Over the frames."""
+        """Mean numbers at each frame."""
         return {"objects": self.predicted.double().mean(dim=0).tolist()}
 
 
 def counts(predicted: Boxes, true: Boxes) -> Counts:
-    """Of the same frames."""
+    """Count the objects of the same frames."""
     return Counts(predicted.there.sum(dim=-1), true.there.sum(dim=-1))

@@ -1,9 +1,9 @@
-"""Many futures: are all that can happen among them, and nothing else (§5.2, Fig. 3)?
+"""Sampled futures: do they cover all possible futures, and nothing else (§5.2, Fig. 3)?
 
-Each true object is followed in every sampled future, from the predicted object nearest to it in
-the last given frame on. Where all episodes begin alike, every distinct true future is a mode of
-each of them (the single ball has two); elsewhere the only one known is the one that happened,
-and of these scores there is min_ade_k alone.
+Each true object is followed in every sampled future by the predicted object nearest to it in the
+last given frame. If all episodes start alike, every distinct true future is a mode of each of them
+(the single ball has two). Otherwise the only known mode is the actual future, and only min_ade_k is
+reported.
 
     share_m      the samples that end nearest to mode m, modes from left to right
     on_mode      the samples that end within 3 pixels (of 64) of some mode
@@ -11,8 +11,8 @@ and of these scores there is min_ade_k alone.
     end_error    mean distance of an end to the nearest mode's end
     min_ade_k    mean distance over time of the best of k samples to a mode, mean over modes
 
-A sample in which the object was not found is near no mode and counts as a frame's side away, as in
-the strict error; no distance counts more, so that none is worse than to lose the object.
+If the object was not found, its sample is near no mode, at a distance of one frame side, as in the
+strict error. Larger distances are clipped to that, so that losing an object is never better.
 """
 
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ NEAR = 3 / 64
 FAR = 0.5
 """Largest distance at which a predicted object is matched to a true one."""
 LOST = 1.0
-"""The largest distance that counts, and that of an object that was not found."""
+"""Upper bound of distances, and the distance of an object that was not found."""
 BEST_OF = (1, 5, 10, 20, 50, 100)
 MOST_MODES = 16
 
 
 @dataclass(frozen=True)
 class Futures:
-    """Samples and truth of each true object of each episode."""
+    """Samples and ground truth for each true object of each episode."""
 
     samples: Float64[Tensor, "row future step 2"]
-    """NaN where the object was not found."""
+    """NaN if the object was not found."""
     true: Float64[Tensor, "row step 2"]
     start: Float64[Tensor, "row given 2"]
     """True positions in the given frames."""
@@ -74,12 +74,12 @@ class Futures:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """None."""
+        """Empty: these are scores of whole futures."""
         return {}
 
 
 def futures(predicted: Boxes, true: Boxes, given: int, number: int) -> Futures:
-    """Of all frames; `number` futures of an episode are rows that follow each other."""
+    """Measure all frames; `number` consecutive rows are futures of one episode."""
     pairs = nearest_ids(true, predicted, given - 1, limit=FAR)
     followed = predicted.of(pairs).frames(given)
     samples = torch.where(followed.there[..., None], followed.xy, torch.nan)

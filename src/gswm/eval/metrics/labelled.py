@@ -1,11 +1,11 @@
-"""Scores of tracks on a video of which some frames are labelled.
+"""Scores of tracks on a partly labelled video.
 
-Only labelled frames are scored, and frames without labels are passed over as if the video did not
-have them. A prediction that matches no counted label, and at least half of whose area lies in one
-ignore region, is neither right nor wrong: it is dropped before anything is counted.
+Only labelled frames are scored; all others are skipped as if the video did not have them. A
+prediction that matches no scored label and lies in one ignore region with at least half of its area
+is dropped before anything is counted.
 
-    precision, recall, f1   of boxes, one to one, that overlap (intersection over union) by 0.3
-    mota, idf1, hota, ...   as in `tracking`: MOTA and IDF1 of boxes that overlap by 0.5
+    precision, recall, f1   of boxes, matched one to one at an IoU of at least 0.3
+    mota, idf1, hota, ...   as in `tracking`: MOTA and IDF1 at an IoU of at least 0.5
 """
 
 from dataclasses import dataclass, replace
@@ -23,9 +23,9 @@ from gswm.eval.metrics.matching import least_pairs
 from gswm.eval.metrics.tracking import tracked
 
 FOUND = 0.3
-"""Overlap at which a box is found."""
+"""IoU above which a box counts as found."""
 IGNORED = 0.5
-"""Share of a prediction in an ignore region from which on it is dropped."""
+"""Smallest fraction of a prediction inside an ignore region for it to be dropped."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class TrackScores:
     frames: int
     """Labelled frames."""
     objects: int
-    """Labelled boxes that count."""
+    """Labelled boxes that are scored."""
     predictions: int
-    """Predicted boxes in these frames, without those that were dropped."""
+    """Predicted boxes in these frames, without dropped ones."""
     precision: float
     recall: float
     f1: float
@@ -57,9 +57,9 @@ def score_tracks(labels: MotBoxes, tracks: MotBoxes, *, min_height: float = 0.0)
         score_tracks(labels.after(0.8 * 1699), tracks).f1
 
     Args:
-        labels: Boxes that count, and ignore regions, whose `conf` is 0.
-        tracks: Predicted boxes of any frames; `conf` plays no part.
-        min_height: Labels that are not higher than so many pixels become ignore regions.
+        labels: Boxes to score, and ignore regions, whose `conf` is 0.
+        tracks: Predicted boxes of any frames; their `conf` is not used.
+        min_height: Labels of at most this height in pixels become ignore regions.
     """
     if not len(labels):
         raise UserError("there are no labelled frames to score; check the labels")
@@ -94,7 +94,7 @@ def without_ignored(predicted: Boxes, true: Boxes, ignored: Boxes) -> Boxes:
 
 
 def matches(predicted: Boxes, true: Boxes) -> Bool[Tensor, "row time slot object"]:
-    """As many pairs that overlap by 0.3 as can be, and of these those that overlap most."""
+    """As many one-to-one matches with an IoU of at least 0.3 as possible, then the best ones."""
     iou = overlaps(predicted, true)
     return least_pairs(1 - iou, iou >= FOUND)
 
@@ -102,7 +102,7 @@ def matches(predicted: Boxes, true: Boxes) -> Bool[Tensor, "row time slot object
 def in_slots(
     rows: MotBoxes, frames: Int64[np.ndarray, " time"], slot: Int64[np.ndarray, " row"]
 ) -> Boxes:
-    """Rows as one video of which there are only `frames`, each row in its slot."""
+    """Rows as one video with only `frames` frames, each row in its slot."""
     shape = (1, len(frames), int(slot.max(initial=0)) + 1)
     xy, hw = np.zeros((*shape, 2)), np.zeros((*shape, 2))
     id, there = np.full(shape, NOBODY), np.zeros(shape, bool)

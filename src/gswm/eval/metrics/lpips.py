@@ -1,16 +1,16 @@
-"""LPIPS (Zhang et al., 2018): how far apart two frames are in the features of an image network.
+"""LPIPS (Zhang et al., 2018): the distance of two frames in the features of an image network.
 
-Of both frames, the features f_l after five stages of AlexNet or VGG-16, each place's scaled to
-length 1, and w_l learned from what people find alike:
+With the features f_l of both frames after five stages of AlexNet or VGG-16, normalized at each
+position, and weights w_l learned from human judgments of similarity:
 
-    d(x, y) = Σ_l mean over places of Σ_c w_lc (f_lc(x) - f_lc(y))²
+    d(x, y) = Σ_l mean over positions of Σ_c w_lc (f_lc(x) - f_lc(y))²
 
-The weights are not part of this package. A file of them is the state dict of the `lpips` package's
-model as safetensors, `safetensors.torch.save_file(lpips.LPIPS(net="alex").state_dict(), FILE)`. In
-it are:
+The weights are not part of this package. Their file is the state dict of the `lpips` package's
+model as safetensors, `safetensors.torch.save_file(lpips.LPIPS(net="alex").state_dict(), FILE)`. It
+contains:
 
-    net.slice*.N.weight, net.slice*.N.bias   convolution N, N being its place in torchvision's
-                                             `features`; features.N.weight is taken, too
+    net.slice*.N.weight, net.slice*.N.bias   convolution N, where N is its index in torchvision's
+                                             `features`; features.N.weight is accepted too
     lin0.model.1.weight, ...                 w_l, of shape (1, channels, 1, 1)
 """
 
@@ -30,10 +30,10 @@ from gswm.core.errors import UserError
 Frames = Float[Tensor, "*row 3 height width"]
 
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
-"""Values from -1 to 1 become (value - SHIFT) / SCALE."""
+"""Inputs from -1 to 1 are normalized to (value - SHIFT) / SCALE."""
 EPS = 1e-10
 AT_ONCE = 256
-"""Frames that go through the network together."""
+"""Number of frames per forward pass."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ VGG = (
     *(Layer(24, pool=2), Layer(26), Layer(28, tap=True)),
 )
 SMALLEST = 32
-"""Pixels on a side: a smaller frame does not come through all layers."""
+"""Smallest side of a frame in pixels; smaller ones vanish in the pooling layers."""
 
 
 @dataclass(frozen=True)
 class Lpips:
-    """The network, on the device where it is used."""
+    """The network, on its device."""
 
     layers: tuple[Layer, ...]
     kernels: tuple[Float[Tensor, "_out _in _height _width"], ...]
@@ -75,7 +75,7 @@ class Lpips:
 
     @torch.no_grad()
     def apart(self, one: Frames, other: Frames) -> Float[Tensor, "*row"]:
-        """Of each pair of frames, whose values are from 0 to 1."""
+        """LPIPS of pairs of frames with values from 0 to 1."""
         if min(one.shape[-2:]) < SMALLEST:
             raise UserError(f"LPIPS needs frames of at least {SMALLEST} pixels a side")
         pairs = zip(*(f.flatten(0, -4).split(AT_ONCE) for f in (one, other)), strict=True)
@@ -84,7 +84,7 @@ class Lpips:
     def few(
         self, one: Float[Tensor, "row 3 height width"], other: Float[Tensor, "row 3 height width"]
     ) -> Float[Tensor, " row"]:
-        """Of as many as fit."""
+        """LPIPS of one batch."""
         total = one.new_zeros(len(one))
         both = zip(self.features(one), self.features(other), self.worth, strict=True)
         for f, g, worth in both:
@@ -95,7 +95,7 @@ class Lpips:
     def features(
         self, frames: Float[Tensor, "row 3 height width"]
     ) -> list[Float[Tensor, "row _channel _height _width"]]:
-        """Of the five stages, of length 1 at each place."""
+        """Normalized features of the five stages."""
         shift, scale = (frames.new_tensor(x)[:, None, None] for x in (SHIFT, SCALE))
         x = (2 * frames - 1 - shift) / scale
         taps = []
@@ -109,7 +109,7 @@ class Lpips:
 
 
 def read(path: Path, device: str | torch.device = "cpu") -> Lpips:
-    """The network of a file of weights: AlexNet's or VGG-16's, whichever it holds."""
+    """Read AlexNet's or VGG-16's LPIPS from a file of weights."""
     if not path.is_file():
         raise UserError(f"there is no file {path}")
     tensors = {k: v.to(device).float() for k, v in tensors_of(path).items()}

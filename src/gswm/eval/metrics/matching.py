@@ -1,4 +1,4 @@
-"""Which predicted object stands for which true one."""
+"""One-to-one matching of predicted and true objects."""
 
 import torch
 from jaxtyping import Bool, Float64, Int
@@ -12,7 +12,7 @@ from gswm.eval.metrics.boxes import Boxes, distances
 def best_pairs(
     gain: Float64[Tensor, "*row left right"],
 ) -> Bool[Tensor, "*row left right"]:
-    """The pairs, one to one, of the largest total gain; a pair without gain is not made."""
+    """The one-to-one pairs with the largest total gain; pairs without gain are left out."""
     worth = gain > 0
     if not worth.any():
         return worth
@@ -29,7 +29,7 @@ def best_pairs(
 def least_pairs(
     cost: Float64[Tensor, "*row left right"], allowed: Bool[Tensor, "*row left right"]
 ) -> Bool[Tensor, "*row left right"]:
-    """As many allowed pairs as can be, and of these choices the one of least total cost."""
+    """As many allowed pairs as possible, with the least total cost."""
     if not allowed.any():
         return allowed
     cost = torch.where(allowed, cost, 0)
@@ -42,10 +42,10 @@ def least_pairs(
 def nearest_ids(
     true: Boxes, predicted: Boxes, frame: int, limit: float
 ) -> Int[Tensor, "row object"]:
-    """The id of the predicted object that stands for each true one, matched in one frame.
+    """The id of the predicted object matched to each true one in a single frame.
 
-    Squared distances count. A pair further apart than `limit` is not made; NOBODY where there is
-    none.
+    Matching minimizes squared distances. Pairs further apart than `limit` are left out; NOBODY
+    stands for no match.
     """
     apart = distances(true.xy[:, frame], predicted.xy[:, frame])
     there = true.there[:, frame, :, None] & predicted.there[:, frame, None, :]
@@ -56,6 +56,6 @@ def nearest_ids(
 def partner(
     pairs: Bool[Tensor, "*row left right"], id: Int[Tensor, "*row right"]
 ) -> Int[Tensor, "*row left"]:
-    """The id on the right of each on the left; NOBODY where it is alone."""
+    """The id matched to each object on the left; NOBODY without a match."""
     found = pairs.to(torch.uint8).argmax(dim=-1)
     return torch.where(pairs.any(dim=-1), id.take_along_dim(found, dim=-1), NOBODY)

@@ -1,12 +1,12 @@
-"""Motion: do imagined objects move, and where the true ones go?
+"""Motion: do imagined objects move in the direction of the true ones?
 
-Imagined objects are matched with true ones in the first generated frame, as in the center error.
-Over the first ten steps, or fewer, each goes from there by Δ, and the true one by Δ*:
+Imagined objects are matched to true ones in the first imagined frame, as in the center error. Over
+the first ten steps, or fewer, each moves by Δ, and the true one by Δ*:
 
     moved = Σ |Δ| / Σ |Δ*|        moved_along = Σ Δ · Δ* / Σ |Δ*|²
 
-Both sums are over the pairs of all episodes. Both are 1 where all is right, and 0 where nothing
-moves. Boxes that jump about make `moved` large, and not `moved_along`.
+Sums run over the pairs of all episodes. Both scores are 1 for perfect motion, and 0 if nothing
+moves. Boxes that jump randomly increase `moved`, but not `moved_along`.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class ObjectMotion:
     """|Δ*|²."""
 
     def scores(self) -> dict[str, float]:
-        """Over all episodes; not a number where no true object moves."""
+        """Ratios over all episodes; NaN if no true object moves."""
         imagined, true, along, square = (
             float(part.sum()) for part in (self.imagined, self.true, self.along, self.square)
         )
@@ -44,12 +44,12 @@ class ObjectMotion:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """None."""
+        """Empty: these are scores of whole episodes."""
         return {}
 
 
 def motion(predicted: Boxes, true: Boxes) -> ObjectMotion:
-    """Of generated frames alone."""
+    """Measure imagined frames."""
     pairs = nearest_ids(true, predicted, frame=0, limit=LIMIT)
     followed, last = predicted.of(pairs), min(TABLE_STEPS, true.id.shape[1]) - 1
     known = (followed.there & true.there)[:, [0, last]].all(dim=1)

@@ -4,9 +4,9 @@
     SSIM   Wang et al. (2004): means, variances and covariance under a Gaussian window with
            σ = 1.5 of 11 × 11 pixels, where it fits into the frame; mean over places and channels
 
-That is skimage's `structural_similarity` with `gaussian_weights=True` and
-`use_sample_covariance=False`, and torchmetrics' without the border, in which it reflects frames.
-LPIPS has a file of its own, and needs weights.
+SSIM equals skimage's `structural_similarity` with `gaussian_weights=True` and
+`use_sample_covariance=False`, and torchmetrics' except at the border, where it pads frames by
+reflection. LPIPS is in its own module, and needs weights.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from gswm.eval.metrics.lpips import Frames, Lpips
 SIGMA, RADIUS = 1.5, 5
 C1, C2 = 0.01**2, 0.03**2
 SMALLEST = 1e-10
-"""Mean squared error of frames that are equal: 100 dB."""
+"""Mean squared error assigned to equal frames: 100 dB."""
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """Of each generated frame."""
+    """Scores of each imagined frame."""
 
     psnr: Float[Tensor, "row step"]
     ssim: Float[Tensor, "row step"]
     lpips: Float[Tensor, "row step"] | None = None
-    """None where there are no weights for it."""
+    """LPIPS; None without its weights."""
 
     def values(self) -> dict[str, Float[Tensor, "row step"]]:
         """The measured values by name."""
@@ -45,12 +45,12 @@ class Pixels:
         return {name: value.mean().item() for name, value in self.values().items()}
 
     def curves(self) -> dict[str, list[float]]:
-        """Over the steps."""
+        """Means at each step."""
         return {name: value.mean(dim=0).tolist() for name, value in self.values().items()}
 
 
 def pixels(predicted: Frames, true: Frames, lpips: Lpips | None = None) -> Pixels:
-    """Of generated frames, on the device they are on."""
+    """Measure imagined frames, on the device that they are on."""
     predicted = predicted.float().clamp(0, 1)
     parts = [psnr(predicted, true), ssim(predicted, true)]
     if lpips is not None:
@@ -59,12 +59,12 @@ def pixels(predicted: Frames, true: Frames, lpips: Lpips | None = None) -> Pixel
 
 
 def psnr(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
-    """Decibels."""
+    """PSNR in decibels."""
     return decibels(squared_error(one, other))
 
 
 def squared_error(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
-    """The mean over pixels."""
+    """Mean over pixels."""
     return reduce((one - other).square(), "... c h w -> ...", "mean")
 
 
@@ -74,7 +74,7 @@ def decibels(error: Float[Tensor, "*row"]) -> Float[Tensor, "*row"]:
 
 
 def ssim(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
-    """From -1 to 1."""
+    """SSIM, from -1 to 1."""
     if min(one.shape[-2:]) <= 2 * RADIUS:
         raise UserError(f"SSIM needs frames of at least {2 * RADIUS + 1} pixels a side")
     mean, other_mean = blur(one), blur(other)
@@ -87,7 +87,7 @@ def ssim(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
 
 
 def blur(frames: Frames) -> Float[Tensor, "*row 3 smaller_height smaller_width"]:
-    """Under the window, where all of it is in the frame."""
+    """Convolve with the window, where it lies inside the frame."""
     at = torch.arange(-RADIUS, RADIUS + 1, dtype=frames.dtype, device=frames.device)
     window = (-0.5 * (at / SIGMA).square()).exp()
     window = window / window.sum()

@@ -1,12 +1,12 @@
-"""Reconstruction: how much better a model draws the frames that it sees than one still picture.
+"""Reconstruction of given frames, compared with a single still picture.
 
     PSNR of the mean squared error, over all given frames of all episodes
-    gain        dB above the mean image, the best picture that is the same for all of these frames
-    sharpness   mean |difference of neighboring pixels|, as a share of that of the true frames
+    gain        dB above the mean image, the best constant picture for these frames
+    sharpness   mean |difference of neighboring pixels|, relative to that of the true frames
 
-The mean image is that of the frames measured, so no picture does better:
-its error is mean(x²) - mean(x)², pixel by pixel. 6 dB above it is a quarter of its error. A blurry
-picture has a sharpness below 1, and may still have a high PSNR.
+The mean image is computed from the measured frames themselves, so no constant picture does better:
+its error is mean(x²) - mean(x)² at each pixel. A gain of 6 dB is a quarter of its error. Blurry
+reconstructions have a sharpness below 1, and may still have a high PSNR.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ from gswm.eval.metrics.pixels import decibels, squared_error
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """Of the given frames of each episode."""
+    """Sums over the given frames of each episode."""
 
     error: Float[Tensor, "row time"]
     mean: Float[Tensor, "row 3 height width"]
-    """Of the true frames."""
+    """Mean of the true frames."""
     square: Float[Tensor, "row 3 height width"]
-    """Of the same, of their squares."""
+    """Mean of the squared true frames."""
     edges: Float[Tensor, "row 2"]
-    """Mean difference of neighboring pixels, drawn and true."""
+    """Mean difference of neighboring pixels, for drawn and true frames."""
 
     def scores(self) -> dict[str, float]:
-        """Over all episodes."""
+        """Scores over all episodes."""
         psnr = decibels(self.error.mean()).item()
         still = decibels((self.square.mean(dim=0) - self.mean.mean(dim=0).square()).mean()).item()
         drawn, true = self.edges.mean(dim=0).tolist()
@@ -44,12 +44,12 @@ class Reconstruction:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """Over the given frames."""
+        """PSNR at each given frame."""
         return {"reconstruction_psnr": decibels(self.error.mean(dim=0)).tolist()}
 
 
 def reconstruction(drawn: Frames, true: Frames) -> Reconstruction:
-    """Of frames that the model sees, on the device they are on."""
+    """Measure given frames, on the device that they are on."""
     drawn, exact = drawn.float().clamp(0, 1), true.double()
     parts = (
         squared_error(drawn, true),
@@ -60,6 +60,6 @@ def reconstruction(drawn: Frames, true: Frames) -> Reconstruction:
 
 
 def edges(frames: Frames) -> Float[Tensor, " row"]:
-    """Mean difference of pixels side by side and one above the other."""
+    """Mean difference between horizontal and vertical neighbors."""
     across, down = (frames.diff(dim=axis).abs() for axis in (-1, -2))
     return (across.mean(dim=(1, 2, 3, 4)) + down.mean(dim=(1, 2, 3, 4))) / 2

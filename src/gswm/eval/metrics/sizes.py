@@ -1,15 +1,15 @@
-"""Tracks by the size of objects: how small may an object be for a model to find and keep it?
+"""Tracking scores by object size.
 
-A size is the square root of a box's area, the frame's side being 1, and boxes are cut off at the
-borders of the frame. Every visible box (visibility of at least 0.25) counts in the class of its own
-size, frame by frame.
+The size of an object is the square root of its box's area, relative to the frame's side; boxes are
+clipped at the borders of the frame. Each visible box (visibility of at least 0.25) counts in the
+class of its own size, frame by frame.
 
-    precision, recall, f1   of boxes, one to one, that overlap by 0.3, as in `labelled`
-    mota, hota              as in `tracking`: MOTA of boxes that overlap by 0.5
+    precision, recall, f1   of boxes, matched one to one at an IoU of at least 0.3, as in `labelled`
+    mota, hota              as in `tracking`: MOTA at an IoU of at least 0.5
 
-A prediction that is found at 0.3 counts in the class of its object, any other one in the class of
-its own size. Objects that are less visible are ignore regions, as in `labelled`: they are no
-misses, and a prediction that finds no visible object and lies in one by half is dropped.
+A prediction with a match at 0.3 counts in the class of its object, any other one in the class of
+its own size. Less visible objects are ignore regions, as in `labelled`: they do not count as
+misses, and a prediction without a match that lies in one with half of its area is dropped.
 """
 
 from dataclasses import dataclass, replace
@@ -31,22 +31,22 @@ SIZES = {
     "medium": (0.12, 0.25),
     "large": (0.25, inf),
 }
-"""From which size on, and below which, a box is in a class."""
+"""Lower and upper bound of the sizes of each class."""
 SCORES = ("true_boxes", "precision", "recall", "f1", "mota", "hota")
 """Scores of each class; names combine both, such as `f1_small`."""
 VISIBLE = 0.25
-"""The visibility from which on an object counts."""
+"""Smallest visibility of objects that count."""
 
 
 @dataclass(frozen=True)
 class SizeCounts:
-    """Counts of each episode, a column for each of `SIZES`."""
+    """Counts of each episode, with a column for each of `SIZES`."""
 
     found: Int[Tensor, "row size"]
     tracks: tuple[TrackingCounts, ...]
 
     def scores(self) -> dict[str, float]:
-        """Of all episodes together; NaN where a class has no boxes."""
+        """Scores over all episodes; NaN for a class without boxes."""
         found = self.found.sum(dim=0).tolist()
         named = zip(SIZES, found, self.tracks, strict=True)
         return {
@@ -56,7 +56,7 @@ class SizeCounts:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """None: these are scores of whole episodes."""
+        """Empty: these are scores of whole episodes."""
         return {}
 
 
@@ -75,7 +75,7 @@ def class_scores(found: int, tracks: TrackingCounts) -> dict[str, float]:
 
 
 def by_size(predicted: Boxes, truth: Truth, image_size: int) -> SizeCounts:
-    """Compare tracks with the truth about the same frames."""
+    """Compare tracks with the ground truth of the same frames."""
     true, hidden = split_by_visibility(truth, image_size)
     predicted = without_ignored(predicted.clipped(), true, hidden)
     pairs = matches(predicted, true)
@@ -104,6 +104,6 @@ def split_by_visibility(truth: Truth, image_size: int) -> tuple[Boxes, Boxes]:
 
 
 def in_class(boxes: Boxes, low: float, high: float) -> Bool[Tensor, "row time object"]:
-    """Which boxes are there and have a size from `low` to `high`."""
+    """Mask of present boxes with a size from `low` to `high`."""
     size = areas(boxes).sqrt()
     return boxes.there & (size >= low) & (size < high)

@@ -1,15 +1,14 @@
 """Tracking: MOTA and MOTP, IDF1, and HOTA, of boxes against true boxes (Table 10).
 
-    MOTA   1 - (misses + false alarms + switches) / objects; pairs overlap by at least a half, an
-           object stays with its partner of the frame before if it can, and a switch is a partner
-           other than the last one
-    MOTP   mean overlap (intersection over union) of the pairs; motmetrics' is 1 minus this
-    IDF1   the same with one partner for the whole episode
-    HOTA   √(DetA AssA), each of them a mean over overlaps α from 0.05 to 0.95 at which a pair
-           counts: are objects found, and are they kept apart over time
+    MOTA   1 - (misses + false alarms + switches) / objects; pairs have an IoU of at least 0.5, an
+           object keeps its match of the previous frame if possible, and a switch is a match other
+           than the last one
+    MOTP   mean IoU of the pairs; motmetrics' is 1 minus this
+    IDF1   F1 with one match for the whole episode
+    HOTA   √(DetA AssA), averaged over IoU thresholds α from 0.05 to 0.95: detection and association
 
-What is counted is summed over all episodes before anything is divided, as motmetrics' "OVERALL"
-and TrackEval's combined sequences do. Rules and thresholds are TrackEval's.
+Counts are summed over all episodes before dividing, as in motmetrics' "OVERALL" and TrackEval's
+combined sequences. Rules and thresholds are TrackEval's.
 """
 
 from dataclasses import dataclass
@@ -39,15 +38,15 @@ class TrackingCounts:
     matches: Int[Tensor, " row"]
     switches: Int[Tensor, " row"]
     overlap: Float64[Tensor, " row"]
-    """Summed over matches."""
+    """IoU, summed over matches."""
     id_matches: Float64[Tensor, " row"]
     hota_matches: Float64[Tensor, "row alpha"]
     hota_overlap: Float64[Tensor, "row alpha"]
     hota_association: Float64[Tensor, "row alpha 3"]
-    """Summed over matches: how well both objects of a match belong together; recall, precision."""
+    """Association, its recall and its precision, summed over matches."""
 
     def scores(self) -> dict[str, float]:
-        """Of all episodes together."""
+        """Scores over all episodes."""
         objects, predictions, matches = (
             x.sum().double() for x in (self.objects, self.predictions, self.matches)
         )
@@ -63,7 +62,7 @@ class TrackingCounts:
         return {name: float(value) for name, value in (clear | self.hota()).items()}
 
     def hota(self) -> dict[str, Tensor]:
-        """HOTA and its parts: means over α."""
+        """HOTA and its parts, as means over α."""
         objects, predictions = self.objects.sum(), self.predictions.sum()
         hits = self.hota_matches.sum(dim=0)
         detection = hits / (objects + predictions - hits).clamp_min(1)
@@ -84,17 +83,17 @@ class TrackingCounts:
         }
 
     def curves(self) -> dict[str, list[float]]:
-        """None: these are scores of whole episodes."""
+        """Empty: these are scores of whole episodes."""
         return {}
 
     def per_row(self) -> dict[str, Float64[Tensor, " row"]]:
-        """MOTA of each row; where all have as many objects, its mean is that of all together."""
+        """MOTA of each row; if all rows have as many objects, its mean is the overall MOTA."""
         wrong = self.objects + self.predictions - 2 * self.matches + self.switches
         return {"mota": 1 - wrong.double() / self.objects.clamp_min(1)}
 
 
 def tracked(predicted: Boxes, true: Boxes) -> TrackingCounts:
-    """Of the same frames. A true object is its slot; a predicted one is its id."""
+    """Count for the same frames. True objects are identified by slot, predicted ones by id."""
     iou = overlaps(true, predicted)
     who, number = renumber(predicted)
     matches, switches, overlap = clear(iou, who, true.there, predicted.there)
@@ -115,7 +114,7 @@ def clear(
     true_there: Bool[Tensor, "row time object"],
     there: Bool[Tensor, "row time slot"],
 ) -> tuple[Int[Tensor, " row"], Int[Tensor, " row"], Float64[Tensor, " row"]]:
-    """Matches, switches, and the overlap of the matches (CLEAR MOT)."""
+    """Matches, switches, and the IoU of the matches (CLEAR MOT)."""
     rows, time, objects, _ = iou.shape
     before = last = torch.full((rows, objects), NOBODY)
     matches = switches = torch.zeros(rows, dtype=torch.int64)
@@ -130,7 +129,7 @@ def clear(
         switches = switches + (matched & (last != NOBODY) & (last != now)).sum(dim=1)
         overlap = overlap + torch.where(pairs, iou[:, t], 0).sum(dim=(1, 2))
         last = torch.where(matched, now, last)
-        # A frame that has nothing to compare is passed over.
+        # Frames without anything to compare are skipped.
         compared = true_there[:, t].any(dim=1) & there[:, t].any(dim=1)
         before = torch.where(compared[:, None], now, before)
     return matches, switches, overlap
@@ -144,7 +143,7 @@ def hota(
 ) -> tuple[
     Float64[Tensor, "row alpha"], Float64[Tensor, "row alpha"], Float64[Tensor, "row alpha 3"]
 ]:
-    """Matches, their overlap and their association, at each α; objects are there `frames` long."""
+    """Matches, their IoU and their association at each α; `frames` is the lifetime of objects."""
     number = seen.shape[1]
     either = iou.sum(dim=-1, keepdim=True) + iou.sum(dim=-2, keepdim=True) - iou
     together = tally(torch.where(either > EPS, iou / either, 0), who, number)
@@ -167,7 +166,7 @@ def hota(
 
 
 def renumber(boxes: Boxes) -> tuple[Int[Tensor, "row time slot"], int]:
-    """Ids as 0, 1, ... in each episode, and how many; empty slots have that number."""
+    """Renumber ids to 0, 1, ... in each episode; empty slots get the number of ids."""
     beyond = torch.iinfo(boxes.id.dtype).max
     ids = torch.where(boxes.there, boxes.id, beyond).flatten(1)
     ordered, order = ids.sort(dim=1)
@@ -182,7 +181,7 @@ def renumber(boxes: Boxes) -> tuple[Int[Tensor, "row time slot"], int]:
 def tally(
     values: Float64[Tensor, "row time object slot"], who: Int[Tensor, "row time slot"], number: int
 ) -> Float64[Tensor, "row object id"]:
-    """Values of an object and a slot, summed over time for each object and each id."""
+    """Values of pairs of object and slot, summed over time for each object and id."""
     ids = who[:, :, None].expand_as(values)
     at, flat = (rearrange(x, "row time k slot -> row k (time slot)") for x in (ids, values))
     summed = values.new_zeros(*flat.shape[:2], number + 1).scatter_add_(2, at, flat)

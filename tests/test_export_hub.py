@@ -75,8 +75,8 @@ def test_a_folder_for_a_hub_has_weights_settings_and_a_complete_card(
     assert {each["type"]: each["value"] for each in metrics} == {"on_mode": 0.75, "objects": 1.0}
     assert "| on_mode | 0.7500 |" in said["Scores"]
     assert f"(n): {TEST}, all of `{NAME}`" in said["Scores"]
-    assert "seed of the training: 3" in said["Scores"]
-    assert "seed of the evaluation: 5" in said["Scores"]
+    assert "training seed: 3" in said["Scores"]
+    assert "evaluation seed: 5" in said["Scores"]
     assert "`gswm eval w`" in said["Scores"]
     assert "end_error" not in card
     assert "gswm train single-ball" in said["Training"]
@@ -90,12 +90,12 @@ def test_a_folder_for_a_hub_has_weights_settings_and_a_complete_card(
 
 def test_a_card_says_what_is_not_known(trained: Path, tmp_path: Path) -> None:
     card, _ = exported(trained, tmp_path / "hub", "--license", "cc-by-4.0")
-    assert "have not been measured" in sections(card)["Scores"]
+    assert "have not been evaluated" in sections(card)["Scores"]
     assert "model-index" not in card
     assert 'license: "cc-by-4.0"' in card
     few = measured(tmp_path / "eval.json", 2)
     card, _ = exported(trained, tmp_path / "other", "--scores", str(few))
-    assert f"(n): 2 of {TEST}: a glance, not a result" in card
+    assert f"(n): 2 of {TEST}: preliminary" in card
 
 
 def test_a_card_names_files_without_their_folders(trained: Path, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_only_objects_that_are_tracked_before_and_after_count() -> None:
     assert (late.windows, late.objects) == (1, 0)
     assert isnan(late.imagined.px)
     assert late.to_json()["imagined"] == {"px": None, "share": None}
-    assert dict(late.rows())["objects tracked on after the given frames, in windows"] == "0 in 1"
+    assert dict(late.rows())["objects tracked beyond the given frames, in windows"] == "0 in 1"
     both = scores(wrong, window(path(9)), window(path(9), shown=slice(GIVEN, None)))
     assert (both.windows, both.objects) == (2, 1)
 

@@ -103,7 +103,7 @@ class DemoCommand:
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
         index = self.out / "index.html"
-        lead = "Tracks and futures of the installed models, made on this machine just now."
+        lead = "Tracks and futures of the installed models, computed on this machine."
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
         print(f"look at {index}")
 
@@ -121,7 +121,7 @@ class DemoCommand:
         return Section("Any video", text, (figure(shown, CREDIT),))
 
     def scene(self, scene: DemoScene) -> Section:
-        """One model: what it imagines, and how well."""
+        """One model: its imagined futures and scores."""
         folder = self.out / scene.name
         print(f"\n{scene.command()}")
         ImagineCommand(
@@ -150,8 +150,8 @@ class DemoCommand:
             *measured(found, scene),
         ]
         text = (
-            f"{scene.text} The scores are of {scene.measured} of the {whole} test episodes: a "
-            f"glance, not a result. {of_all(found)}"
+            f"{scene.text} The scores cover {scene.measured} of the {whole} test episodes, and are "
+            f"preliminary. {of_all(found)}"
         )
         return Section(scene.name, text, tuple(shown))
 
@@ -193,6 +193,6 @@ def of_all(found: Results) -> str:
 
 
 def linked(file: Path, folder: Path, caption: str) -> str:
-    """A picture that lies in the folder of the page."""
+    """A picture file in the folder of the page."""
     name = escape(file.relative_to(folder).as_posix(), quote=True)
     return figure(f'<img alt="{escape(file.stem, quote=True)}" src="{name}">', caption)

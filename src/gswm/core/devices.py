@@ -1,4 +1,4 @@
-"""Devices by name, how exactly they multiply, and in how many threads."""
+"""Devices by name, their precision, and their number of threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def tf32(on: bool) -> Iterator[None]:
-    """Products on a GPU in TF32, as in training, or in full float32; as before afterwards."""
+    """Use TF32 or full float32 for products on a GPU; restores the setting afterwards."""
     backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [backend.allow_tf32 for backend in backends]
     try:
@@ -39,10 +39,10 @@ def tf32(on: bool) -> Iterator[None]:
 
 @contextmanager
 def one_thread(when: bool = True) -> Iterator[None]:
-    """Small operations on a CPU in one thread; in as many as before afterwards.
+    """Run small operations on a CPU in one thread; restores the number afterwards.
 
-    torch waits for all threads after each operation. For small ones the wait costs more than the
-    threads save, and many times more where another process uses a core.
+    torch synchronizes all threads after each operation. For small ones this costs more than the
+    threads save, and many times more if another process uses a core.
     """
     threads = torch.get_num_threads()
     if not when or threads == 1:

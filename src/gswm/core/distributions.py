@@ -1,8 +1,8 @@
 """The two distributions of the paper, and their divergences (B.1, B.2).
 
-Randomness comes from outside: a distribution is drawn from with a noise that its caller made,
-and zero noise gives its mean. So a step is a function of its inputs, the same noise gives the
-same step on every path through the code, and nothing here breaks a compiled graph.
+All randomness is passed in: the caller provides the noise of each sample, and zero noise gives the
+mean. So a step is a function of its inputs, the same noise gives the same step on every path
+through the code, and nothing here breaks a compiled graph.
 """
 
 import math
@@ -24,19 +24,19 @@ HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 @dataclass(frozen=True)
 class Gaussian:
-    """N(mean, std²), every element on its own."""
+    """N(mean, std²), with independent elements."""
 
     mean: Values
     std: Values
 
     @staticmethod
     def of(params: Float[Tensor, "*batch params"]) -> "Gaussian":
-        """From what a network puts out: the mean, then the std before its softplus (B.2)."""
+        """From the output of a network: the mean, then the std before its softplus (B.2)."""
         mean, std = params.float().chunk(2, dim=-1)
         return Gaussian(mean, F.softplus(std) + SMALLEST_STD)
 
     def draw(self, noise: Values) -> Values:
-        """A sample, for standard normal noise; gradients pass through it."""
+        """A reparametrized sample, from standard normal noise."""
         return self.mean + self.std * noise
 
     def kl(self, p: "Gaussian") -> Values:
@@ -50,25 +50,25 @@ class Gaussian:
         return -0.5 * ((at - self.mean) / self.std) ** 2 - self.std.log() - HALF_LOG_2_PI
 
     def times(self, other: "Gaussian") -> "Gaussian":
-        """The density that the product of the two is proportional to."""
+        """The normalized product of the two densities."""
         ours, theirs = self.std.square(), other.std.square()
         mean = (theirs * self.mean + ours * other.mean) / (ours + theirs)
         return Gaussian(mean, self.std * other.std / (ours + theirs).sqrt())
 
     def part(self, which: slice) -> "Gaussian":
-        """Of some of the last axis's elements."""
+        """The marginal of some elements of the last axis."""
         return Gaussian(self.mean[..., which], self.std[..., which])
 
     @staticmethod
     def joined(parts: "Sequence[Gaussian]") -> "Gaussian":
-        """Side by side, along the last axis."""
+        """Concatenate along the last axis."""
         means, stds = [part.mean for part in parts], [part.std for part in parts]
         return Gaussian(torch.cat(means, dim=-1), torch.cat(stds, dim=-1))
 
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """One with probability ρ = σ(logit), relaxed to (0, 1) when drawn."""
+    """1 with probability ρ = σ(logit), relaxed to (0, 1) when sampled."""
 
     logit: Values
 
@@ -78,11 +78,11 @@ class Bernoulli:
         return self.logit.sigmoid()
 
     def draw(self, noise: Values, tau: float | Tensor = 1.0) -> Values:
-        """A relaxed sample at temperature tau, for logistic noise."""
+        """A relaxed sample at temperature tau, from logistic noise."""
         return ((self.logit + noise) / tau).sigmoid()
 
     def kl(self, p: "float | Bernoulli") -> Values:
-        """KL(self ‖ Bernoulli(p)), of the unrelaxed distributions, for p as small as 1e-10 too."""
+        """KL(self ‖ Bernoulli(p)) of the unrelaxed distributions, accurate for p down to 1e-10."""
         if isinstance(p, Bernoulli):
             log_one, log_zero = F.logsigmoid(p.logit), F.logsigmoid(-p.logit)
         else:
@@ -103,5 +103,5 @@ def logistic_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor
 
 
 def steered(distribution: Record, learns: Tensor) -> Record:
-    """The same distribution; a gradient passes to it where `learns` is 1."""
+    """The same distribution; gradients reach it only if `learns` is 1."""
     return map_tensors(lambda x: x.detach() + learns * (x - x.detach()), distribution)

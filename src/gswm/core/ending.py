@@ -1,7 +1,7 @@
 """Signals that end a command: Ctrl-C, SIGTERM, and the SIGHUP of a lost connection.
 
-The first one raises `EndedBySignal`, which undoes what is half done on its way out. Code that
-calls Python from C may swallow an exception: loops therefore call `check_signals` in each round.
+The first one raises `EndedBySignal`, which cleans up unfinished work as it propagates. Code that
+calls Python from C may swallow an exception, so loops call `check_signals` in each iteration.
 """
 
 import os
@@ -14,7 +14,7 @@ from gswm.core.files import remove_parts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.5
-"""Seconds in which further signals are one with the first: a terminal may send several."""
+"""Seconds in which further signals count as the first one; a terminal may send several."""
 
 
 class EndedBySignal(KeyboardInterrupt):
@@ -26,14 +26,14 @@ class EndedBySignal(KeyboardInterrupt):
 
 
 class Ending:
-    """Handlers of signals while a command runs."""
+    """Signal handlers while a command runs."""
 
     now: "Ending | None" = None
-    """Those of this process."""
+    """The handlers of this process."""
 
     def __init__(self) -> None:
         self.which: int | None = None
-        """The first signal that came."""
+        """The first signal received."""
         self.last = -AGAIN
         self.before: dict[int, Any] = {}
         self.terminals = terminals()
@@ -51,7 +51,7 @@ class Ending:
         return "interrupted" if by_hand else f"ended by {signal.Signals(self.which).name}"
 
     def begin(self) -> None:
-        """Hear the signals; those that the process was started to ignore stay ignored."""
+        """Install the handlers; signals that the process was started to ignore stay ignored."""
         Ending.now = self
         for one in heard_signals():
             try:
@@ -61,12 +61,12 @@ class Ending:
         self.unraisable, sys.unraisablehook = sys.unraisablehook, self.swallow
 
     def swallow(self, lost: "sys.UnraisableHookArgs") -> None:
-        """Print nothing of a signal that came in a finalizer: `check_signals` raises it again."""
+        """Suppress the traceback of a signal in a finalizer; `check_signals` raises it again."""
         if not isinstance(lost.exc_value, EndedBySignal):
             self.unraisable(lost)
 
     def hear(self, which: int, *_: Any) -> None:
-        """Raise, unless it has just been done."""
+        """Raise, unless that has just happened."""
         self.which = self.which or which
         leave_hung_up(self.terminals)
         if time.monotonic() - self.last >= AGAIN:
@@ -74,7 +74,7 @@ class Ending:
             raise EndedBySignal(which)
 
     def finish(self, *, process: bool) -> None:
-        """Remove what is half written; a `process` that ends now ignores signals from here on."""
+        """Remove partially written files; if the `process` ends now, ignore further signals."""
         self.last = float("inf")
         for one in self.before:
             signal.signal(one, signal.SIG_IGN)
@@ -87,23 +87,23 @@ class Ending:
 
 
 def heard_signals() -> list[signal.Signals]:
-    """Those that end this process; nohup, for one, has it ignore SIGHUP."""
+    """The signals that end this process; nohup, for example, makes it ignore SIGHUP."""
     return [one for one in SIGNALS if signal.getsignal(one) not in (signal.SIG_IGN, None)]
 
 
 def check_signals() -> None:
-    """Raise if a signal has come, and its exception was lost."""
+    """Raise if a signal was received whose exception was lost."""
     if Ending.now is not None and Ending.now.which is not None:
         raise EndedBySignal(Ending.now.which)
 
 
 def terminals() -> list[int]:
-    """Which of input, output and errors are a terminal's."""
+    """Whether input, output and errors are terminals."""
     return [handle for handle in (0, 1, 2) if is_terminal(handle)]
 
 
 def leave_hung_up(handles: list[int]) -> None:
-    """Discard what would be written to a terminal that is gone: it would be an error each time."""
+    """Discard output to a terminal that is gone, where each write would fail."""
     for handle in [handle for handle in handles if not is_terminal(handle)]:
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, handle)
@@ -111,7 +111,7 @@ def leave_hung_up(handles: list[int]) -> None:
 
 
 def is_terminal(handle: int) -> bool:
-    """Whether this is a terminal, and it is still there."""
+    """Whether this is a terminal that still exists."""
     try:
         return os.isatty(handle)
     except OSError:
@@ -119,5 +119,5 @@ def is_terminal(handle: int) -> bool:
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the one that started this one."""
+    """Ignore Ctrl-C, which a terminal sends to all processes; the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

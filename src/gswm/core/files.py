@@ -1,10 +1,10 @@
-"""Files: written whole or not at all, replaced only if asked for, read only if they are files.
+"""Files: written atomically, replaced only on request, read only if they are regular files.
 
-A file is written under a temporary name beside its own (a part), and gets its own name when it is
-whole and on the disk. Each part has a name of its own, so that two processes can write the same
-file, and is locked while it is written: a part without a lock belongs to a process that has died,
-and the next one that writes into the folder removes it. Locks of other machines may be invisible
-here, so their parts are removed a day later.
+A file is written under a temporary name beside its own (a part), and renamed when it is complete
+and on the disk. Parts have unique names, so that two processes can write the same file, and are
+locked while they are written. A part without a lock belongs to a dead process, and the next process
+that writes to the folder removes it. Locks of other machines may be invisible here, so their parts
+are removed after a day.
 """
 
 import errno
@@ -27,25 +27,25 @@ PART = re.compile(r"\..*\.([0-9a-f]{8})-[0-9a-f]{8}\.gswm-part", re.DOTALL)
 """Names of parts; the first number is the machine's."""
 DAY = 24 * 60 * 60
 KEPT = 120
-"""Bytes of a file's name that the name of its part has: names are at most 255 bytes long."""
+"""Bytes of a file's name that are kept in the name of its part; names have at most 255 bytes."""
 MARKER = ".gswm"
-"""A file in every folder of results that gswm has written: the folder may be written again."""
+"""A file in every folder of results that gswm has written: the folder may be overwritten."""
 
 _parts: dict[Path, tuple[int, int]] = {}
-"""Of each part that is being written: the process, and the handle that holds the lock."""
+"""The process and the locked handle of each part that is being written."""
 _cleaned: set[str] = set()
-"""Folders in which this process has looked for parts of dead ones."""
+"""Folders in which this process has already looked for parts of dead processes."""
 
 
 class DiskFullError(UserError):
-    """There is no room; what was there before is untouched."""
+    """The disk is full; existing files are untouched."""
 
     code = 4
 
 
 @contextmanager
 def room(what: str | Path) -> Iterator[None]:
-    """Say in one line that `what` cannot be written, and why."""
+    """Report in one line that `what` cannot be written, and why."""
     try:
         yield
     except OSError as error:
@@ -62,7 +62,7 @@ def room(what: str | Path) -> Iterator[None]:
 
 
 def check_place(path: Path, *, folder: bool = False) -> None:
-    """Refuse at once a file, or a `folder`, that could not be written later; nothing is left."""
+    """Raise a UserError early for a file or `folder` that cannot be written."""
     wanted = path / "any" if folder else path
     with room(path):
         if path.is_dir() and not folder:
@@ -78,7 +78,7 @@ def check_place(path: Path, *, folder: bool = False) -> None:
 
 
 def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
-    """Refuse a name whose ending is of no format that can be written."""
+    """Raise a UserError for a name without the ending of a supported format."""
     if path.suffix.lower() not in allowed:
         raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
 
@@ -86,9 +86,10 @@ def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
 def check_output(
     path: Path, allowed: tuple[str, ...], sources: Iterable[Path] = (), *, force: bool = False
 ) -> None:
-    """Refuse at once a file in a bad place, of the wrong kind, to be read, or that exists.
+    """Raise a UserError early for an output file that cannot or must not be written.
 
-    With `force`, an existing file will be replaced.
+    That is one in a bad place, with a wrong ending, that is also an input, or that exists. With
+    `force`, an existing file will be replaced.
     """
     check_place(path)
     check_suffix(path, allowed)
@@ -100,7 +101,7 @@ def check_output(
 
 
 def check_new(path: Path, *, force: bool) -> None:
-    """Refuse to replace a file without `force`, and anything that is no file."""
+    """Raise a UserError for an existing file without `force`, and for anything but a file."""
     if path.exists() and not path.is_file():
         raise UserError(f"cannot write '{path}': it is no regular file; name another")
     if path.exists() and not force:
@@ -110,10 +111,10 @@ def check_new(path: Path, *, force: bool) -> None:
 def check_folder(
     path: Path, names: Iterable[str], *, force: bool = False, option: str = "--out"
 ) -> None:
-    """Refuse at once a folder that cannot be written, or in which files would be replaced.
+    """Raise a UserError early for a folder that cannot be written, or whose files would be lost.
 
-    `names` are those of the files, and may have wildcards. A folder that gswm has written may be
-    written again. The message names the `option` that the folder was given by.
+    `names` are the names of the files, possibly with wildcards. A folder that gswm has written may
+    be overwritten. The message names the `option` that gave the folder.
     """
     check_place(path, folder=True)
     if force or is_ours(path):
@@ -123,14 +124,14 @@ def check_folder(
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a folder is new, empty, or one that gswm has written."""
+    """Whether a folder is new, empty, or was written by gswm."""
     if not folder.is_dir() or (folder / MARKER).is_file():
         return True
     return all(PART.fullmatch(name) for name in os.listdir(folder))
 
 
 def make_folder(path: Path, by: str | None = None) -> None:
-    """Make a folder; mark it as written `by` a command, unless it holds files of others."""
+    """Create a folder; mark it as written `by` a command, unless it holds other files."""
     check_place(path, folder=True)
     with room(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -142,14 +143,14 @@ def make_folder(path: Path, by: str | None = None) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """A file with `data` in it, or what was there before."""
+    """Write a file atomically."""
     with replacing(path) as part:
         part.write_bytes(data)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file beside `path`, to write: it takes its place at the end, or is removed."""
+    """A new file beside `path` to write to; it replaces `path` at the end, or is removed."""
     part = begin(path)
     try:
         with room(path):
@@ -160,7 +161,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def begin(path: Path) -> Path:
-    """A part of `path`, with the folders to it; what dead processes left there is removed."""
+    """Create a part of `path`, with its folders; removes parts of dead processes."""
     with room(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path.parent)
@@ -168,7 +169,7 @@ def begin(path: Path) -> Path:
 
 
 def commit(part: Path, path: Path) -> None:
-    """Put a part in the place of `path`, when the disk has all of it."""
+    """Replace `path` by a part, once it is on the disk."""
     with room(path):
         flush(part)
         os.replace(part, path)
@@ -177,7 +178,7 @@ def commit(part: Path, path: Path) -> None:
 
 
 def new_part(path: Path) -> Path:
-    """A new file beside `path`, locked by this process."""
+    """Create a file beside `path`, locked by this process."""
     name = os.fsdecode(os.fsencode(path.name)[:KEPT])
     while True:
         part = path.with_name(f".{name}.{HOST}-{secrets.token_hex(4)}.gswm-part")
@@ -191,13 +192,13 @@ def new_part(path: Path) -> Path:
 
 
 def unlock(part: Path) -> None:
-    """Let go of a part's lock, for a library that locks the file itself."""
+    """Release a part's lock, for a library that locks the file itself."""
     with suppress(OSError):
         fcntl.flock(_parts[part][1], fcntl.LOCK_UN)
 
 
 def remove_part(part: Path) -> None:
-    """Remove a part, if it is still one."""
+    """Remove a part, if it still exists."""
     if part in _parts:
         _, handle = _parts.pop(part)
         try:
@@ -207,14 +208,14 @@ def remove_part(part: Path) -> None:
 
 
 def remove_parts() -> None:
-    """Remove every part of this process: it is about to end."""
+    """Remove all parts of this process, which is about to end."""
     for part in [part for part, (process, _) in _parts.items() if process == os.getpid()]:
         with suppress(OSError):
             remove_part(part)
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the parts that dead processes left in a folder; once per process and folder."""
+    """Remove parts of dead processes from a folder; once per process and folder."""
     if (known := str(folder.absolute())) in _cleaned:
         return
     _cleaned.add(known)
@@ -230,7 +231,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def write_through(path: Path, data: bytes) -> None:
-    """A file with `data` in it, on the disk when this returns."""
+    """Write a file and flush it to the disk."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -238,7 +239,7 @@ def write_through(path: Path, data: bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Have the disk take what is in a file, or which files are in a folder."""
+    """Flush a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -250,14 +251,14 @@ def flush(path: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Refuse a pipe, a socket or a device, which might never end; a missing file passes."""
+    """Raise a UserError for a pipe, a socket or a device, which might never end."""
     if path.exists() and not path.is_file():
         what = "it is a folder" if path.is_dir() else "it is no regular file but a pipe or device"
         raise UserError(f"cannot read {path}: {what}; name a file")
 
 
 def cache_folder() -> Path:
-    """The user's cache; a relative XDG_CACHE_HOME is ignored, as XDG demands."""
+    """The user's cache folder; a relative XDG_CACHE_HOME is ignored, as XDG requires."""
     said = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         return (said if said.is_absolute() else Path.home() / ".cache") / "gswm"

@@ -1,14 +1,14 @@
 """Boxes and spatial transformers: ST and ST⁻¹ of §3.3.2, A.2 and A.4, and the grid of A.3.
 
-A box is its center xy, in [-1, 1], and its size hw, as fractions of the image. The image is 2
-wide in the units of xy, so hw is also half the box's size in those units.
+A box has a center xy, in [-1, 1], and a size hw, as fractions of the image. The image is 2 wide in
+the units of xy, so hw is also half the box's size in those units.
 
-Boxes are upright, so bilinear sampling is separable: a matrix of weights for the rows and one
-for the columns, and a glimpse is two matrix products,
+Boxes are axis-aligned, so bilinear sampling is separable: with weight matrices for rows and
+columns, a glimpse is two matrix products,
 
     crop  = Y image Xᵀ,    Y[i, y] = max(0, 1 - |row of the image under sample i - y|)
 
-which gives the same bits on every run: there is no scattering in its gradient.
+which is deterministic to the bit: its gradient needs no scatter operations.
 """
 
 import torch
@@ -21,13 +21,13 @@ from gswm.core.shapes import Points
 Glimpses = Float[Tensor, "batch object channel h w"]
 Canvases = Float[Tensor, "batch object channel height width"]
 SMALLEST = 0.02
-"""A box is drawn at least this large: sizes are sums of steps, and nothing keeps them positive."""
+"""Smallest size at which a box is drawn; sizes are sums of steps, and may become negative."""
 
 
 def crop(
     image: Float[Tensor, "batch channel height width"], xy: Points, hw: Points, size: int
 ) -> Glimpses:
-    """ST: what `image` shows inside each box, resampled to `size` × `size`; 0 beyond its edges."""
+    """ST: the content of `image` in each box, resampled to `size` × `size`; 0 outside the image."""
     rows, columns = under(xy, hw, size, *image.shape[-2:])
     strips = einsum(rows, image.to(rows.dtype), "b k i y, b c y x -> b k c i x")
     return einsum(strips, columns, "b k c i x, b k j x -> b k c i j")
@@ -36,7 +36,7 @@ def crop(
 def under(
     xy: Points, hw: Points, size: int, height: int, width: int
 ) -> tuple[Float[Tensor, "batch object size height"], Float[Tensor, "batch object size width"]]:
-    """Y and X: the rows and the columns of an image under the samples of each box."""
+    """Y and X: the bilinear weights of an image's rows and columns for the samples of each box."""
     at = centers(size, xy)
     x, y = xy.unbind(-1)
     h, w = hw.unbind(-1)
@@ -45,7 +45,7 @@ def under(
 
 
 def paste(glimpses: Glimpses, xy: Points, hw: Points, size: int) -> Canvases:
-    """ST⁻¹: each glimpse in its box, on an empty canvas of its own."""
+    """ST⁻¹: each glimpse in its box, on a separate empty canvas."""
     height, width = glimpses.shape[-2:]
     at = centers(size, xy)
     x, y = xy.unbind(-1)
@@ -57,7 +57,7 @@ def paste(glimpses: Glimpses, xy: Points, hw: Points, size: int) -> Canvases:
 
 
 def centers(size: int, like: Tensor) -> Float[Tensor, " size"]:
-    """The middles of `size` pixels that fill [-1, 1]."""
+    """The centers of `size` pixels that fill [-1, 1]."""
     return (torch.arange(size, device=like.device, dtype=like.dtype) + 0.5) * (2 / size) - 1
 
 
@@ -69,13 +69,13 @@ def bilinear(at: Float[Tensor, "*batch sample"], size: int) -> Float[Tensor, "*b
 
 
 def cell_centers(grid: int, like: Tensor) -> Float[Tensor, "cell 2"]:
-    """The c of A.3: the xy of the middle of each of grid × grid cells, row by row."""
+    """The c of A.3: the center of each of grid × grid cells, row by row."""
     at = centers(grid, like)
     return rearrange(torch.stack(torch.meshgrid(at, at, indexing="xy"), -1), "i j xy -> (i j) xy")
 
 
 def gaussian_kernel(offset: Float[Tensor, "*batch 2"], sigma: float) -> Float[Tensor, " *batch"]:
-    """The G of A.3: the density of a 2-D Gaussian."""
+    """G of A.3: the density of a 2-D Gaussian."""
     return torch.exp(-offset.square().sum(-1) / (2 * sigma**2)) / (2 * torch.pi * sigma**2)
 
 
@@ -85,7 +85,7 @@ def overlap(
     xy_b: Float[Tensor, "batch b 2"],
     hw_b: Float[Tensor, "batch b 2"],
 ) -> Float[Tensor, "batch a b"]:
-    """Intersection over union of each box of `a` with each of `b`; 0 if one is inside out."""
+    """Pairwise intersection over union; 0 if a box has a negative size."""
     half_a, half_b = hw_a.flip(-1), hw_b.flip(-1)
     low = torch.maximum((xy_a - half_a)[:, :, None], (xy_b - half_b)[:, None])
     high = torch.minimum((xy_a + half_a)[:, :, None], (xy_b + half_b)[:, None])

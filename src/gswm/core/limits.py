@@ -1,4 +1,4 @@
-"""Numbers that users give, and how small and large they may be."""
+"""Bounds of numbers that users give."""
 
 import math
 import sys
@@ -10,21 +10,21 @@ from gswm.core.errors import UserError
 Number = int | float
 SEEDS = (0, 2**64 - 1)
 MINUTES = (0, 10_000_000)
-"""Nineteen years; the timer of a system takes little more."""
+"""Nineteen years, close to the limit of the system's timer."""
 STEPS = 10**12
 WORKERS = 1_024
 LARGEST_SIDE = 4_096
-"""Pixels on a side of the frames that a model sees."""
+"""Largest side of a model's frames in pixels."""
 LARGEST_SCALE = 16
-"""Times that frames are enlarged."""
+"""Largest factor by which frames are enlarged."""
 MOST_FPS = 1_000
-"""Frames per second of a moving picture."""
+"""Largest frame rate of an animation."""
 MOST_TAKEN = 1_000_000
-"""Frames per second that are taken of a video."""
+"""Largest frame rate at which a video is sampled."""
 
 
 def is_number(value: object) -> TypeGuard[Number]:
-    """Whether this is a number, with at most 64 bits if it is whole, and no truth value."""
+    """Whether this is a number other than a bool, and fits into 64 bits if it is an integer."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < 2**64
     return isinstance(value, float)
@@ -33,9 +33,9 @@ def is_number(value: object) -> TypeGuard[Number]:
 def check_range(
     settings: Mapping[str, Number | None], least: Number, most: Number = math.inf
 ) -> None:
-    """Refuse a number out of a range, and NaN; one that is not given is not.
+    """Raise a UserError for NaN or a number out of range; None passes.
 
-    Where there is no `most`, a number must still fit the machine's integers.
+    Without `most`, a number must still fit the machine's integers.
     """
     for name, value in settings.items():
         if value is not None and not least <= value <= most:
@@ -46,5 +46,5 @@ def check_range(
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a seed that a generator does not take."""
+    """Raise a UserError for a seed that a generator does not accept."""
     check_range({"--seed": seed}, *SEEDS)

@@ -1,7 +1,7 @@
-"""Networks that know nothing of objects (B.2, Tables 3 to 8).
+"""Networks that do not depend on the representation of objects (B.2, Tables 3 to 8).
 
-Convolutions are followed by CELU and then group norm with 16 channels a group, and not the other
-way round as B.2 has it; the residual trunk of Conv_disc is a ResNet18's, with group norm and ReLU.
+Convolutions are followed by CELU and then group norm with 16 channels per group, and not in the
+order of B.2. The residual trunk of Conv_disc is that of a ResNet18, with group norm and ReLU.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Map = Float[Tensor, "batch channel rows columns"]
 
 
 class MLP(nn.Sequential):
-    """Fully connected layers, CELU between them."""
+    """Fully connected layers with CELU in between."""
 
     def __init__(self, num_in: int, hidden: Sequence[int], num_out: int) -> None:
         layers: list[nn.Module] = []
@@ -32,7 +32,7 @@ class MLP(nn.Sequential):
 
 
 class Encoder(nn.Sequential):
-    """Conv_prop and Conv_ctx_att (Tables 6 and 7), Conv_ctx (Table 4): an image into a vector."""
+    """Conv_prop and Conv_ctx_att (Tables 6 and 7), Conv_ctx (Table 4): encodes an image."""
 
     def __init__(
         self, size: int, channels: Sequence[int], num_out: int, first_kernel: int = 3
@@ -52,9 +52,9 @@ class Encoder(nn.Sequential):
 
 
 class GlimpseDecoder(nn.Sequential):
-    """Deconv_what (Table 8): a vector into a glimpse, before its sigmoid.
+    """Deconv_what (Table 8): decodes a vector into a glimpse, before the sigmoid.
 
-    The paper's is of 16 × 16 pixels; a larger power of 2 adds a stage for each doubling.
+    The paper's glimpses have 16 × 16 pixels; each doubling adds a stage.
     """
 
     def __init__(self, num_in: int, num_out: int, size: int = 16) -> None:
@@ -73,7 +73,7 @@ class GlimpseDecoder(nn.Sequential):
 
 
 class FrameDecoder(nn.Sequential):
-    """Deconv_ctx (Table 5): a vector into an image, before its sigmoid."""
+    """Deconv_ctx (Table 5): decodes a vector into an image, before the sigmoid."""
 
     def __init__(self, num_in: int, size: int) -> None:
         channels = [128, 64, 32]
@@ -104,7 +104,7 @@ class Trunk(nn.Sequential):
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a short cut."""
+    """Two convolutions with a skip connection."""
 
     def __init__(self, num_in: int, num_out: int, stride: int) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class ConvLSTM(nn.Module):
         return torch.stack(out, dim=1)
 
     def step(self, gates: Tensor, h: Map, c: Map) -> tuple[Map, Map]:
-        """One frame more, given what its image adds to the gates."""
+        """One frame, given its image's contribution to the gates."""
         i, f, new, o = (gates + self.conv_h(h)).chunk(4, dim=1)
         w_ci, w_cf, w_co = self.peephole
         c = (f + w_cf * c).sigmoid() * c + (i + w_ci * c).sigmoid() * new.tanh()
@@ -157,7 +157,7 @@ class ConvLSTM(nn.Module):
 
 
 def upsampling(channels: Sequence[int], num_out: int) -> list[nn.Module]:
-    """Sub-pixel convolutions, each twice the size of the one before."""
+    """Sub-pixel convolutions, each of which doubles the size."""
     layers: list[nn.Module] = []
     for i, o in pairwise([*channels, num_out]):
         layers += [nn.Conv2d(i, 4 * o, 3, padding=1), nn.PixelShuffle(2), nn.CELU(), group_norm(o)]
@@ -165,17 +165,17 @@ def upsampling(channels: Sequence[int], num_out: int) -> list[nn.Module]:
 
 
 def group_norm(num_channels: int) -> nn.GroupNorm:
-    """Group norm as in B.2: 16 channels a group."""
+    """Group norm as in B.2: 16 channels per group."""
     return nn.GroupNorm(max(1, num_channels // 16), num_channels)
 
 
 def per_object(net: nn.Module, x: Tensor) -> Tensor:
-    """`net` on every object of every batch element: its first two axes as one."""
+    """Apply `net` to every object of every batch element."""
     return net(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
 
 def in_parts(net: Callable[[Any], Any], x: Any) -> Any:
-    """`net` of a record of many frames, some at a time; all, where a GPU is to learn from them."""
+    """Apply `net` to a record of many frames in parts; at once if a GPU needs the gradients."""
     first = tensors(x)[0]
     size = CACHED if first.device.type == "cpu" else CHUNK
     if len(first) <= size or (first.is_cuda and torch.is_grad_enabled()):

@@ -1,4 +1,4 @@
-"""Parts that installed packages add, by Python entry points."""
+"""Extensions by installed packages, through Python entry points."""
 
 import warnings
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class PlugInWarning(UserWarning):
-    """A part of an installed package that is left out."""
+    """An extension of an installed package was skipped."""
 
 
 def load_plug_ins(group: str, what: str, add: Callable[[Any], None]) -> None:
-    """Add the value of every entry point of a group; a broken one is left out with a warning."""
+    """Add the value of every entry point of a group; broken ones are skipped with a warning."""
     for point in entry_points(group=group):
         try:
             add(point.load())

@@ -12,9 +12,9 @@ CONTIGUOUS = torch.contiguous_format
 
 
 def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> Record:
-    """A record, or a tuple, list or dict of records, with `fn` of every tensor of it.
+    """Apply `fn` to every tensor of a record, or of a tuple, list or dict of records.
 
-    `fn` also takes the tensors of `others`. What is no tensor (None, a number) stays as it is.
+    `fn` also takes the tensors of `others`. Other values (None, numbers) stay unchanged.
     """
     if isinstance(record, Tensor):
         return fn(record, *others)
@@ -33,7 +33,7 @@ def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> R
 
 
 def stack(records: Sequence[Record], dim: int) -> Record:
-    """Records of equal shapes as one, along a new axis."""
+    """Stack records of equal shapes along a new axis."""
     return map_tensors(lambda *tensors: Stack.apply(dim, *tensors), *records)
 
 
@@ -48,19 +48,19 @@ class Stack(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """All gradients are moved at once, and not one by one by those who get them."""
+        """Make all gradients contiguous at once, instead of one by one later."""
         return None, *grads[0].movedim(ctx.dim, 0).contiguous().unbind()
 
 
 def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
-    """Records as one, along an axis they have."""
+    """Concatenate records along an existing axis."""
     return map_tensors(lambda *tensors: torch.cat(tensors, dim), *records)
 
 
 def regroup(
     parts: Iterable[Any], size: int, join: Callable[[list[Any]], Any] = concatenate
 ) -> Iterator[Any]:
-    """The same rows, `size` at a time, the last fewer; `join` makes one of several parts."""
+    """Regroup rows into parts of `size`, the last of which may be smaller; `join` merges parts."""
     held: list[Any] = []
 
     def together() -> Any:
@@ -79,14 +79,14 @@ def regroup(
 
 
 def repeat(record: Record, times: int) -> Record:
-    """Each row so many times, one after the other."""
+    """Repeat each row."""
     return map_tensors(lambda tensor: tensor.repeat_interleave(times, dim=0), record)
 
 
 def cut(record: Record) -> Record:
-    """The same values, through which no gradient passes, though one reaches them.
+    """Detached values that require a gradient themselves, if gradients are enabled.
 
-    So the first frame has the form of the later ones, and is compiled once for both.
+    So the first frame has the same form as later ones, and both are compiled once.
     """
     wants = torch.is_grad_enabled()
     return map_tensors(
@@ -95,24 +95,24 @@ def cut(record: Record) -> Record:
 
 
 def frames(record: Record) -> list[Record]:
-    """The records of each frame, of tensors whose second axis is time; each of them contiguous."""
+    """The records of each frame, made contiguous; the second axis of all tensors is time."""
     first = [x.movedim(1, 0).clone(memory_format=CONTIGUOUS).unbind() for x in tensors(record)]
     return [with_tensors(record, each) for each in zip(*first, strict=True)]
 
 
 def with_tensors(record: Record, others: Iterable[Tensor]) -> Record:
-    """The record with other tensors in place of its own, in order."""
+    """The record with its tensors replaced, in order."""
     rest = iter(others)
     return map_tensors(lambda _: next(rest), record)
 
 
 def tensors(record: Any) -> list[Tensor]:
-    """Every tensor of a record, in order; one that is in it twice comes twice."""
+    """Every tensor of a record, in order; shared ones are repeated."""
     return [leaf for leaf in leaves(record) if isinstance(leaf, Tensor)]
 
 
 def leaves(record: Any) -> list[Any]:
-    """All that a record is made of and that is no record itself, in order."""
+    """All values of a record that are not records themselves, in order."""
     if isinstance(record, tuple | list):
         parts = record
     elif isinstance(record, dict):
@@ -125,7 +125,7 @@ def leaves(record: Any) -> list[Any]:
 
 
 def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
-    """Copy all of them, in one kernel per dtype."""
+    """Copy all tensors, with one kernel per dtype."""
     of_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for source, target in zip(sources, targets, strict=True):
         of, to = of_type.setdefault(target.dtype, ([], []))
@@ -136,7 +136,7 @@ def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
 
 
 def apart(named: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous tensors that share no memory, as safetensors wants them; tied ones are copied."""
+    """Contiguous tensors that share no memory, as safetensors requires; tied ones are copied."""
     seen: set[int] = set()
     found = {}
     for name, tensor in named.items():

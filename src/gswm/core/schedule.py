@@ -1,4 +1,4 @@
-"""Curriculum and annealing (§3.4.2, B.1), as functions of the step and of nothing else."""
+"""Curriculum and annealing (§3.4.2, B.1), as pure functions of the step."""
 
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -39,7 +39,7 @@ class Anneal:
         return self.start + (self.end - self.start) * share
 
     def check_positive(self, flag: str) -> None:
-        """Refuse a line that is not above 0 throughout; `flag` is what sets it."""
+        """Raise a UserError unless it is above 0 throughout; `flag` is the option that sets it."""
         if not (self.start > 0 and self.end > 0):
             raise UserError(
                 f"{flag} goes from {self.start} to {self.end}: {flag}.start and {flag}.end must "
@@ -72,7 +72,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class PriorStage(Stage):
-    """A stage in which the prior may learn alone, from inferred tracks."""
+    """A stage in which only the prior may learn, from inferred tracks."""
 
     prior_only: bool = False
 
@@ -113,9 +113,9 @@ class Curriculum:
 
     @property
     def anew(self) -> int | None:
-        """The step at which optimization begins anew: the learning rate, and what Adam remembers.
+        """The step at which the optimizer and the learning rate restart.
 
-        Default: none.
+        Default: None (never).
         """
         return None
 

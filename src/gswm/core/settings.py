@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses of numbers, words, tuples and other settings, to JSON and back."""
+"""Settings: frozen dataclasses of numbers, strings, tuples and other settings, as JSON."""
 
 import json
 import math
@@ -14,25 +14,25 @@ NOTHING = "nothing"
 
 
 def to_dict(settings: Any) -> dict[str, Any]:
-    """Every value of `settings`, for JSON; settings that come in several kinds name theirs."""
+    """Every value of `settings`, for JSON, with the kind of settings that have several."""
     values = {f.name: plain(getattr(settings, f.name)) for f in fields(settings)}
     return {"kind": settings.kind, **values} if has_kinds(settings) else values
 
 
 def plain(value: Any) -> Any:
-    """A value for JSON."""
+    """A value as JSON allows it."""
     if is_dataclass(value):
         return to_dict(value)
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
 def has_kinds(settings: Any) -> bool:
-    """Whether settings come in several kinds: `of_values` finds the class of saved ones."""
+    """Whether settings come in several kinds, of which `of_values` finds the class."""
     return hasattr(settings, "of_values")
 
 
 def from_dict(cls: type[Settings], values: Any, where: str = "") -> Settings:
-    """The settings that `to_dict` gave; unknown values and wrong types are refused.
+    """The inverse of `to_dict`; unknown names and wrong types raise a UserError.
 
     Fields missing from older files take their defaults.
     """
@@ -47,7 +47,7 @@ def round_trips(settings: Any) -> bool:
 
 
 def build(kind: Any, value: Any, where: str) -> Any:
-    """A value of type `kind`, from what JSON gave."""
+    """A value of type `kind` from a JSON value."""
     origin, args = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(value, dict):
@@ -102,12 +102,12 @@ def find_kind(base: Any, values: dict[str, Any]) -> Any:
 
 
 def names_of(kind: Any) -> set[str]:
-    """The names of the settings of a kind."""
+    """The field names of a kind of settings."""
     return {f.name for f in fields(kind)}
 
 
 def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, Any]]:
-    """Each value in which two dictionaries of settings differ, by its name: ours, and theirs."""
+    """The values in which two dictionaries of settings differ, by name: ours and theirs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         found: dict[str, tuple[Any, Any]] = {}
         for key in dict.fromkeys([*ours, *theirs]):
@@ -122,22 +122,22 @@ def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, A
 
 
 def differences(ours: Any, theirs: Any) -> list[str]:
-    """Each value in which two dictionaries of settings differ, one line a value."""
+    """The values in which two dictionaries of settings differ, one per line."""
     found = differing(ours, theirs).items()
     return [f"{where}: {mine!r} and {other!r}" for where, (mine, other) in found]
 
 
 def flat(values: Any) -> list[Any]:
-    """All numbers of nested lists, with the brackets between them."""
+    """All items of nested lists, with the brackets between them."""
     if not isinstance(values, list | tuple):
         return [values]
     return ["[", *(x for v in values for x in flat(v)), "]"]
 
 
 def check_numbers(settings: Any, where: str) -> None:
-    """Refuse a whole number below 0, and a number that is not finite, anywhere in settings.
+    """Raise a UserError for negative integers and non-finite numbers anywhere in settings.
 
-    A schedule may begin before step 0.
+    A schedule may start before step 0.
     """
     for field in fields(settings):
         flag = f"{where}.{field.name.replace('_', '-')}"
@@ -152,7 +152,7 @@ def check_numbers(settings: Any, where: str) -> None:
 
 
 def check_sizes(sizes: Any, where: str, optional: tuple[str, ...] = ()) -> None:
-    """Refuse a size below 1, or below 0 if it is one that a model can do without."""
+    """Raise a UserError for a size below 1, or below 0 for an optional part."""
     for field in fields(sizes):
         least = 0 if field.name in optional else 1
         if (size := getattr(sizes, field.name)) < least:

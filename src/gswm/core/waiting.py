@@ -29,7 +29,7 @@ def explained(what: str, *, silent: bool = False) -> Iterator[None]:
 
 
 class EnduringStream:
-    """A stream that may be closed at its other end: what is written then is lost, and no error."""
+    """A stream whose other end may be closed: further output is discarded without an error."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -51,17 +51,17 @@ class EnduringStream:
 
 @contextmanager
 def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar with rate and remaining time, on stderr, if that is a terminal; it is gone afterwards.
+    """A progress bar on stderr, if that is a terminal; it is removed at the end.
 
-    Call the function that is given with the number of units done so far.
+    Call the returned function with the number of units done so far.
 
         with progress_bar("tracking film.mp4", "frames", 600) as advance:
             advance(128)
 
     Args:
-        what: The work.
-        unit: What is counted, as a plural.
-        total: How many there are. Default: unknown, and the bar only counts.
+        what: A description of the work.
+        unit: The unit of progress, as a plural.
+        total: The number of units. Default: None (unknown; the bar only counts).
     """
     from rich.console import Console  # half a tenth of a second, which most commands do without
     from rich.markup import escape

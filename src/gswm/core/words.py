@@ -1,23 +1,23 @@
-"""Names that others chose, sizes and durations, in messages of one line."""
+"""Names, sizes and durations for one-line messages."""
 
 STRAY = 0xDC00
-"""Python holds a byte of a file's name that is no text as this and the byte."""
+"""Base of the code points with which Python represents undecodable bytes of a file name."""
 
 
 def printable(text: str) -> str:
-    """The text in one line, without anything that a terminal would obey."""
+    """The text in one line, without control characters."""
     return "".join(char if char.isprintable() else escaped(char) for char in text)
 
 
 def escaped(char: str) -> str:
-    """A control character, or a stray byte, as Python writes it."""
+    """A control character or an undecodable byte as Python writes it."""
     if 0x80 <= ord(char) - STRAY <= 0xFF:
         return f"\\x{ord(char) - STRAY:02x}"
     return char.encode("unicode_escape").decode()
 
 
 def in_bytes(size: int | float) -> str:
-    """A number of bytes, in the unit that suits it."""
+    """A number of bytes in a suitable unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
@@ -26,7 +26,7 @@ def in_bytes(size: int | float) -> str:
 
 
 def duration(seconds: float | int) -> str:
-    """A time in the unit that suits it: seconds, minutes, hours or days."""
+    """A time in a suitable unit: seconds, minutes, hours or days."""
     for unit, size, most in (("s", 1, 60), ("min", 60, 90), ("h", 3600, 48)):
         if seconds / size < most:
             return f"{seconds / size:.0f} s" if unit == "s" else f"{seconds / size:.1f} {unit}"

@@ -124,27 +124,27 @@ class ForecastScores:
     def rows(self) -> list[tuple[str, str]]:
         """All scores as pairs of a name and a value in words."""
         rows = [
-            (f"{self.steps} imagined frames after {self.given}, PSNR", f"{self.psnr:.1f} dB"),
-            ("their background alone, PSNR", f"{self.psnr_background:.1f} dB"),
-            ("the last given frame, repeated, PSNR", f"{self.psnr_still:.1f} dB"),
+            (f"PSNR of {self.steps} imagined frames after {self.given}", f"{self.psnr:.1f} dB"),
+            ("PSNR of their background alone", f"{self.psnr_background:.1f} dB"),
+            ("PSNR of the last given frame, repeated", f"{self.psnr_still:.1f} dB"),
         ]
         compared = f"{self.objects} in {self.windows}"
         if not self.objects:
-            return [*rows, ("objects tracked on after the given frames, in windows", compared)]
+            return [*rows, ("objects tracked beyond the given frames, in windows", compared)]
         last = max(k for k, px in enumerate(self.imagined_px) if not math.isnan(px))
         ends = f"{self.imagined_px[last]:.1f} px", f"{self.straight_px[last]:.1f} px"
         rows += [
-            ("imagined centers, from the tracked ones", str(self.imagined)),
-            ("constant velocity, from the tracked ones", str(self.straight)),
-            (f"at step {last + 1}: imagined, constant velocity", ", ".join(ends)),
+            ("error of imagined centers", str(self.imagined)),
+            ("error of constant velocity", str(self.straight)),
+            (f"errors at step {last + 1}: imagined, constant velocity", ", ".join(ends)),
             ("objects compared, in windows", compared),
             ("objects that do not vanish while imagined", f"{self.kept:.0%}"),
         ]
         if self.labels is not None:
             rows += [
-                ("imagined centers, from labels", str(self.labels.imagined)),
-                ("constant velocity, from labels", str(self.labels.straight)),
-                ("the track itself, from labels", str(self.labels.tracked)),
+                ("error of imagined centers, by labels", str(self.labels.imagined)),
+                ("error of constant velocity, by labels", str(self.labels.straight)),
+                ("error of the track itself, by labels", str(self.labels.tracked)),
                 ("labels compared", f"{self.labels.boxes}"),
             ]
         return rows

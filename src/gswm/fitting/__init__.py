@@ -1,8 +1,8 @@
 """From a video to a trained model: measure it, choose settings, train, and show the result.
 
-In reading order: `decisions` (settings that follow from what was measured of a video), `starting`
-(trained weights to begin with), `reconciling` (labels of what moves, and what these weights see),
-`episodes` (the video, split by time), `recipe` (a schedule as long as there is time), `pace` (how
-long a step takes), `watching` (whether objects are lost), `attempts` (all attempts to train),
-`showing` (tracks, futures and a page) and `fit` (all of it).
+In reading order: `decisions` (settings derived from measurements of a video), `starting` (initial
+weights), `reconciling` (labels of moving objects, compared with the detections of these weights),
+`episodes` (the video, split by time), `recipe` (a schedule for the available time), `pace` (the
+time per step), `watching` (detection of lost objects), `attempts` (repeated training), `showing`
+(tracks, futures and a page) and `fit` (the whole procedure).
 """

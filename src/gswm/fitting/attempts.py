@@ -27,32 +27,32 @@ from gswm.weights import files as weights
 
 ATTEMPTS = 3
 RESERVED = 0.12
-"""Share of the time for validation, and for what comes before and after the steps."""
+"""Fraction of the time for validation, and for work before and after the steps."""
 CHECKPOINTS = 10
-"""Checkpoints of a training, to return to one."""
+"""Number of checkpoints of a training, to return to one."""
 REPORTED = 5
-"""The fewest steps of a report: with fewer windows, none of them may show an object by chance."""
+"""Smallest number of steps per report; with fewer windows, they might show no object by chance."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The time of a fit, from its beginning."""
+    """The time budget of a fit, from its start."""
 
     minutes: float
     began: float
 
     @staticmethod
     def of(minutes: float) -> "Budget":
-        """So many minutes from now on."""
+        """A number of minutes from now."""
         if not minutes > 0:
             raise UserError(f"--minutes is {minutes:g}: it must be above 0")
         return Budget(minutes, time.monotonic())
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Remaining seconds."""
         return 60 * self.minutes - (time.monotonic() - self.began)
 
 
@@ -79,11 +79,11 @@ class Trained:
     finished: bool
     """Whether all steps were taken."""
     start: str | None = None
-    """The trained weights with which the first attempt began."""
+    """The trained weights from which the first attempt started."""
 
     @property
     def seconds(self) -> float:
-        """Of all steps, as estimated."""
+        """Estimated seconds of all steps."""
         return self.pace.total(self.recipe)
 
 
@@ -103,22 +103,22 @@ def train_within(
     seed: int = 0,
     tell: Tell = print,
 ) -> Trained:
-    """Train as long as there is time; where objects are lost, again and with more help.
+    """Train for the remaining time; if objects are lost, start again with stronger supervision.
 
     Args:
-        budget: Of which measuring and importing have taken their share already.
-        name: Of the recipe.
-        settings: Of the model, as they follow from the video.
+        budget: The time budget, of which measuring and importing have used a part.
+        name: The name of the recipe.
+        settings: The model's settings, as derived from the video.
         prepared: The video.
         out: The folder for one run per attempt.
         expected: Objects per frame, as measured.
-        start: Trained weights to begin with, which fit `settings`; None for new ones.
+        start: Initial weights that fit `settings`; None for new ones.
         device_name: cpu, cuda or auto.
-        make: How to make the trainee.
+        make: A factory of trainees.
         batch: Windows per step.
-        steps: Take so many steps, whatever the time they need.
-        seed: Of weights, windows and noise.
-        tell: Is told what happens.
+        steps: Number of steps, regardless of the time they take.
+        seed: Seed of weights, windows and noise.
+        tell: Called with each message.
     """
     device = find_device(device_name)
 
@@ -179,7 +179,7 @@ def train_within(
 def steps_within(
     seconds: float, pace: Pace, planned: Callable[[int], Recipe], least: int = STANDARD.least
 ) -> int:
-    """The number of steps for which there is time; refuses fewer than `least`."""
+    """The number of steps that fit into the time; raises a UserError for fewer than `least`."""
     thousand = pace.total(planned(1_000)) / 1_000
     number = int((1 - RESERVED) * seconds / thousand)
     if number < least:
@@ -192,7 +192,7 @@ def steps_within(
 
 
 def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
-    """The weights of the last checkpoint at which objects were there, as a file beside it."""
+    """Save the weights of the last checkpoint with enough objects, in a file beside it."""
     there = [path for path in numbered(run / "checkpoints") if int(path.name) <= step]
     if not there:
         return None
@@ -209,7 +209,7 @@ def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
 
 
 def with_background(model: WorldModel[Any], picture: torch.Tensor | None) -> WorldModel[Any]:
-    """Let the model keep the background of its video; None for none, not even that of its start."""
+    """Let the model keep the background of its video; None removes that of its initial weights."""
     context: Any = model.get_submodule("context")
     context.picture = None if picture is None else picture.float().to(model.device) / 255
     return model

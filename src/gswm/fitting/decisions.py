@@ -1,9 +1,9 @@
-"""Settings that follow from what was measured of a video, each with its reason.
+"""Settings derived from measurements of a video, each with its reason.
 
-A model sees the video as a square with sides of 1: a share is a length of that square. Its
+A model sees the video as a square with sides of 1: a share is a length in that square. Its
 settings are in other units (see `models.objects` and `core.geometry`):
 
-    hw      fractions of the square: a box of share s has hw = s, and the prior is of logit(s)
+    hw      fractions of the square: a box of share s has hw = s, and the prior is for logit(s)
     xy      from -1 to 1: a step of share v changes xy by 2 v
     s_prop  hw and a margin: to see an object after a step of v, the margin must be 2 v
 """
@@ -22,31 +22,31 @@ from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.gswm.recipes import any_video
 
 MARGIN = 1.1
-"""A model's box by an object's: its edges fade out inside the box."""
+"""Ratio of a model's box to an object's size; objects fade out towards the edges of the box."""
 STEP, FASTEST = 0.03, 0.10
-"""Shares that a usual and a fast object go from one frame to the next."""
+"""Steps per frame of a typical and of a fast object, as fractions of the side."""
 LONGEST = 0.13
-"""Seconds from one frame to the next: whatever is slow now may become fast."""
+"""Largest time between frames in seconds; slow objects may become fast."""
 LEAST_FRAMES = 200
-"""Frames that must be left of a video."""
+"""Smallest number of frames to keep of a video."""
 SLOTS = (4, 24)
 GRIDS = (4, 8, 16)
 STDS = (0.05, 0.2)
-"""Least and largest σ of the pixels."""
+"""Bounds of the pixels' σ."""
 THRESHOLDS = (0.06, 0.2)
-"""Least and largest difference from the background that counts as motion."""
+"""Bounds of the difference from the background that counts as motion."""
 SIGMAS = 3.0
 """Difference of an object from the background, in σ."""
 PRESENT = (0.1, 0.3)
-"""Least and largest prior of presence at the start."""
+"""Bounds of the initial prior of presence."""
 TEN = 1.2816
-"""Standard deviations from the median of a Gaussian to its 90 % quantile."""
+"""The 90 % quantile of a standard normal distribution."""
 REACH = math.tanh(1)
-"""The share of c_xy that a step may take: beyond it, tanh saturates."""
+"""Largest fraction of c_xy that a step should need, since tanh saturates beyond it."""
 NEW = "none"
-"""The name of no weights: all are new."""
+"""Stands for new weights."""
 OWN = "as asked for"
-"""The reason of a decision that the user made."""
+"""The reason for a value that the user set."""
 
 T = TypeVar("T")
 
@@ -61,10 +61,10 @@ class Decision(Generic[T]):
 
 @dataclass(frozen=True)
 class TrainedStart:
-    """Trained weights to begin with."""
+    """Trained weights to start from."""
 
     name: str
-    """A file, a run's folder, or a name that ships."""
+    """A file, a run folder, or the name of a shipped model."""
     model: GSWMConfig
 
 
@@ -76,17 +76,17 @@ class Decisions:
     """All settings that follow from a video."""
 
     start: Decision[str]
-    """The name of the weights to begin with, or `NEW`."""
+    """The name of the initial weights, or `NEW`."""
     stride: Decision[int]
-    """Take every so many frames."""
+    """Use every n-th frame."""
     fps: Decision[float | None]
-    """The same per second, for import; None for every frame."""
+    """Frames per second to import; None for every frame."""
     image_size: Decision[int]
     num_objects: Decision[int]
     """K."""
     grid: Decision[int]
     hw_prior_mean: Decision[float]
-    """Of z_hw, before its sigmoid."""
+    """Mean of z_hw, before its sigmoid."""
     hw_std: Decision[float]
     update_xy: Decision[float]
     """c_xy."""
@@ -96,11 +96,11 @@ class Decisions:
     likelihood_std: Decision[float]
     """σ."""
     motion_threshold: Decision[float]
-    """Difference from the background by which motion teaches the first steps."""
+    """Difference from the background used by the motion loss in the first steps."""
     pres_prior: Decision[float]
-    """In a cell, at the start of training."""
+    """Probability of an object per cell, at the start of training."""
     trained: GSWMConfig | None = None
-    """The settings of the weights to begin with, which is no decision; None for new weights."""
+    """The settings of the initial weights, which are not a decision; None for new weights."""
 
     def items(self) -> list[tuple[str, Decision[Any]]]:
         """Each decision with its name."""
@@ -134,7 +134,7 @@ class Decisions:
         )
 
     def base(self) -> GSWMConfig:
-        """The settings before any decision: those of any video, with the networks of the start."""
+        """The settings before any decision, with the networks of the initial weights."""
         plain = any_video(self.image_size.value)
         if (trained := self.trained) is None:
             return plain
@@ -149,16 +149,16 @@ class Decisions:
 
 @dataclass(frozen=True)
 class SquareFacts:
-    """Sizes and speeds as shares of the square that a model sees."""
+    """Sizes and speeds as fractions of the square that a model sees."""
 
     heights: Quantiles
     widths: Quantiles
     speed: float
-    """Of a usual object, from one frame of the video to the next."""
+    """Speed of a typical object, per frame of the video."""
     fastest: float
 
     def size(self, which: str) -> float:
-        """Side of the square as large as a low, median or high box."""
+        """Side of a square with the area of a low, median or high box."""
         return math.sqrt(getattr(self.heights, which) * getattr(self.widths, which))
 
     def smaller(self, which: str) -> float:
@@ -169,11 +169,11 @@ class SquareFacts:
 def settings_for(
     facts: VideoFacts, start: Decision[TrainedStart | None] = FROM_SCRATCH
 ) -> Decisions:
-    """The settings for a video; one from which nothing can be learned is refused.
+    """The settings for a video; raises a UserError if nothing can be learned from it.
 
     Args:
-        facts: What was measured of the video.
-        start: The trained weights to begin with, if any: see `starting`.
+        facts: Measurements of the video.
+        start: The initial weights, if any; see `starting`.
     """
     for verdict in verdicts_on(facts):
         if verdict.fatal:
@@ -206,10 +206,10 @@ def settings_for(
 
 
 def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> Decisions:
-    """Decisions for weights that are trained already.
+    """Decisions for trained weights.
 
-    The resolution and the grid are those of the weights. So are c_xy, c_hw and s_prop, which say
-    what the outputs of the networks mean, unless the fastest objects are out of their reach.
+    Resolution and grid are those of the weights. So are c_xy, c_hw and s_prop, which determine the
+    meaning of the networks' outputs, unless the fastest objects are out of reach.
     """
     trained = start.model
     theirs, step = trained.propagation, 2 * fast
@@ -234,7 +234,7 @@ def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> De
 
 
 def in_square(facts: VideoFacts) -> SquareFacts:
-    """Lengths in the square that shows all of the frame, between bars."""
+    """Lengths in the letterboxed square of a frame."""
     share = 1 / facts.side
     return SquareFacts(
         facts.heights * share,
@@ -245,7 +245,7 @@ def in_square(facts: VideoFacts) -> SquareFacts:
 
 
 def stride_for(facts: VideoFacts, square: SquareFacts) -> Decision[int]:
-    """Frames far enough apart to show motion, and near enough to follow it."""
+    """A stride that shows motion, and is small enough to follow it."""
     by_usual, by_fast = STEP / max(square.speed, 1e-6), FASTEST / max(square.fastest, 1e-6)
     longest = math.inf if facts.fps is None else LONGEST * facts.fps
     wanted = math.floor(min(by_usual, by_fast, longest))
@@ -278,7 +278,7 @@ def image_size_for(square: SquareFacts) -> Decision[int]:
 
 
 def slots_for(facts: VideoFacts) -> Decision[int]:
-    """K: as many as there are, and some to spare."""
+    """K: the largest number of objects in view, and some spare slots."""
     most = round(facts.counts.top)
     least, limit = SLOTS
     value = min(limit, max(least, most + max(2, math.ceil(0.3 * most))))
@@ -286,7 +286,7 @@ def slots_for(facts: VideoFacts) -> Decision[int]:
 
 
 def grid_for(square: SquareFacts, slots: int, image_size: int) -> Decision[int]:
-    """Cells as large as the small objects, and two for each slot."""
+    """Cells as large as small objects, at least two per slot."""
     cell = MARGIN * square.size("low")
     grid = min(GRIDS, key=lambda n: abs(math.log(n * cell)))
     enough = next(n for n in GRIDS if n * n >= 2 * slots)
@@ -317,20 +317,20 @@ def size_prior_for(square: SquareFacts) -> tuple[Decision[float], Decision[float
 
 
 def update_xy_for(fast: float) -> Decision[float]:
-    """c_xy: twice the fastest step, for tanh reaches its end slowly."""
+    """c_xy: twice the fastest step, since tanh saturates slowly."""
     value = min(0.8, max(0.2, 0.05 * math.ceil(2 * 2 * fast / 0.05)))
     return Decision(round(value, 2), f"the fastest objects change xy by {2 * fast:.2f} per frame")
 
 
 def update_hw_for(square: SquareFacts) -> Decision[float]:
-    """c_hw: half an object's size."""
+    """c_hw: half the size of an object."""
     size = square.size("median")
     value = min(0.3, max(0.05, 0.5 * size))
     return Decision(round(value, 2), f"an object is {size:.1%} of the side large")
 
 
 def proposal_range_for(usual: float, fast: float) -> Decision[tuple[float, float]]:
-    """The region that the posterior sees: the object after a typical and after a fast step."""
+    """The posterior's region: it contains the object after a typical and after a fast step."""
     low = min(0.3, max(0.05, 2 * usual))
     high = min(0.5, max(2 * fast + 0.05, low + 0.1, 0.2))
     reason = f"an object is up to {fast:.1%} from where it was, on either side"
@@ -349,7 +349,7 @@ def std_for(facts: VideoFacts) -> Decision[float]:
 
 
 def threshold_for(facts: VideoFacts) -> Decision[float]:
-    """Less than the contrast of objects, and well above the noise."""
+    """Below the contrast of objects, and well above the noise."""
     low, high = THRESHOLDS
     value = min(high, max(low, 0.4 * facts.contrast, 5 * facts.noise))
     reason = f"the contrast is {facts.contrast:.2f}, and the noise {facts.noise:.3f}"
@@ -357,7 +357,7 @@ def threshold_for(facts: VideoFacts) -> Decision[float]:
 
 
 def pres_prior_for(facts: VideoFacts, grid: int) -> Decision[float]:
-    """The share of cells with an object, but not so small that all objects vanish at once."""
+    """The fraction of cells with an object, but large enough that objects do not vanish at once."""
     low, high = PRESENT
     share = facts.counts.high / grid**2
     reason = f"{facts.counts.high:.0f} objects in {grid**2} cells; less than {low:g} loses them"
@@ -365,11 +365,11 @@ def pres_prior_for(facts: VideoFacts, grid: int) -> Decision[float]:
 
 
 def logit(share: float) -> float:
-    """The inverse of `sigmoid`, for shares a box can have."""
+    """The inverse of `sigmoid`, clipped to possible sizes of a box."""
     share = min(0.95, max(0.005, share))
     return math.log(share / (1 - share))
 
 
 def sigmoid(value: float) -> float:
-    """A share."""
+    """The logistic function."""
     return 1 / (1 + math.exp(-value))

@@ -1,10 +1,10 @@
 """A video as episodes to fit a model to: split by time, with the background of the first part.
 
 The background comes from the training frames alone; the sizes and the number of objects are
-measured on all of the video. Where a model sees every n-th frame only, the training frames in
-between are not lost: they are further episodes, each of every n-th frame too. Boxes of what moves
-in training frames are labels, from which the model learns where objects are; where the weights to
-begin with see other objects, these are labels instead (see `reconciling`).
+measured on the whole video. If a model sees only every n-th frame, the training frames in between
+form further episodes of every n-th frame. Boxes of moving objects in training frames are labels,
+from which the model learns where objects are; where the initial weights detect other objects, these
+are used instead (see `reconciling`).
 """
 
 import json
@@ -36,18 +36,18 @@ from gswm.fitting.reconciling import reconciled
 from gswm.models.base import WorldModel
 
 HELD_OUT = 0.1
-"""Share of a video to validate on, and share to test on: the end of it."""
+"""Fractions of a video for validation and for testing, at its end."""
 EPISODE = (12, 64)
-"""Fewest and most frames of an episode."""
+"""Smallest and largest number of frames of an episode."""
 MOST = 20_000
-"""Frames that are kept of all videos; of longer ones, evenly spaced episodes."""
+"""Largest number of frames in total; of longer videos, evenly spaced episodes are kept."""
 LABELLED = 2_000
-"""Training frames whose moving objects are labelled, of all videos."""
+"""Number of training frames with labels of moving objects, in total."""
 STRETCH = 200
-"""Consecutive frames that are labelled together, or one episode more."""
+"""Number of consecutive frames that are labelled together; at least one episode."""
 COMPARING = "comparing what moves with what the start sees"
 SAID = "measured"
-"""The attribute of a file that says what was measured and decided."""
+"""The attribute of a file that holds measurements and decisions."""
 
 Picture = UInt8[Tensor, "3 size size"]
 
@@ -75,13 +75,13 @@ class FitData:
 
     file: Path
     frames: int
-    """Of an episode."""
+    """Frames per episode."""
     splits: dict[SplitName, int]
     """Episodes of each split."""
     backgrounds: tuple[Picture, ...]
     """One for each video."""
     labelled: bool
-    """Whether boxes of moving objects are there to teach by."""
+    """Whether there are boxes of moving objects to learn from."""
     said: dict[str, Any]
     """Measurements and decisions."""
 
@@ -135,10 +135,10 @@ def prepare(
 
     Args:
         films: Videos with all of their frames.
-        stride: The model sees every so many frames.
+        stride: The model sees every n-th frame.
         out: An HDF5 file.
-        said: What was measured and decided, to be kept with it.
-        start: The trained weights to begin with, if there are any.
+        said: Measurements and decisions, to be stored with it.
+        start: The initial weights, if any.
     """
     totals = [len(film.footage) // stride for film in films]
     length = episode_length(min(totals))
@@ -178,19 +178,19 @@ def prepare(
 
 
 def runs(episodes: list[int], together: int) -> list[list[int]]:
-    """Successive episodes, so many at a time."""
+    """Groups of consecutive episodes."""
     return [episodes[i : i + together] for i in range(0, len(episodes), together)]
 
 
 def evenly(some: list[list[int]], most: int) -> list[list[int]]:
-    """At most so many of a list, spread over it."""
+    """At most this many items of a list, evenly spaced."""
     return some[:: -(-len(some) // most)] if some else some
 
 
 def labelled(
     writer: Writer, stretches: list[list[int]], behind: Picture, start: WorldModel[Any] | None
 ) -> dict[int, Boxes]:
-    """The boxes of what moves in some episodes, each stretch of which is in one piece."""
+    """The boxes of moving objects in several episodes, with consecutive ones in one piece."""
     frames = [np.concatenate([writer.video(i) for i in numbers]) for numbers in stretches]
     found = motion_labels(frames, behind.float() / 255)
     if start is not None:
@@ -209,7 +209,7 @@ def labelled(
 def padded(
     boxes: Mapping[int, Boxes], episodes: int, frames: int
 ) -> Float32[np.ndarray, "episode time box 6"]:
-    """The boxes of all episodes; those without labels teach nothing."""
+    """The boxes of all episodes, padded; episodes without labels are masked."""
     most = max(1, *(part.shape[1] for part in boxes.values()))
     values = np.stack([nothing_known(frames, most)] * episodes)
     for number, part in boxes.items():
@@ -219,7 +219,7 @@ def padded(
 
 
 def episode_length(total: int) -> int:
-    """A tenth of the shortest video: its held-out parts are then an episode each, or more."""
+    """A tenth of the shortest video, so that its held-out parts have at least one episode each."""
     fewest, most = EPISODE
     if total < 3 * fewest:
         raise UserError(
@@ -241,7 +241,7 @@ def planned(total: int, length: int) -> list[SplitName]:
 def episodes_of(
     film: Film, plan: list[SplitName], length: int, stride: int, phases: range, every: int
 ) -> Iterator[tuple[SplitName, int, Take]]:
-    """The episodes of a film: those to train on at every phase of the stride, others at one."""
+    """The episodes of a film: training episodes at every phase of the stride, others at one."""
     stretches = film.chunks(length * stride)
     for number, (split, take) in enumerate(zip(plan, stretches, strict=False)):
         if split == "train" and number % every:
@@ -260,7 +260,7 @@ def thinned(take: Take, which: slice) -> Take:
 
 
 def background_of(film: Film, frames: int) -> Picture:
-    """The background of a film, by its first `frames` frames."""
+    """The background of a film, computed from its first `frames` frames."""
     step = max(1, frames // FRAMES)
     kept: list[Tensor] = []
     seen = 0
@@ -273,6 +273,6 @@ def background_of(film: Film, frames: int) -> Picture:
 
 
 def some_of(take: Take, first: int, step: int, frames: int) -> UInt8[Tensor, "time 3 size size"]:
-    """Every `step`-th of a film's first `frames` frames, as far as they are in `take`."""
+    """Every `step`-th of a film's first `frames` frames, if it is in `take`."""
     numbers = [i for i in range(len(take)) if (first + i) % step == 0 and first + i < frames]
     return batch_of(take.video[numbers])[0]

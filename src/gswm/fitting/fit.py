@@ -42,7 +42,7 @@ RANGES = {
     "likelihood_std": ("--sigma", 1e-3, 1),
     "motion_threshold": ("--threshold", 0, 1),
 }
-"""The flag, the least and the largest value of each decision that a user can make."""
+"""The flag and the bounds of each decision that a user can make."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class FitConfig:
     start: str | None = None
     """Initial weights, or "none"; see `starting.find_start`."""
     decided: Mapping[str, Any] = field(default_factory=dict)
-    """Values of `Decisions` that are not to be derived, by name; `object_size` is a share."""
+    """Values of `Decisions` that the user sets, by name; `object_size` is a fraction."""
 
     def check(self) -> None:
-        """Refuse numbers out of range."""
+        """Raise a UserError for numbers out of range."""
         check_seed(self.seed)
         check_range({"--minutes": self.minutes}, *MINUTES)
         check_range({"--steps": self.steps}, 1, STEPS)
@@ -97,17 +97,17 @@ def fit(
 
     Args:
         video: A video file, a folder of videos, or a file that `gswm fit --prepare` wrote.
-        minutes: How long all of it may take.
+        minutes: Time limit for the whole fit.
         out: The folder for weights, tracks and a page. Default: fits/NAME.
         device: "cpu", "cuda" or "auto".
-        seed: Of weights, windows and noise.
-        region: Use this part of the picture only: "x,y,width,height" in pixels.
-        start: Trained weights to begin with, as `gswm.load` takes them, or "none" for new ones.
-            Default: the weights `clips`, if they ship and fit the settings in `decided`.
+        seed: Seed of weights, windows and noise.
+        region: Use only this part of the picture: "x,y,width,height" in pixels.
+        start: Initial weights, as `gswm.load` takes them, or "none" for new ones. Default: the
+            weights `clips`, if they are available and fit the settings in `decided`.
         allow_damaged: See `gswm.open_video`.
-        force: Replace files in a folder that gswm did not make.
-        decided: Settings that are not to be derived from the video: `image_size`, `num_objects`,
-            `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
+        force: Replace files in a folder that gswm did not create.
+        decided: Settings to use instead of those derived from the video: `image_size`,
+            `num_objects`, `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
     folder = Path(out) if out is not None else Path("fits") / Path(video).stem
     begin = None if start is None else str(start)
@@ -126,7 +126,7 @@ def fit(
 
 
 def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
-    """Fit a model to a video, and write everything to `out`; the page, or the prepared file."""
+    """Fit a model to a video, and write everything to `out`; return the page or prepared file."""
     cfg.check()
     budget = Budget.of(cfg.minutes)
     if not video.exists():
@@ -177,7 +177,7 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
 
 
 def started_by(data: FitData, asked: str | None) -> FitData:
-    """Prepared data, to be trained with other weights to begin with, if the user asks for them."""
+    """Prepared data with other initial weights, if the user asks for them."""
     if asked is None:
         return data
     rest = [row for row in data.said["decisions"] if row[0] != "start"]
@@ -195,7 +195,7 @@ def measured(video: Path, cfg: FitConfig, tell: Tell) -> VideoFacts:
 
 
 def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
-    """Decisions, some of which the user made."""
+    """Decisions, with the user's own values."""
     own = {name: value for name, value in asked.items() if value is not None}
     if (size := own.pop("object_size", None)) is not None:
         own["hw_prior_mean"] = round(logit(float(size)), 2)
@@ -218,7 +218,7 @@ def films_of(
 
 
 def said_of(facts: VideoFacts, decisions: Decisions) -> dict[str, Any]:
-    """Settings stored with the data, sufficient for training elsewhere."""
+    """The settings stored with the data, which suffice for training elsewhere."""
     fps = None if facts.fps is None else facts.fps / decisions.stride.value
     rows = [(name, shown(each.value), each.reason) for name, each in decisions.items()]
     return {
@@ -246,7 +246,7 @@ def in_words(data: FitData) -> str:
 def write_results(
     out: Path, name: str, films: list[Film], data: FitData, trained: Trained, tell: Tell
 ) -> Path:
-    """Weights, tracks, futures and the page."""
+    """Write weights, tracks, futures and the page."""
     model = trained.model
     with_background(model, data.backgrounds[0] if len(data.backgrounds) == 1 else None)
     given = trained.recipe.data.given

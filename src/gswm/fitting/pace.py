@@ -11,12 +11,12 @@ from gswm.models.registry import build
 from gswm.train.step import MakeTrainee
 
 WARM, TIMED = 5, 5
-"""Steps taken before time is measured, and while it is; on a CPU one of each."""
+"""Steps before and during the measurement; one of each on a CPU."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of a step, at each length T of the curriculum."""
+    """Seconds per step at each length T of the curriculum."""
 
     seconds: dict[int, float]
 
@@ -48,6 +48,6 @@ def measure_pace(recipe: Recipe, device: torch.device, make: MakeTrainee) -> Pac
 
 
 def wait(device: torch.device) -> None:
-    """Until all that was asked of a GPU is done."""
+    """Wait until a GPU has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

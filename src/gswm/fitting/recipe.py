@@ -1,19 +1,19 @@
-"""A recipe for one video: its settings, and a schedule as long as there is time.
+"""A recipe for one video: its settings, and a schedule for the available time.
 
-Shares of the training, by step. New weights (`STANDARD`):
+The schedule over the steps of the training, for new weights (`STANDARD`):
 
     T          2 ───────── 4 ─────── 8 ─────── 12 ────────────
-    labels     teach ───────────────── less and less ─────────
-    motion     teaches ─── less and less ─ 0
-    presence   prior stays high ─────── falls ─── small
+    labels     full weight ─────────── decreasing ────────────
+    motion     full weight ─ decreasing ── 0
+    presence   high prior ───────────── falls ─── small
     auxiliary  0 ─────────────────────── rises ─ 1
 
-Trained weights, which find objects from the first step on (`TUNING`):
+For trained weights, which find objects from the first step on (`TUNING`):
 
     T          4 ───────── 8 ───────── 12 ────────────────────
-    labels     teach ── less and less ────────────────────────
-    motion     a little ─ 0
-    presence   prior is low ── falls ── small
+    labels     full weight ── decreasing ─────────────────────
+    motion     small ─── 0
+    presence   low prior ───── falls ── small
     auxiliary  0 ─── rises ─── 1
 """
 
@@ -25,7 +25,7 @@ from gswm.models.gswm.schedule import Schedule
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 
 GIVEN = 6
-"""Frames given when validating."""
+"""Given frames in validation."""
 VALIDATIONS = 3
 
 
@@ -35,27 +35,27 @@ class Teaching:
 
     lr: float = 4e-4
     least: int = 100
-    """The fewest steps that are of use."""
+    """Smallest useful number of steps."""
     lengths: tuple[tuple[float, int], ...] = ((0.0, 2), (0.3, 4), (0.5, 8), (0.7, 12))
-    """The curriculum: (from which share on, T)."""
+    """The curriculum: (from which fraction of the steps, T)."""
     frozen: tuple[str, ...] = ()
     """Parts of the model that do not learn; see `TrainConfig`."""
     from_prior: bool = True
-    """Whether discovery begins at its prior, and the prior of presence at what was measured."""
+    """Whether discovery starts at its prior, and presence at the measured frequency."""
     motion: float = 2.0
-    """Weight of each pixel of the motion loss at first."""
+    """Initial weight of each pixel of the motion loss."""
     taught: tuple[float, float] = (0.25, 0.5)
-    """When the motion loss begins to fade, and when it is gone."""
+    """The motion loss starts to decrease, and ends, at these fractions of the steps."""
     labels: tuple[float, float] = (200.0, 50.0)
-    """Weight of the boxes of what moves, at first and at last, where the data have them."""
+    """Initial and final weight of the boxes of moving objects, if the data have them."""
     pres_start: float = 0.1
     pres_end: float = 1e-3
     fall: tuple[float, float] = (0.45, 0.75)
-    """When the prior of presence begins to fall, and when it is at its end."""
+    """The prior of presence starts to decrease, and ends, at these fractions of the steps."""
     auxiliary: tuple[float, float] = (0.6, 0.8)
 
     def stronger(self) -> "Teaching":
-        """For another attempt, after objects were lost."""
+        """Settings for another attempt, after objects were lost."""
         return replace(
             self,
             frozen=(),
@@ -92,8 +92,10 @@ TUNING = Teaching(
     fall=(0.15, 0.4),
     auxiliary=(0.1, 0.3),
 )
-"""For trained weights: a short help by motion, and what they take for an object. Pixels alone teach
-discovery that a shadow, or a part of an object, is worth an object of its own."""
+"""For trained weights: short supervision by motion, and boxes of what they already detect. By
+pixels alone, discovery would learn to explain a shadow, or a part of an object, as a separate
+object.
+"""
 
 
 def recipe_for(
@@ -110,14 +112,14 @@ def recipe_for(
     """The recipe that fits a video, whose frames and background are in `file`.
 
     Args:
-        name: Of the recipe.
+        name: The name of the recipe.
         file: The HDF5 file.
-        settings: Of the model, as they follow from the video: see `decisions`.
-        length: How long to train.
-        teaching: How objects are kept alive.
-        labelled: Whether the file has boxes of what moves.
-        start: Trained weights to begin with.
-        seed: Of weights, windows and noise.
+        settings: The model's settings, as derived from the video; see `decisions`.
+        length: The length of the training.
+        teaching: Learning rate and supervision.
+        labelled: Whether the file has boxes of moving objects.
+        start: Initial weights.
+        seed: Seed of weights, windows and noise.
     """
     # Boxes tell discovery what an object is.
     labels = {"frozen": ()} if labelled else {"labels": (0.0, 0.0)}
@@ -144,7 +146,7 @@ def recipe_for(
 
 
 def schedule_for(schedule: Schedule, length: Length, teaching: Teaching) -> Schedule:
-    """All that changes, stretched over the steps there are."""
+    """The schedule, stretched over the available steps."""
 
     def at(share: float) -> int:
         return round(share * length.steps)

@@ -1,15 +1,15 @@
-"""Labels of what moves, compared with the objects that trained weights see.
+"""Labels of moving objects, compared with the detections of trained weights.
 
-Background difference has its own mistakes: a hand and the bottle that it carries are one blob, and
-a shadow widens a box. Weights for any video make other mistakes: they miss objects, and cut off
-their ends. Each labelled box b of a frame is compared with the boxes s that the weights see there:
+Background subtraction makes certain mistakes: a hand and the bottle that it carries become one
+blob, and a shadow widens a box. Pretrained weights make others: they miss objects, and cut off
+their ends. Each labelled box b of a frame is compared with the boxes s that the weights detect:
 
-    agrees        IoU(b, s) ≥ 0.35 for some s, or no s has its center in b: b teaches as it is
-    contradicted  else: b is unclear, and the boxes s inside it teach in its place
+    agrees        IoU(b, s) ≥ 0.35 for some s, or no s has its center in b: b is used as it is
+    contradicted  otherwise: b is unclear, and the boxes s inside it are used in its place
 
-An object that agrees with the same track of the weights in most other frames learns the box of that
-track where it is contradicted. Other tracks inside a contradicted box are objects of their own, of
-which nothing is known elsewhere.
+If a contradicted object agrees with the same track of the weights in most other frames, the box of
+that track is used for it. Other tracks inside a contradicted box become separate objects, without
+labels in other frames.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ from gswm.data.looking.teaching import Boxes
 from gswm.models.track import Track
 
 AGREE = 0.35
-"""IoU from which on a box of the weights is the labelled one."""
+"""Smallest IoU between a labelled box and a box of the weights that agrees with it."""
 
 
 def reconciled(boxes: Boxes, seen: Track) -> Boxes:
@@ -70,7 +70,7 @@ def reconciled(boxes: Boxes, seen: Track) -> Boxes:
 
 
 def present_ids(seen: Track) -> Int[Tensor, "time slot"]:
-    """The ids of a video's objects; NOBODY where a slot has none."""
+    """The ids of a video's objects; NOBODY for an empty slot."""
     return torch.where(seen.pres[0] > 0.5, seen.id[0], NOBODY).cpu()
 
 
@@ -79,13 +79,13 @@ def holds(
     hw: Float[Tensor, "time box 2"],
     center: Float[Tensor, "time slot 2"],
 ) -> Bool[Tensor, "time box slot"]:
-    """Whether a box holds a center: xy goes from -1 to 1, so a box reaches hw from its own."""
+    """Whether a box contains a center; a box extends by hw, since xy goes from -1 to 1."""
     away = (center[:, None] - xy[:, :, None]).abs()
     return (away < hw[:, :, None].flip(-1)).all(dim=-1)
 
 
 def lives(there: Bool[np.ndarray, "time box"]) -> list[tuple[int, int, int]]:
-    """Of each object: its slot, its first frame and the frame after its last."""
+    """The slot, the first frame and the frame after the last, of each object."""
     edges = np.diff(there.astype(np.int8), axis=0, prepend=0, append=0)
     found = []
     for slot in range(there.shape[1]):

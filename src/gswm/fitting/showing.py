@@ -26,10 +26,10 @@ from gswm.viz.pictures import color
 
 FUTURES, SCALE, FPS = 4, 2, 10
 TRAIL = 12
-"""Frames for which a trail stays."""
+"""Length of trails in frames."""
 HELD_OUT = "on the held-out end"
 WIDTH, HEIGHT, EDGE = 900, 320, 40
-"""Of the drawing of all tracks."""
+"""Size and margin of the drawing of all tracks."""
 
 
 @dataclass(frozen=True)
@@ -37,34 +37,35 @@ class Scores:
     """Scores of a model on the held-out end of its video."""
 
     inferred: float
-    """PSNR of the frames that it sees, in dB."""
+    """PSNR of reconstructed given frames, in dB."""
     objects: float
-    """Found per frame."""
+    """Objects found per frame."""
     forecast: ForecastScores
 
     def rows(self) -> list[tuple[str, str]]:
-        """Everything in words, a name and a value each."""
+        """All scores as pairs of a name and a value in words."""
         return [
-            ("frames that the model sees, PSNR", f"{self.inferred:.1f} dB"),
+            ("PSNR of reconstructed frames", f"{self.inferred:.1f} dB"),
             ("objects per frame", f"{self.objects:.2f}"),
             *self.forecast.rows(),
         ]
 
     def table(self, start: "Scores | None") -> Table:
-        """All of it, beside the scores of the weights that the fit began with."""
+        """All scores beside those of the initial weights."""
         if start is None:
             return Table("", "", (HELD_OUT, "score"), tuple(self.rows()))
         before = dict(start.rows())
         rows = [(name, value, before.get(name, "–")) for name, value in self.rows()]
-        return Table("", "", (HELD_OUT, "this fit", "its start"), tuple(rows))
+        return Table("", "", (HELD_OUT, "this fit", "initial weights"), tuple(rows))
 
     def falls_behind(self, start: "Scores") -> str:
-        """A sentence if the start draws the held-out frames better; else none."""
+        """A sentence if the initial weights reconstruct the held-out frames better; else empty."""
         if self.inferred >= start.inferred:
             return ""
         return (
-            f" Its start draws the held-out frames better ({start.inferred:.1f} dB against "
-            f"{self.inferred:.1f}): `gswm track` without this model may find objects better."
+            " The initial weights reconstruct the held-out frames better "
+            f"({start.inferred:.1f} dB against {self.inferred:.1f}): `gswm track` without this "
+            "model may find objects better."
         )
 
 
@@ -77,7 +78,7 @@ class HeldOut:
     """One for each episode."""
 
     def windows(self, given: int) -> Iterator[Window]:
-        """Parts of all episodes, to be imagined after `given` frames."""
+        """Windows of all episodes, to be imagined after `given` frames."""
         number, frames = self.episodes.video.shape[:2]
         length, begins = window_length(frames, given), starts(frames, given)
         found = [(i, start) for i in range(number) for start in begins]
@@ -102,7 +103,7 @@ def held_out(file: Path) -> HeldOut:
 
 
 def score(model: WorldModel[Any], end: HeldOut, given: int) -> Scores:
-    """Measure a model on the end of its video."""
+    """Measure a model on the held-out end of its video."""
     video, behind = end.episodes.video.to(model.device), end.episodes.background
     seen = model.infer(video, background=None if behind is None else behind.to(model.device))
     ahead = forecast(model, end.windows(given), given)
@@ -118,7 +119,7 @@ def mean_psnr(ours: Tensor, true: Tensor) -> float:
 
 
 def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") -> list[Path]:
-    """The tracks of a film as a table, as MOTChallenge text, and drawn on its frames."""
+    """Write the tracks of a film as a table, as MOTChallenge text, and drawn on its frames."""
     files = [folder / f"{name}.{kind}" for kind in ("csv", "txt", "mp4")]
     for file in files:
         save_located(file, film, rows, TRAIL)
@@ -126,7 +127,7 @@ def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") 
 
 
 def imagine(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int) -> Path:
-    """Futures of a held-out episode beside what happened."""
+    """Draw futures of a held-out episode beside the ground truth."""
     video = episodes.video[:1].to(model.device)
     behind = None if episodes.background is None else episodes.background[:1].to(model.device)
     steps = video.shape[1] - given
@@ -146,7 +147,7 @@ def write_page(
     rows: Sequence[Located],
     decisions: Sequence[tuple[str, str, str]],
 ) -> Path:
-    """One page with everything; its pictures lie beside it."""
+    """Write one page with all results; its pictures are files beside it."""
     movies = [movie(f"{stem}.mp4") for stem in track_names(len(rows))]
     drawn = [drawing(each).svg("tracks over time") for each in rows if len(each)]
     chosen = Table("", "", ("setting", "value", "why"), tuple(decisions))
@@ -154,23 +155,23 @@ def write_page(
         Section("Objects", "Boxes, ids and trails on the video itself.", tuple(movies)),
         Section(
             "Tracks over time",
-            "The horizontal position of each object: a line is an identity, and a crossing of "
-            "lines is where identities could be mixed up.",
-            tuple(figure(each, "Time goes from left to right.") for each in drawn),
+            "The horizontal position of each object over time. Each line is one identity; "
+            "identities may be confused where lines cross.",
+            tuple(figure(each, "Time runs from left to right.") for each in drawn),
         ),
         Section(
             "Imagined futures",
-            "The end of the video, on which the model was not trained: what happened, and "
-            f"{FUTURES} futures that the model imagines. Imagined frames have a border.",
+            "The held-out end of the video, on which the model was not trained: ground truth and "
+            f"{FUTURES} imagined futures. Imagined frames have a border.",
             (figure('<img alt="imagined futures" src="imagined.gif">', ""),),
         ),
         Section(
             "Scores",
-            "Measured on the same end of the video. Imagined places are compared with the model's "
-            "own track of the same frames; docs/evaluation.md has the protocol.",
+            "Measured on the held-out end of the video. Imagined positions are compared with the "
+            "model's own track of the same frames; docs/evaluation.md has the protocol.",
             (table_html(scores),),
         ),
-        Section("Decisions", "Each can be set by an option.", (table_html(chosen),)),
+        Section("Decisions", "Settings, each of which has an option.", (table_html(chosen),)),
     ]
     file = folder / "index.html"
     write_whole(file, page(title, lead, sections, "Made by `gswm fit`.").encode())
@@ -178,7 +179,7 @@ def write_page(
 
 
 def track_names(films: int) -> list[str]:
-    """The names of the tracks of so many films."""
+    """The file names of the tracks of several films."""
     return ["tracks"] if films == 1 else [f"tracks-{i}" for i in range(1, films + 1)]
 
 

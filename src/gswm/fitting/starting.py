@@ -1,4 +1,4 @@
-"""Trained weights for a fit to begin with."""
+"""Initial weights for a fit."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,17 +13,18 @@ ALIKE = (
     *("image_size", "background", "sizes", "discovery.grid"),
     *("propagation.multimodal", "propagation.situation"),
 )
-"""The settings by which weights fit a model. The number of slots is not among them: slots share
-their weights."""
+"""Settings that must match between weights and a model. The number of slots need not: slots share
+their weights.
+"""
 
 
 def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[TrainedStart | None]:
-    """Choose the weights to begin with, and give the reason.
+    """Choose the initial weights, and give the reason.
 
     Args:
-        asked: A file, a run's folder, a name that ships, or "none" for new weights. None asks for
-            the weights that ship for any video, if they do and fit what is decided.
-        decided: Settings that the user made; see `FitConfig`.
+        asked: A file, a run folder, the name of a shipped model, or "none" for new weights.
+            Default: the shipped weights for any video, if they fit `decided`.
+        decided: Settings that the user chose; see `FitConfig`.
     """
     if asked == NEW:
         return Decision(None, OWN)
@@ -41,7 +42,7 @@ def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[Traine
 
 
 def read_start(name: str) -> TrainedStart:
-    """Read the settings of trained weights that a fit can begin with."""
+    """Read the settings of trained weights from which a fit can start."""
     try:
         model = read_header(find(name))["recipe"].model
     except UserError as error:
@@ -56,7 +57,7 @@ def read_start(name: str) -> TrainedStart:
 
 
 def check_start(name: str, settings: GSWMConfig) -> None:
-    """Refuse weights that do not fit the settings of a model."""
+    """Raise a UserError for weights that do not fit the settings of a model."""
     theirs = read_start(name).model
     for setting in ALIKE:
         there, here = value_of(theirs, setting), value_of(settings, setting)
@@ -68,7 +69,7 @@ def check_start(name: str, settings: GSWMConfig) -> None:
 
 
 def value_of(settings: Any, name: str) -> Any:
-    """Follow the dots of a setting's name."""
+    """The value of a dotted setting name."""
     for part in name.split("."):
         settings = getattr(settings, part)
     return settings

@@ -1,4 +1,4 @@
-"""Whether a training keeps its objects: it is stopped if they vanish, and begins again."""
+"""Stops a training that loses its objects, so that it can start again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from gswm.core.errors import UserError
 
 LOST = 0.1
-"""Share of the expected objects below which they are lost."""
+"""Fraction of the expected objects below which they count as lost."""
 HEALTHY = 0.3
-"""Share from which on they are there."""
+"""Fraction of the expected objects above which training is healthy."""
 PATIENCE = 3
-"""Reports in a row without objects."""
+"""Number of consecutive reports without objects."""
 
 
 class ObjectsLostError(UserError):
@@ -19,22 +19,22 @@ class ObjectsLostError(UserError):
 
 @dataclass
 class Watch:
-    """Listens to the reports of a training.
+    """Watches the reports of a training.
 
     Args:
         expected: Objects per frame, as measured.
-        begin: The step from which on there should be objects.
+        begin: The step from which objects should be found.
     """
 
     expected: float
     begin: int
     healthy: int = 0
-    """The last report's step at which objects were there."""
+    """The step of the last healthy report."""
     found: list[float] = field(default_factory=list)
-    """Objects per frame of each report."""
+    """Objects per frame in each report."""
 
     def __call__(self, line: Mapping[str, int | float]) -> None:
-        """Take note of a report; raise if objects are lost."""
+        """Record a report; raise if objects are lost."""
         if "objects" not in line:
             return
         self.found.append(float(line["objects"]))

@@ -1,1 +1,1 @@
-"""Pictures of videos and of the objects in them, as arrays and as files. No model is imported."""
+"""Pictures and animations of videos and their objects. Imports no model."""

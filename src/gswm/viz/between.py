@@ -1,4 +1,4 @@
-"""Boxes for every frame of a source video, of which a model may have seen only every n-th."""
+"""Boxes for every frame of a source video, if a model saw only every n-th."""
 
 import math
 from bisect import bisect_right
@@ -12,20 +12,19 @@ from gswm.viz.located import Located, Numbers, write_lines
 
 
 class SourceBoxes:
-    """The objects in the frames that a model saw, and linearly interpolated between two of these.
+    """The objects in the frames that a model saw, interpolated linearly between them.
 
-    Between two frames there are the objects that both have, and none before the first frame or
-    after the last one.
+    Between two frames, these are the objects that both have; there are none before the first or
+    after the last frame.
     """
 
     def __init__(self, located: Located, frames: Int64[np.ndarray, " time"], times: Numbers):
         """Take the rows of some frames.
 
         Args:
-            located: Where the objects are. A frame that was seen several times counts as it was
-                seen last.
-            frames: The number of each frame that the model saw, also of those without objects.
-            times: The time of each of them; NaN where there are none.
+            located: The objects. For a frame that was seen several times, the last one counts.
+            frames: The number of each frame that the model saw, including those without objects.
+            times: The time of each frame; NaN if unknown.
         """
         last = {int(n): k for k, n in enumerate(frames)}
         self.frames = sorted(last)
@@ -42,9 +41,9 @@ class SourceBoxes:
         """The objects in one source frame.
 
         Args:
-            number: Of the frame, counted from 0.
-            time: Of the frame; without one, frames count as equally long.
-            hold: Let an object that only the earlier frame has stay in place until the later one.
+            number: The number of the frame, counted from 0.
+            time: The time of the frame; without one, frames are assumed to be equally long.
+            hold: Keep an object that only the earlier frame has in place until the later one.
         """
         k = bisect_right(self.frames, number) - 1
         if k < 0 or number > self.frames[-1]:
@@ -87,7 +86,7 @@ class SourceBoxes:
 
 
 def mixed(early: Located, late: Located, share: float, number: int, time: float) -> Located:
-    """The same objects at a share of the way from one frame to another."""
+    """Objects interpolated between two frames."""
     names = ("x", "y", "width", "height", "depth", "presence")
     values = ((1 - share) * getattr(early, n) + share * getattr(late, n) for n in names)
     rows = len(early)

@@ -1,4 +1,4 @@
-"""Pictures and moving pictures as files: PNG, GIF and MP4."""
+"""Write pictures and animations: PNG, GIF and MP4."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,13 +16,13 @@ Codes = Int[np.ndarray, "..."]
 STILL, MOVING = (".png",), (".gif", ".mp4")
 COLORS = 256
 EXACT = 96
-"""Of them, those that are kept as they are, the most frequent."""
+"""Number of the most frequent colors that are kept exactly."""
 REPEATABLE = {"mbtree": "0"}
-"""Options of x264 by which the same frames give the same file each time."""
+"""Options of x264 for reproducible files."""
 
 
 def save_picture(path: Path, picture: Picture, colors: int | None = None) -> None:
-    """Write a PNG: of at most so many colors, up to 256, if that is said."""
+    """Write a PNG, optionally with a palette of at most 256 colors."""
     check_suffix(path, STILL)
     image = Image.fromarray(picture)
     if colors is not None:
@@ -31,21 +31,21 @@ def save_picture(path: Path, picture: Picture, colors: int | None = None) -> Non
 
 
 def save_video(path: Path, frames: Frames | DrawnVideo, fps: int = 10) -> None:
-    """Write a GIF or an MP4, by the name's ending. A GIF is drawn twice, for its palette first."""
+    """Write a GIF or an MP4, by the name's ending. A GIF is drawn twice, first for its palette."""
     check_suffix(path, MOVING)
     to = save_gif if path.suffix.lower() == ".gif" else save_mp4
     write(path, lambda part: to(part, frames, fps))
 
 
 def write(path: Path, to: Callable[[Path], None]) -> None:
-    """Make the file whole under another name, then give it its own."""
+    """Write the file under another name, then rename it."""
     make_folder(path.parent)
     with replacing(path) as part:
         to(part)
 
 
 def save_gif(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
-    """Endlessly repeated, with one palette for all frames: exact where 256 colors suffice."""
+    """Write an endless GIF with one palette for all frames; exact if 256 colors suffice."""
     palette, nearest = to_palette(frames)
 
     def images() -> Iterator[Image.Image]:
@@ -63,7 +63,7 @@ def save_gif(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
 
 
 def to_palette(frames: Frames | DrawnVideo) -> tuple[Palette, UInt8[np.ndarray, " code"]]:
-    """At most 256 colors, and for each color that is there, by its code, the nearest of them."""
+    """A palette of at most 256 colors, and the nearest entry for each color by its code."""
     from scipy.spatial import KDTree
 
     index = np.zeros(1 << 24, np.uint8)
@@ -76,7 +76,7 @@ def to_palette(frames: Frames | DrawnVideo) -> tuple[Palette, UInt8[np.ndarray, 
 
 
 def few_colors(used: Codes, frames: Frames | DrawnVideo) -> Palette:
-    """256 that stand for all: the most frequent as they are, and means of similar others."""
+    """A palette of 256 colors: the most frequent ones exactly, and means of similar others."""
     every = 1 + len(frames) // 8
     some = np.stack([codes(frames[time]) for time in range(0, len(frames), every)])
     found, counts = np.unique(some, return_counts=True)
@@ -87,18 +87,18 @@ def few_colors(used: Codes, frames: Frames | DrawnVideo) -> Palette:
 
 
 def codes(frame: Picture) -> Codes:
-    """Each pixel's color as one number."""
+    """Encode each pixel's color as one number."""
     red, green, blue = np.moveaxis(frame.astype(np.int32), -1, 0)
     return red << 16 | green << 8 | blue
 
 
 def colors_of(codes: Codes) -> Palette:
-    """The colors that have these numbers."""
+    """Decode colors from their numbers."""
     return np.stack([codes >> 16, codes >> 8, codes], axis=-1).astype(np.uint8)
 
 
 def save_mp4(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
-    """H.264, in the form that every browser plays; sides are made even."""
+    """Write H.264 that every browser plays; sides are made even."""
     import av
 
     height, width, _ = frames[0].shape

@@ -1,6 +1,6 @@
-"""Pictures of a video and the futures that a model imagines for it, with boxes, ids and trails.
+"""Pictures of a video and its imagined futures, with boxes, ids and trails.
 
-Frames that the model generated have a border; those that it was given have none.
+Imagined frames have a border; given ones have none.
 """
 
 from collections.abc import Sequence
@@ -17,29 +17,29 @@ GENERATED = (255, 170, 40)
 DIM = 0.3
 """Brightness of frames after the end of a video."""
 WAY = 8
-"""Frames for which the trail of an object stays where all futures are shown at once."""
+"""Length of trails in frames when all futures are superimposed."""
 SHOWN = 4
-"""Futures on a sheet."""
+"""Number of futures on a sheet."""
 EMPTY = 4.0
-"""Cost of an empty place in the rows of futures, relative to rows of another height."""
+"""Cost of an empty cell in the rows of futures, relative to rows of another height."""
 NARROW = 100
-"""Pixels below which there is no room for a word above a future."""
+"""Width in pixels below which a future has no title."""
 
 
 def dimmed(frames: Frames) -> Frames:
-    """The same, darker."""
+    """Darkened frames."""
     return (DIM * frames).astype(np.uint8)
 
 
 def generated(frames: Frames) -> Frames:
-    """The same, in the border of generated frames."""
+    """Frames with the border of imagined ones."""
     return pictures.border(frames, GENERATED, max(2, frames.shape[1] // 64))
 
 
 def renamed(truth: PixelBoxes, boxes: PixelBoxes, time: int) -> PixelBoxes:
     """True boxes with the ids that a model gives to the same objects at `time`, by distance.
 
-    An object that the model does not have there keeps an id that is none of the model's.
+    Objects that the model does not have there keep ids that the model does not use.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -55,14 +55,14 @@ def renamed(truth: PixelBoxes, boxes: PixelBoxes, time: int) -> PixelBoxes:
 
 @dataclass(frozen=True)
 class Imagination:
-    """One video, and the futures that a model imagines for it."""
+    """One video and its imagined futures."""
 
     given: Clip
-    """The given frames as the model reconstructs them, and the objects that it sees there."""
+    """The given frames as the model reconstructs them, and the objects that it infers."""
     truth: Clip | None
-    """The video itself, given frames and as many more as are known; None if it is not known."""
+    """The video itself: given frames and as many more as are known; None if unknown."""
     futures: tuple[Clip, ...]
-    """Futures after the given frames, all of one length."""
+    """Futures after the given frames, all of the same length."""
 
     @property
     def length(self) -> int:
@@ -70,7 +70,7 @@ class Imagination:
         return len(self.given) + (len(self.futures[0]) if self.futures else 0)
 
     def true(self, scale: int, trail: int = 8) -> Frames:
-        """The ground truth; dark after its end."""
+        """The ground truth; darkened after its end."""
         return self.true_drawn(scale, trail).whole()
 
     def true_drawn(self, scale: int, trail: int = 8) -> DrawnVideo:
@@ -84,18 +84,18 @@ class Imagination:
         return DrawnVideo(self.length, draw)
 
     def seen(self, scale: int, trail: int = 8) -> Frames:
-        """The frames that the model was given, and the objects that it saw there."""
+        """The given frames with the inferred objects."""
         assert self.truth is not None
         known = self.truth.frames[: len(self.given)]
         return self.filled(Clip(known, self.given.boxes).draw(scale, trail))
 
     def filled(self, frames: Frames) -> Frames:
-        """Up to the end, with the last frame again, darker."""
+        """Extended to the full length with the last frame, darkened."""
         rest = self.length - len(frames)
         return np.concatenate([frames, *[dimmed(frames[-1:])] * rest])
 
     def future(self, number: int, scale: int, trail: int = 8) -> Frames:
-        """The given frames, and one of the futures, if there is any."""
+        """The given frames and one future, if there is any."""
         return self.future_drawn(number, scale, trail).whole()
 
     def future_drawn(self, number: int, scale: int, trail: int = 8) -> DrawnVideo:
@@ -109,7 +109,7 @@ class Imagination:
         return DrawnVideo(len(whole), draw)
 
     def together(self, scale: int) -> Frames:
-        """The mean of all futures, and the trail of every object in each of them."""
+        """The mean of all futures, with the trail of every object in each of them."""
         mean = np.stack([future.frames for future in self.futures]).mean(axis=0, dtype=np.float32)
         whole = np.concatenate([self.given.frames, mean.round().astype(np.uint8)])
         large, given = pictures.enlarge(whole, scale), len(self.given)
@@ -130,12 +130,12 @@ class Imagination:
         return self.marked(np.stack(out))
 
     def marked(self, frames: Frames) -> Frames:
-        """Generated frames in their border."""
+        """Mark imagined frames with a border."""
         given = len(self.given)
         return np.concatenate([frames[:given], generated(frames[given:])])
 
     def moving(self, scale: int = 2, trail: int = 8) -> Frames:
-        """Given, truth and one future, all futures together, and each below them."""
+        """Given frames, ground truth, one future, all superimposed, and each of them below."""
         large, number = 2 * scale, len(self.futures)
         top: dict[str, Frames] = {}
         if self.truth is not None and len(self.given):
@@ -154,7 +154,7 @@ class Imagination:
     def still(
         self, scale: int = 2, trail: int = 8, title: str = "", *, columns: int = 12
     ) -> Picture:
-        """A sheet: the truth above, some futures below."""
+        """A sheet: ground truth above, several futures below."""
         shown = range(len(self.futures[:SHOWN]))
         rows = {} if self.truth is None else {"truth": self.true(scale, trail)}
         rows |= {f"future {i}": self.future(i, scale, trail) for i in shown}
@@ -169,9 +169,9 @@ def tiling(panels: int, large: int, number: int) -> tuple[int, int]:
     """Tile `number` futures into rows as wide as some panels: their scale, and the number per row.
 
     Args:
-        panels: Above the futures.
+        panels: Number of panels above the futures.
         large: The scale of the panels.
-        number: Of the futures.
+        number: Number of futures.
     """
 
     def cost(columns: int) -> float:
@@ -185,7 +185,7 @@ def tiling(panels: int, large: int, number: int) -> tuple[int, int]:
 
 
 def with_futures(upper: Frames, futures: Sequence[Frames], columns: int) -> Frames:
-    """All futures, so many in a row, below a video of the same length."""
+    """All futures in rows, below a video of the same length."""
     narrow = futures[0].shape[2] < NARROW
     labels = [str(i) if narrow else f"future {i}" for i in range(len(futures))]
     videos = [upper, pictures.side_by_side(futures, labels, columns)]

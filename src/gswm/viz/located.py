@@ -13,7 +13,7 @@ from gswm.data.mot import MotBoxes
 Numbers = Float64[np.ndarray, " row"]
 Counts = Int64[np.ndarray, " row"]
 ROWS = 4096
-"""Rows that are written at once."""
+"""Rows per write."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Located:
     """
 
     time: Numbers
-    """Seconds since the source's first frame; NaN where it has no times."""
+    """Seconds since the source's first frame; NaN if it has no times."""
     frame: Counts
     """Number of the source frame, counted from 0."""
     id: Counts
@@ -38,7 +38,7 @@ class Located:
     width: Numbers
     height: Numbers
     depth: Numbers
-    """Nearness: the larger covers the smaller."""
+    """Nearness: larger values are in front."""
     presence: Numbers
     """From 0 to 1."""
 
@@ -55,7 +55,7 @@ class Located:
         return Located(*(getattr(self, f.name)[which] for f in fields(self)))
 
     def columns(self) -> dict[str, list[int | float]]:
-        """The columns by their names, as pandas.DataFrame takes them."""
+        """The columns by name, for pandas.DataFrame."""
         return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
 
     def corners(self) -> Float64[np.ndarray, "row 4"]:
@@ -65,18 +65,18 @@ class Located:
         return np.concatenate([center - half, center + half], -1)
 
     def mot(self) -> MotBoxes:
-        """The boxes as MOTChallenge text has them: frames and ids count from 1."""
+        """The boxes in the convention of MOTChallenge: frames and ids start at 1."""
         corners = self.corners()
         box = np.concatenate([corners[:, :2], corners[:, 2:] - corners[:, :2]], -1)
         return MotBoxes(self.frame + 1, self.id + 1, box, self.presence)
 
     def save_csv(self, path: Path) -> None:
-        """A table with the names of the columns in its first line."""
+        """Write a table with column names in its first line."""
         names = [f.name for f in fields(self)]
         write_lines(path, [",".join(names)], (",".join(map(number, row)) for row in self.rows()))
 
     def last(self) -> "Located":
-        """One row for each object and source frame: the last one."""
+        """The last row of each object and source frame."""
         pairs = np.stack([self.frame, self.id], -1)[::-1]
         _, first = np.unique(pairs, axis=0, return_index=True)
         return self[len(self) - 1 - first]
@@ -91,20 +91,20 @@ class Located:
                 yield f"{frame},{id},{numbers},{conf:.4f},-1,-1,-1"
 
     def rows(self) -> Iterator[tuple[int | float, ...]]:
-        """Each row, without making all of them Python's at once."""
+        """Iterate over rows, without converting all of them to Python objects at once."""
         for at in range(0, len(self), ROWS):
             yield from zip(*self[at : at + ROWS].columns().values(), strict=True)
 
 
 def number(value: int | float) -> str:
-    """A number for a table, to a millionth; nothing for NaN."""
+    """A number for a table, with six decimals; empty for NaN."""
     if isinstance(value, int):
         return str(value)
     return "" if np.isnan(value) else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 def write_lines(path: Path, *parts: Iterable[str]) -> None:
-    """A text file with these lines, or what was there before."""
+    """Write a text file with these lines atomically."""
     with replacing(path) as part, part.open("w") as file:
         for lines in parts:
             file.writelines(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""A picture of what was measured of a video: frames with boxes, the background, sizes, counts."""
+"""A sheet of measurements of a video: frames with boxes, the background, sizes, counts."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from gswm.data.looking.measuring import Followed, Measurement
 from gswm.viz.pictures import FAINT, IDS, INK, PAPER, Picture, color, draw_box, font_of
 
 WIDE = 320
-"""Pixels of a frame on the sheet."""
+"""Width of a frame on the sheet in pixels."""
 SHOWN = 8
-"""Frames on the sheet."""
+"""Number of frames on the sheet."""
 COLUMNS = 3
 GAP = 12
 CHART = 150
@@ -20,7 +20,7 @@ BARS = 24
 
 
 def measured_sheet(found: Measurement, title: str) -> Picture:
-    """Frames with boxes, in colors of objects that move and white of those that stand; charts."""
+    """Frames with boxes (colored for moving objects, white for standing ones), and charts."""
     tiles = [(f"frame {number}", boxed(each, time)) for each, time, number in shown(found)]
     tiles.append(("background", found.background))
     scale = WIDE / found.background.shape[1]
@@ -50,7 +50,7 @@ def measured_sheet(found: Measurement, title: str) -> Picture:
 
 
 def shown(found: Measurement) -> list[tuple[Followed, int, int]]:
-    """The frames to show: stretch, frame of it, and its number in the video; evenly spaced."""
+    """Evenly spaced frames to show: the stretch, the frame within it, and its number."""
     every = [
         (each, time, each.stretch.number(time, found.facts.stride))
         for each in found.followed
@@ -63,7 +63,7 @@ def shown(found: Measurement) -> list[tuple[Followed, int, int]]:
 
 
 def boxed(each: Followed, time: int) -> Picture:
-    """One frame, enlarged, with its boxes."""
+    """One enlarged frame with its boxes."""
     frame = each.stretch.frames[time]
     factor = max(1, round(2 * WIDE / frame.shape[1]))
     image = Image.fromarray(frame.repeat(factor, 0).repeat(factor, 1))
@@ -78,7 +78,7 @@ def boxed(each: Followed, time: int) -> Picture:
 
 
 def sizes(found: Measurement, axis: int) -> list[float]:
-    """Widths (0) or heights (1) of all boxes that the frame does not cut off."""
+    """Widths (0) or heights (1) of all boxes that are not cut off by the frame."""
     return [
         found.scale * blob.wh[axis]
         for each in found.followed
@@ -89,7 +89,7 @@ def sizes(found: Measurement, axis: int) -> list[float]:
 
 
 def over_time(found: Measurement) -> tuple[list[int], list[float]]:
-    """Numbers of frames, and objects in each."""
+    """Frame numbers, and the number of objects in each."""
     numbers = [
         each.stretch.number(time, found.facts.stride)
         for each in found.followed
@@ -101,7 +101,7 @@ def over_time(found: Measurement) -> tuple[list[int], list[float]]:
 def axes(
     pen: ImageDraw.ImageDraw, corner: tuple[int, int], name: str, labels: Sequence[str]
 ) -> None:
-    """The title of a chart, its ground line, and the labels at its ends: left, right and top."""
+    """Draw a chart's title, baseline, and the labels at its ends: left, right and top."""
     x, y = corner
     small = font_of(11)
     pen.text((x, y), name, fill=INK, font=font_of(12))
@@ -136,7 +136,7 @@ def steps(
     times: Sequence[int],
     values: Sequence[float],
 ) -> None:
-    """A dot for each frame that was looked at."""
+    """Draw a dot for each measured frame."""
     top, last = max([1.0, *values]), max([1, *times])
     axes(pen, corner, name, ("frame 0", f"{last}", f"at most {top:.0f}"))
     x, floor = corner[0], corner[1] + 20 + CHART

@@ -1,7 +1,7 @@
 """Boxes, ids and trails on the frames of the source video, at its own size and speed.
 
-Frames are decoded, drawn on and encoded one after the other: memory does not grow with the length
-of the video.
+Frames are decoded, drawn on and encoded one by one: memory does not grow with the length of the
+video.
 """
 
 from collections import deque
@@ -20,13 +20,13 @@ from gswm.viz.located import Located
 from gswm.viz.pictures import Corners, Picture, draw_frame
 
 CLOCK = Fraction(1, 90_000)
-"""Of the times in a file."""
+"""Time base of a file."""
 H264 = {"crf": "20", "preset": "veryfast", **REPEATABLE}
 """Options of the encoder."""
 LINES = 180
-"""A picture this high has the thinnest lines."""
+"""Height of a picture with the thinnest lines."""
 LOCATED = (".csv", ".txt", ".mp4")
-"""The kinds of files in the units of the source video."""
+"""Formats in the units of the source video."""
 
 
 def save_located(path: Path, film: Film, located: Located, trail: int = 8, fps: int = 10) -> None:
@@ -50,14 +50,14 @@ def save_overlay(
 ) -> None:
     """Write an MP4 of every source frame up to the last one that the model saw.
 
-    Where the model saw only some of the frames, boxes between two of these are interpolated
-    linearly in time. An object that only the earlier one has stays where it is until the later.
+    If the model saw only some of the frames, boxes in between are interpolated linearly in time. An
+    object that only the earlier of two frames has keeps its position until the later one.
 
     Args:
         path: The file, .mp4.
-        film: The video, and which of its frames the model saw.
-        located: Where its objects are.
-        trail: Draw where each object was in the last so many frames that the model saw.
+        film: The video, and the frames that the model saw.
+        located: Its objects.
+        trail: Number of past frames, among those that the model saw, in which paths are drawn.
         fps: Frames per second of images, which have no times.
     """
     check_suffix(path, (".mp4",))
@@ -92,7 +92,7 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int) -> No
 
 
 def even(picture: Picture) -> Picture:
-    """The picture with even sides, as the format needs them."""
+    """Pad the picture to even sides, as the format requires."""
     height, width, _ = picture.shape
     if height % 2 == width % 2 == 0:
         return picture
@@ -100,7 +100,7 @@ def even(picture: Picture) -> Picture:
 
 
 def boxes_of(film: Film, located: Located) -> SourceBoxes:
-    """The boxes of all source frames of a film that a model saw."""
+    """The boxes of all source frames of a film, from those that the model saw."""
     return SourceBoxes(located, film.footage.frames, film.footage.times)
 
 
@@ -112,7 +112,7 @@ def aspect(frame: TimedFrame) -> Fraction:
 def beside(
     boxes: SourceBoxes, frames: Iterator[TimedFrame], trail: int
 ) -> Iterator[tuple[TimedFrame, dict[int, Corners], Sequence[dict[int, Corners]]]]:
-    """Each source frame, its boxes, and those of the frames that the model saw before it."""
+    """Each source frame with its boxes, and those of earlier frames that the model saw."""
     past: deque[dict[int, Corners]] = deque(maxlen=trail)
     k = -1
     for frame in frames:
@@ -126,7 +126,7 @@ def beside(
 
 
 def rounded(located: Located) -> dict[int, Corners]:
-    """Boxes by id in whole pixels, at least one wide and high."""
+    """Boxes by id in whole pixels, at least one pixel wide and high."""
     found = {}
     corners = np.round(located.corners()).astype(int).tolist()
     for id, (left, top, right, bottom) in zip(located.id.tolist(), corners, strict=True):

@@ -1,7 +1,7 @@
 """Pictures of videos: boxes with ids, trails and contact sheets.
 
-A video is uint8, (time, height, width, 3), red, green, blue. Enlarge it before anything is drawn
-on it, so that lines and numbers stay fine.
+A video is uint8, (time, height, width, 3), RGB. Enlarge it before drawing on it, so that lines and
+numbers stay thin.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,19 +23,19 @@ IDS = (
     *((255, 140, 30), (60, 205, 125), (255, 110, 190), (80, 170, 255), (235, 205, 60)),
     *((175, 125, 255), (0, 200, 195), (240, 85, 75), (160, 205, 60), (205, 155, 120)),
 )
-"""Colors of boxes, by id: none of them a color of the worlds' objects."""
+"""Colors of boxes by id; none is a color of the worlds' objects."""
 PAPER, INK, FAINT = (255, 255, 255), (40, 40, 48), (140, 140, 150)
 COLUMNS = 10
-"""Frames in a row, where one video has several rows."""
+"""Frames per row, if one video has several rows."""
 
 
 @dataclass(frozen=True)
 class DrawnVideo:
-    """A video whose frames are drawn when they are asked for: a long one need not be in memory."""
+    """A video whose frames are drawn on demand, so that it need not fit in memory."""
 
     length: int
     draw: Callable[[int], Picture]
-    """Draws the frame of a time, the same one whenever it is called."""
+    """Draws the frame at a time; repeated calls give the same frame."""
 
     def __len__(self) -> int:
         return self.length
@@ -53,14 +53,14 @@ class DrawnVideo:
 
 @dataclass(frozen=True)
 class PixelBoxes:
-    """The boxes of one video: of true objects, or of a model's."""
+    """The boxes of one video, true or predicted."""
 
     xy: Float[np.ndarray, "time object 2"]
-    """Centers, in pixels of the frames before they are enlarged."""
+    """Centers in pixels of the frames before enlargement."""
     wh: Float[np.ndarray, "time object 2"]
     """Widths and heights, in the same pixels."""
     ids: Int[np.ndarray, "time object"]
-    """Each object's own, in whichever slot it is."""
+    """The id of each object, in whichever slot it is."""
     present: Bool[np.ndarray, "time object"]
     """Whether a box is drawn."""
 
@@ -68,14 +68,14 @@ class PixelBoxes:
         return PixelBoxes(self.xy[time], self.wh[time], self.ids[time], self.present[time])
 
     def then(self, after: "PixelBoxes") -> "PixelBoxes":
-        """These, and those of the frames that follow."""
+        """Concatenate with the boxes of the following frames."""
         pairs = zip(vars(self).values(), vars(after).values(), strict=True)
         return PixelBoxes(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True)
 class Clip:
-    """Some frames of a video, and the boxes of the objects in them, where these are known."""
+    """Frames of a video, with the boxes of their objects if known."""
 
     frames: Frames
     boxes: PixelBoxes | None = None
@@ -87,13 +87,13 @@ class Clip:
         return Clip(self.frames[time], None if self.boxes is None else self.boxes[time])
 
     def then(self, after: "Clip") -> "Clip":
-        """This clip, and one that follows it; with boxes if both have them."""
+        """Concatenate with the clip that follows; with boxes if both have them."""
         ours, theirs = self.boxes, after.boxes
         boxes = None if ours is None or theirs is None else ours.then(theirs)
         return Clip(np.concatenate([self.frames, after.frames]), boxes)
 
     def draw(self, scale: int, trail: int) -> Frames:
-        """The frames enlarged, with boxes and trails; with ids if `scale` leaves room for them."""
+        """Enlarged frames with boxes and trails, and with ids if `scale` leaves room."""
         large = enlarge(self.frames, scale)
         if self.boxes is None:
             return large
@@ -117,12 +117,12 @@ class Clip:
 
 
 def frames_of(episodes: Episodes, index: int) -> Frames:
-    """One episode's video."""
+    """The video of one episode."""
     return episodes.video[index].permute(0, 2, 3, 1).cpu().numpy()
 
 
 def true_boxes(episodes: Episodes, index: int) -> PixelBoxes | None:
-    """One episode's true boxes, where they are known."""
+    """The true boxes of one episode, if known."""
     if (truth := episodes.truth) is None:
         return None
     return PixelBoxes(
@@ -141,7 +141,7 @@ def enlarge(frames: Frames, scale: int) -> Frames:
 def draw_boxes(
     frames: Frames, boxes: PixelBoxes, scale: int = 1, trail: int = 0, numbers: bool = True
 ) -> Frames:
-    """Boxes, on frames enlarged by `scale`, and the ways of the last `trail` frames."""
+    """Draw boxes on frames enlarged by `scale`, with trails of the last `trail` frames."""
     corners = [corners_by_id(boxes, time, scale) for time in range(len(frames))]
     until = [corners[max(0, time - trail) : time + 1] for time in range(len(frames))]
     pairs = zip(frames, until, strict=True)
@@ -155,7 +155,7 @@ def draw_frame(
     scale: int = 1,
     numbers: bool = True,
 ) -> Picture:
-    """The last of these boxes on a frame, and the ways there from those of the frames before."""
+    """Draw the last of these boxes on a frame, with trails from the earlier ones."""
     image, bare = Image.fromarray(frame), Image.fromarray(frame)
     pen = ImageDraw.Draw(image, "RGBA")
     draw_trails(pen, corners, trail, (scale + 1) // 2)
@@ -171,7 +171,7 @@ def draw_frame(
 
 @cache
 def font_of(size: int | float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """The font that Pillow brings along."""
+    """The font bundled with Pillow."""
     return ImageFont.load_default(size)
 
 
@@ -192,7 +192,7 @@ def corners_by_id(boxes: PixelBoxes, time: int, scale: int) -> dict[int, Corners
 def draw_box(
     pen: ImageDraw.ImageDraw, box: Corners, rgb: tuple[int, int, int], line: int = 2
 ) -> None:
-    """A thin frame in `rgb`, with a dark rim so that it shows on white as on black."""
+    """A thin frame in `rgb` with a dark outline, visible on any background."""
     left, top, right, bottom = box
     smaller = min(right - left, bottom - top)
     line = line if smaller > 8 * line else 1
@@ -210,7 +210,7 @@ def draw_box(
 def draw_number(
     pen: ImageDraw.ImageDraw, box: Corners, number: int, bounds: tuple[int, int], scale: int
 ) -> None:
-    """An id on a small plate above a box, or inside the picture's edge."""
+    """An id on a small label above a box, or inside the edge of the picture."""
     text, font = str(number), font_of(max(10, min(14, 2.5 * scale), 2 * scale))
     _, _, right, bottom = font.getbbox(text, anchor="lt")
     width, height = int(right) + 4, int(bottom) + 4
@@ -223,7 +223,7 @@ def draw_number(
 def draw_trails(
     pen: ImageDraw.ImageDraw, corners: Sequence[dict[int, Corners]], length: int, width: int
 ) -> None:
-    """A line through the last places of each object of the last frame, fainter the older."""
+    """A line through the last positions of each object, fading with age."""
     for age, (then, after) in enumerate(pairwise(reversed(corners))):
         alpha = round(255 * (1 - (age + 1) / (length + 1)))
         for number in corners[-1].keys() & then.keys() & after.keys():
@@ -238,7 +238,7 @@ def middle(box: Corners) -> tuple[float, float]:
 
 
 def border(frames: Frames, rgb: tuple[int, int, int], width: int = 2) -> Frames:
-    """The frames with their edges painted: to tell the imagined from the given, say."""
+    """Paint the edges of frames, for example to mark imagined ones."""
     out = np.array(frames)
     for axis in (1, 2):
         edge = out.swapaxes(1, axis)
@@ -254,7 +254,7 @@ def sheet(
     gap: int = 4,
     font_size: int = 13,
 ) -> Picture:
-    """A contact sheet: one video a row, one frame a column."""
+    """A contact sheet: one video per row, one frame per column."""
     height, width = (max(row.shape[axis] for row in rows) for axis in (1, 2))
     columns = max(len(row) for row in rows)
     small, large = font_of(font_size), font_of(1.4 * font_size)
@@ -282,12 +282,12 @@ def sheet(
 
 
 def spread(frames: int, most: int) -> list[int]:
-    """At most so many of the frames, evenly spaced, from the first to the last."""
+    """At most this many frames, evenly spaced from the first to the last."""
     return np.unique(np.linspace(0, frames - 1, most).round().astype(int)).tolist()
 
 
 def wrapped(video: Frames, most: int, title: str) -> Picture:
-    """At most so many frames of one video, evenly spaced, as a sheet of several rows."""
+    """Evenly spaced frames of one video, as a sheet of several rows."""
     every = -(-len(video) // most)
     shown = video[::every]
     rows = [shown[i : i + COLUMNS] for i in range(0, len(shown), COLUMNS)]
@@ -296,7 +296,7 @@ def wrapped(video: Frames, most: int, title: str) -> Picture:
 
 
 def side_by_side(videos: Sequence[Frames], labels: Sequence[str] = (), columns: int = 4) -> Frames:
-    """Videos of one size as one video, in rows of `columns`; a shorter one stays at its end."""
+    """Videos of one size as one video, in rows of `columns`; shorter ones hold their last frame."""
     time = max(len(video) for video in videos)
     rows = [range(i, min(i + columns, len(videos))) for i in range(0, len(videos), columns)]
     out = []

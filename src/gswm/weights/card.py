@@ -23,7 +23,7 @@ UNKNOWN = "not recorded"
 
 
 def config(header: dict[str, Any], how: Encoding, version: str) -> str:
-    """The settings and all that is known of weights with this header, as JSON."""
+    """The settings and all known facts about weights with this header, as JSON."""
     known = {"library": "gswm", "gswm": version, "encoding": how}
     known |= {"recipe": to_dict(header["recipe"]), "about": header["about"]}
     return json.dumps(known, indent=1) + "\n"
@@ -37,8 +37,8 @@ def card(
     name = printable(recipe.name)
     kind = type(model).__name__
     lead = (
-        f"A {kind} world model of video: it finds the objects of each frame, follows them, and "
-        f"imagines how they go on. Trained on `{world_of(header)}` without labels."
+        f"A {kind} world model of video: it detects and tracks objects, and imagines their future. "
+        f"Trained on `{world_of(header)}` without labels."
     )
     if recipe.model.takes_labels:
         lead = lead.replace("without labels", "with the true boxes of its objects")
@@ -50,14 +50,14 @@ def card(
         f"## Limits\n\n{limits(header, model)}",
         f"## Files\n\n`model.safetensors` has {in_bytes(size)}: its tensors are stored in "
         f"{BITS[how]}. Its header contains the recipe and its own checksum. `config.json` has "
-        "the recipe and what is known of the training, to be read without `gswm`.",
+        "the recipe and facts about the training, readable without `gswm`.",
         f"## License\n\n{license_id}. The code, `gswm`, is under Apache-2.0.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def front_matter(header: dict[str, Any], license_id: str) -> str:
-    """The part of a card that a hub reads: YAML, with values as JSON, which YAML contains."""
+    """The part of a card that a hub reads: YAML with JSON values."""
     recipe: Recipe = header["recipe"]
     lines = [f"license: {json.dumps(license_id)}", "library_name: gswm", "tags:"]
     lines += [f"- {tag}" for tag in (*TAGS, recipe.model.kind)]
@@ -73,7 +73,7 @@ def front_matter(header: dict[str, Any], license_id: str) -> str:
 
 
 def world_of(header: dict[str, Any]) -> str:
-    """The world that a model was trained on; of a file, its name without its folder."""
+    """The world that a model was trained on; for a file, its name without the folder."""
     return printable(Path(header["recipe"].data.world).name)
 
 
@@ -97,17 +97,17 @@ def known_scores(header: dict[str, Any]) -> dict[str, float]:
 
 
 def scores(header: dict[str, Any]) -> str:
-    """The scores, how many episodes they are of, and which seeds."""
+    """The scores, the number of episodes, and the seeds."""
     about, found = header["about"], known_scores(header)
     if not found:
-        return "These weights have not been measured on a test set."
+        return "These weights have not been evaluated on a test set."
     measured = about.get("measured", {})
     n, seed = measured.get("episodes", UNKNOWN), about.get("seed", UNKNOWN)
     world = measured.get("world") or world_of(header)
     head = [
         f"- test episodes (n): {n}{partial(n, world)}",
-        f"- seed of the training: {seed}; one training, so no deviation over seeds is known",
-        f"- seed of the evaluation: {measured.get('seed', UNKNOWN)}",
+        f"- training seed: {seed} (a single run; the variation over seeds is unknown)",
+        f"- evaluation seed: {measured.get('seed', UNKNOWN)}",
         f"- protocol: {measured.get('protocol', UNKNOWN)}",
         f"- command: {in_code(measured.get('command'))}",
     ]
@@ -120,7 +120,7 @@ def partial(n: Any, world: str) -> str:
     if world not in WORLDS or not isinstance(n, int):
         return ""
     there = WORLDS[world].splits["test"].episodes
-    return f" of {there}: a glance, not a result" if n < there else f", all of `{world}`"
+    return f" of {there}: preliminary" if n < there else f", all of `{world}`"
 
 
 def training(header: dict[str, Any]) -> str:
@@ -132,7 +132,7 @@ def training(header: dict[str, Any]) -> str:
     lines = [f"    {printable(str(run['command']).replace(world, name))}" for run in runs]
     if len(runs) > 1:
         lines.append("")
-        lines.append("One after the other; RUN is the run before.")
+        lines.append("These runs followed each other; RUN stands for the previous run.")
     cost = UNKNOWN if minutes is None else f"{minutes:.1f} minutes"
     steps = about.get("step", UNKNOWN)
     told = [
@@ -149,21 +149,21 @@ def limits(header: dict[str, Any], model: WorldModel[Any]) -> str:
     recipe: Recipe = header["recipe"]
     cfg, world = recipe.model, world_of(header)
     found = [
-        f"It knows videos like those of `{world}`. In others it may find objects that are not "
-        "there, and miss those that are.",
-        f"It sees frames of {cfg.image_size} × {cfg.image_size} pixels, and at most "
-        f"{cfg.num_objects} objects in each.",
+        f"The model is meant for videos like those of `{world}`. In other videos it may miss "
+        "objects, or detect some that do not exist.",
+        f"Frames have {cfg.image_size} × {cfg.image_size} pixels and at most {cfg.num_objects} "
+        "objects.",
     ]
     if cfg.takes_background:
-        found.append("The camera must stand still: the background is one picture.")
+        found.append("The camera must be fixed: the background is a single picture.")
     elif cfg.has_background:
-        found.append("It imagines backgrounds like those of the training alone.")
+        found.append("Imagined backgrounds are like those of the training videos.")
     else:
         found.append("The background must be black.")
     if model.num_actions:
-        found.append(f"It needs actions of {model.num_actions} numbers for each frame.")
+        found.append(f"The model needs actions of {model.num_actions} numbers for each frame.")
     found.append(
-        "Imagined futures are samples: after a collision that the model gets wrong, they are wrong."
+        "Imagined futures are samples. After a wrongly predicted collision, the rest is wrong too."
     )
     return "\n".join(f"- {line}" for line in found)
 

@@ -1,9 +1,9 @@
-"""Files from the web: verified before they get their name, and resumed where they broke off.
+"""Download files: verified before they get their name, and resumed after interruptions.
 
-A download is written to a hidden file beside its place, which is locked meanwhile: a second process
-that wants the same file waits for the first. The hidden file stays when the connection breaks, and
-the next download of the same content asks for the rest of it (HTTP's Range). If the server sends
-all of it instead, or if the whole is not what the checksum says, the download starts anew.
+A download is written to a hidden file beside its destination, which is locked meanwhile: a second
+process that wants the same file waits for the first. The hidden file stays when the connection
+breaks, and the next download of the same content requests the rest of it (HTTP's Range). If the
+server sends all of it instead, or if the checksum does not match, the download starts anew.
 """
 
 import errno
@@ -30,7 +30,7 @@ from gswm.core.words import in_bytes
 
 CHUNK = 1 << 16
 AGAIN = (408, 425, 429, 500, 502, 503, 504)
-"""Answers of a server after which the same request may succeed."""
+"""HTTP status codes after which the same request may succeed."""
 RESUMED = 206
 UNSATISFIABLE = 416
 
@@ -40,18 +40,18 @@ class Limits:
     """Bounds of a download."""
 
     seconds: float = 900.0
-    """For all of it, with what it waits for another process."""
+    """Seconds in total, including the wait for another process."""
     silence: float = 30.0
-    """Seconds without a byte."""
+    """Largest number of seconds without a byte."""
     size: int = 500_000_000
-    """Bytes."""
+    """Largest number of bytes."""
     attempts: int = 4
     pause: float = 1.0
-    """Seconds after the first failed attempt; twice as long after the second, and so on."""
+    """Seconds after the first failed attempt; doubled after each further one."""
 
 
 class BrokenError(Exception):
-    """An attempt that failed, and may succeed if it is repeated."""
+    """An attempt failed, and may succeed if repeated."""
 
 
 def download(url: str, path: Path, sha256: str, limits: Limits | None = None) -> None:
@@ -83,7 +83,7 @@ def download(url: str, path: Path, sha256: str, limits: Limits | None = None) ->
 
 @contextmanager
 def locked(part: Path, until: float) -> Iterator[BinaryIO]:
-    """Open a file to append to, when no other process has it open."""
+    """Open a file to append to, once no other process has it open."""
     told = False
     while True:
         with room(part), part.open("ab") as file:
@@ -117,7 +117,7 @@ def is_at(file: BinaryIO, path: Path) -> bool:
 
 
 def size_of(file: BinaryIO) -> int:
-    """The bytes of an open file."""
+    """The size of an open file in bytes."""
     return os.fstat(file.fileno()).st_size
 
 
@@ -152,7 +152,7 @@ def fetch(url: str, file: BinaryIO, limits: Limits, until: float) -> bool:
 
 
 def kept(size: int) -> str:
-    """Say what remains of a download that failed."""
+    """Report how much of a failed download is kept."""
     return f"{in_bytes(size)} are kept: run the same again to go on" if size else "try again later"
 
 
@@ -188,7 +188,7 @@ def fetch_once(url: str, file: BinaryIO, limits: Limits, until: float) -> None:
 
 
 def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None:
-    """Write what a server sends."""
+    """Write the server's response."""
     had = size_of(file)
     length = answer.headers.get("Content-Length", "")
     rest = int(length) if re.fullmatch(r"\d{1,18}", length) else None
@@ -220,7 +220,7 @@ def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None
 
 
 def opener(sockets: list[socket.socket]) -> request.OpenerDirector:
-    """Open addresses of http and https alone, also after redirections; note all sockets."""
+    """Open only http and https addresses, also after redirects, and record all sockets."""
     director = request.OpenerDirector()
     handlers = (
         *(request.ProxyHandler(), request.UnknownHandler(), NotingHTTP(sockets)),
@@ -257,7 +257,7 @@ class NotingHTTPS(request.HTTPSHandler):
 
 
 def noting(kind: type[HTTPConnection], sockets: list[socket.socket]) -> Callable[..., Any]:
-    """Make connections whose sockets are noted, so that another thread can hang up."""
+    """Make connections whose sockets are recorded, so that another thread can close them."""
 
     def make(*args: Any, **settings: Any) -> HTTPConnection:
         connection = kind(*args, **settings)
@@ -274,7 +274,7 @@ def noting(kind: type[HTTPConnection], sockets: list[socket.socket]) -> Callable
 
 
 def hang_up(sockets: list[socket.socket]) -> None:
-    """End all connections: whoever reads from them reads no more."""
+    """Close all connections, which ends all reads from them."""
     for each in sockets:
         with suppress(OSError, ValueError):
             each.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""Tensors as a file of weights stores them: in 32 bits, in 16, or some of them in 8.
+"""Encodings of tensors in a weights file: in 32 bits, in 16, or some of them in 8.
 
 In 8 bits, a row (all values with the same first index) is stored as integers q from -127 to 127 and
-one scale s, and q s differs from the value by at most s / 2. The scales of `NAME` are the tensor
-`NAME:scale`, in 16 bits where all are in the range of half precision.
+one scale s, so that q s differs from the value by at most s / 2. The scales of `NAME` are the
+tensor `NAME:scale`, in 16 bits if all are within the range of half precision.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ from gswm.core.errors import UserError
 from gswm.models.base import WorldModel
 
 Encoding = Literal["float32", "float16", "int8"]
-"""The encoding of a file; "int8" files store in 16 bits what they do not store in 8."""
+"""The encoding of a file; "int8" files store all other tensors in 16 bits."""
 LARGEST = 127
 SUFFIX = ":scale"
 
@@ -31,7 +31,7 @@ def encode(tensors: dict[str, Tensor], how: Encoding, coarse: Collection[str]) -
 
 
 def decode(tensors: dict[str, Tensor], how: Any) -> dict[str, Tensor]:
-    """Invert `encode`: all floats in 32 bits. Files from before there were encodings have none."""
+    """Invert `encode`: all floats in 32 bits. Older files have no encoding."""
     if how is not None and how not in get_args(Encoding):
         raise UserError(f"this version of gswm does not know the encoding '{how}' of its tensors")
     if how == "int8":
@@ -74,7 +74,7 @@ def coarse_names(model: WorldModel[Any]) -> list[str]:
 
 
 def halved(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Floats in half precision, but for tensors with a value that is too large for it."""
+    """Floats in half precision, except for tensors with a value that is too large for it."""
     halves = {k: v.half() for k, v in tensors.items() if v.is_floating_point()}
     kept = {k: v for k, v in halves.items() if torch.equal(v.isfinite(), tensors[k].isfinite())}
     return tensors | kept

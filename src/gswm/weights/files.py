@@ -1,4 +1,4 @@
-"""Weights in a file: a model's tensors as safetensors, and its whole recipe in the header."""
+"""Weights in a file: a model's tensors as safetensors, with its whole recipe in the header."""
 
 import hashlib
 import json
@@ -27,9 +27,9 @@ from gswm.weights.finding import check_shipped, find
 
 FORMAT = "gswm-weights-1"
 CODED = "gswm-weights-2"
-"""The format of files with integers in them, which the first versions of gswm cannot read."""
+"""The format of files with integers, which the first versions of gswm cannot read."""
 MOST_NAMED = 3
-"""Number of settings that messages name if weights do not fit."""
+"""Number of differing settings that messages list if weights do not fit."""
 SHOWN = 40
 """Number of characters of a wrong value that messages show."""
 
@@ -45,9 +45,9 @@ def save(
 ) -> None:
     """Save a model with its recipe, for `load`.
 
-    The recipe is the one that the model was built by, or loaded with, unless another is given.
-    `about` has `model.videos` unless it says otherwise. The tensors are stored in 32 bits, with
-    `half` in 16, and with `compact` those that `model.coarse` names in 8 and the others in 16.
+    Default of `recipe`: the one that the model was built from, or loaded with. `about` includes
+    `model.videos` unless it overrides it. The tensors are stored in 32 bits; in 16 with `half`; and
+    with `compact`, in 8 bits for the networks in `model.coarse` and in 16 for all others.
     """
     if not isinstance(model, WorldModel):
         raise UserError(f"gswm.save(path, model) takes a model second, not {type(model).__name__}")
@@ -73,9 +73,9 @@ def encoding_of(*, half: bool, compact: bool) -> Encoding:
 
 
 def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:
-    """Refuse parameters with NaN or infinity in them: such a model sees nothing.
+    """Raise a UserError for parameters with NaN or infinity, with which a model is useless.
 
-    A buffer may have them, such as a mask of minus infinity.
+    Buffers may have them, such as a mask of minus infinity.
     """
     for name in (name for name, _ in model.named_parameters() if name in tensors):
         if not tensors[name].isfinite().all():
@@ -86,7 +86,7 @@ def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what:
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """Read the recipe of a weights file, and what else its header says."""
+    """Read the recipe and other facts from the header of a weights file."""
     header = read_metadata(path := Path(path))
     try:
         recipe, about = json.loads(header["recipe"]), json.loads(header["about"])
@@ -128,7 +128,7 @@ def check_about(about: Any, path: Path) -> None:
 
 
 def is_count(value: Any) -> bool:
-    """Whether this is a number from 0 on."""
+    """Whether this is a non-negative number."""
     return is_number(value) and 0 <= value < math.inf
 
 
@@ -181,7 +181,7 @@ def shortened(value: Any) -> str:
 def trained_by(header: dict[str, Any]) -> str:
     """The command that trains weights of this header, with all settings that are not defaults.
 
-    `trained_with` is what was otherwise while they were trained than it is now.
+    `trained_with` are the settings that differed during their training.
     """
     recipe: Recipe = header["recipe"]
     plain = RECIPES[recipe.name]() if recipe.name in RECIPES else recipe
@@ -219,13 +219,13 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
 
 
 def check_file(path: Path) -> None:
-    """Refuse a file of weights that is missing, or not what was written."""
+    """Raise a UserError for a weights file that is missing or damaged."""
     read_header(path)
     whole_tensors(path)
 
 
 def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, decoded, if they are what was written."""
+    """The decoded tensors of a file, if their checksum matches."""
     ships = check_shipped(path)
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -278,7 +278,7 @@ def with_value(settings: Any, name: str, value: Any) -> Any:
 
 
 def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of the weights of a recipe; None if the model cannot be built without values."""
+    """The shapes of a recipe's weights; None if the model cannot be built on the meta device."""
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())

@@ -1,8 +1,8 @@
 """Find weights by name, and verify them.
 
-A model with a name is looked for in the installation (in the wheel, or beside the source), then in
-the user's cache, and then at the address in `GSWM_WEIGHTS_URL`. `checksums.txt` in the installation
-lists all names: no file that has another SHA-256 is used.
+Named models are looked up in the installation (in the wheel, or beside the source), then in the
+user's cache, and then at the address in `GSWM_WEIGHTS_URL`. `checksums.txt` in the installation
+lists all names; files with another SHA-256 are not used.
 """
 
 import json

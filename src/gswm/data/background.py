@@ -17,35 +17,36 @@ from torch import Tensor
 Picture = Float[Tensor, "*any 3 height width"]
 
 SCALES = (0.3, 0.1, 0.05, 0.03, 0.03)
-"""Deviation from which on a pixel counts as an object's, in each round of the fit."""
+"""Scale of the residuals in each round of the fit; pixels far above it count as objects."""
 SIDE = 64
-"""Rows and columns of the pixels that the fit uses."""
+"""Number of rows and columns of pixels that the fit uses."""
 RIDGE = (2 / 255) ** 2
-"""Variance that pulls the gain towards 1, so that a plain picture has no gain but 1."""
+"""Ridge term that pulls the gain towards 1, so that a uniform picture has a gain of 1."""
 GAINS = (0.2, 5.0)
-"""Least and largest gain."""
+"""Bounds of the gain."""
 DARKEST, BRIGHTEST = 0.01, 0.99
-"""Pixels that stay beyond these say nothing about the light: black bars, and saturated ones."""
+"""Pixels beyond these values are ignored in the fit: black bars and saturated ones."""
 FRAMES = 256
-"""Most frames that a median is taken of."""
+"""Largest number of frames of a median."""
 ALIKE, MOST = 0.05, 0.7
-"""A background shows the scene of a frame if so large a share of its pixels differs by less."""
+"""Two scenes are the same if more than a fraction `MOST` of the pixels differ by less than `ALIKE`.
+"""
 
 
 @dataclass(frozen=True)
 class Light:
-    """Gain and offset of each channel, which take a background to the light of a frame."""
+    """Gain and offset per channel that map a background to the light of a frame."""
 
     gain: Float[Tensor, "*batch 3 1 1"]
     offset: Float[Tensor, "*batch 3 1 1"]
 
     def on(self, background: Float[Tensor, "*#batch 3 height width"]) -> Picture:
-        """The background as it looks in this light; black bars stay black."""
+        """The background in this light; black bars stay black."""
         lit = self.gain * background + self.offset
         return torch.where(background.amax(dim=-3, keepdim=True) > 0, lit, 0)
 
     def off(self, frame: Float[Tensor, "*#batch 3 height width"]) -> Picture:
-        """The frame as it would look in the light of the background."""
+        """The frame in the light of the background."""
         return (frame - self.offset) / self.gain
 
 
@@ -56,11 +57,11 @@ def as_float(pixels: Float[Tensor, "*any"] | UInt8[Tensor, "*any"]) -> Float[Ten
 
 @torch.no_grad()
 def static_background(video: Shaped[Tensor, "*batch time 3 height width"]) -> Picture:
-    """The median of each pixel over time, of all frames in the light of the median frame.
+    """The median of each pixel over time, with all frames in the light of the median frame.
 
     Args:
         video: bytes, or floats from 0 to 1. An object vanishes if it covers each pixel in less
-            than half of the frames, so take frames from all of the video.
+            than half of the frames, so use frames from the whole video.
     """
     every = -(-video.shape[-4] // FRAMES)
     frames = as_float(video[..., ::every, :, :, :])
@@ -84,8 +85,8 @@ def match_light(
 ) -> Light:
     """The light of each frame, by least squares over the pixels that show the background.
 
-    Each round weighs pixels by how well the last one explains them, (1 + (r / s)²)⁻², at a scale s
-    that shrinks: objects and shadows drop out, whatever the change of light.
+    Each round weights pixels by their residuals r in the last one, (1 + (r / s)²)⁻², at a scale s
+    that shrinks: objects and shadows drop out, for any change of light.
 
     Args:
         background: bytes, or floats from 0 to 1; its batch axes broadcast against the frame's.
@@ -109,7 +110,7 @@ def match_light(
 
 
 def some(picture: Picture) -> Float[Tensor, "*batch 3 pixel"]:
-    """Evenly spaced pixels, about `SIDE` rows and columns of them."""
+    """Evenly spaced pixels, in about `SIDE` rows and columns."""
     height, width = picture.shape[-2:]
     step = max(1, min(height, width) // SIDE)
     return picture[..., step // 2 :: step, step // 2 :: step].flatten(-2)
@@ -119,10 +120,10 @@ def some(picture: Picture) -> Float[Tensor, "*batch 3 pixel"]:
 def shows(
     background: Float[Tensor, "3 height width"], video: Shaped[Tensor, "time 3 height width"]
 ) -> bool:
-    """Whether a background is of the scene of a video, whatever the light.
+    """Whether a background is of the scene of a video, regardless of the light.
 
-    Most pixels must agree: half of them may do so by chance, once the light is matched. Black bars
-    agree in any two videos, and do not count.
+    Most pixels must agree, since half of them may do so by chance after matching the light. Black
+    bars agree in any two videos, and do not count.
     """
     frames = as_float(video[:: -(-len(video) // FRAMES)])
     lit = match_light(background, frames).on(background).clamp(0, 1)
@@ -136,5 +137,5 @@ def shows(
 def components(
     mask: Bool[np.ndarray, "height width"],
 ) -> tuple[Int[np.ndarray, "height width"], int]:
-    """The number of the region that each pixel is in, 0 for none, and how many there are."""
+    """The number of each pixel's connected region, 0 for none, and the number of regions."""
     return cast(tuple[np.ndarray, int], ndimage.label(mask, np.ones((3, 3), bool)))

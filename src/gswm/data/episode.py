@@ -1,8 +1,8 @@
-"""Episodes: videos, and what is true of the objects in them.
+"""Episodes: videos with the ground truth of their objects.
 
-One record for every world and every file. Positions are in pixels from the top left corner of
-the frame, x then y, pixel i covering [i, i + 1); times are frames. A slot that holds no object
-has id 0 and is not present.
+All worlds and files use this record. Positions are in pixels from the top left corner of the frame,
+x then y, with pixel i covering [i, i + 1). Times are frames. An empty slot has id 0 and is not
+present.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Truth:
     hw: Float64[Tensor, "episode time object 2"] | None = None
     """Heights and widths of boxes in pixels, if they are not squares of twice the size."""
     visibility: Float64[Tensor, "episode time object"] | None = None
-    """The visible share of an object, if known."""
+    """The visible fraction of an object, if known."""
 
     def boxes_hw(self) -> Float64[Tensor, "episode time object 2"]:
         """Heights and widths of all boxes, in pixels."""
@@ -76,9 +76,9 @@ class Space:
     depth: Float[Tensor, "episode time height width"]
     """Depth of that point along the optical axis."""
     visibility: Float[Tensor, "episode time object"]
-    """The visible share of the part of an object that is in the frame."""
+    """The visible fraction of the part of an object inside the frame."""
     poses: Float[Tensor, "episode time object 4"]
-    """The center (x, y, z), and the turn about the vertical axis."""
+    """The center (x, y, z), and the rotation about the vertical axis."""
     motions: Float[Tensor, "episode time object 4"]
     """The change of the pose per frame."""
     contacts: Float[Tensor, "episode time object object"]
@@ -93,7 +93,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Episodes:
-    """Some episodes of equal length."""
+    """Several episodes of equal length."""
 
     video: UInt8[Tensor, "episode time 3 height width"]
     truth: Truth | None = None
@@ -105,7 +105,7 @@ class Episodes:
     actions: Float32[Tensor, "episode time action"] | None = None
     """Actions: `actions[:, t]` influences frame t + 1."""
     rewards: Float32[Tensor, "episode time"] | None = None
-    """`rewards[:, t]` is earned on the way to frame t."""
+    """`rewards[:, t]` is received on the transition to frame t."""
     background: UInt8[Tensor, "episode 3 height width"] | None = None
     """The scene without its objects, for a fixed camera."""
     labels: Labels | None = None
@@ -118,5 +118,5 @@ class Episodes:
         return map_tensors(lambda tensor: tensor[which], self)
 
     def to(self, device: str | torch.device) -> "Episodes":
-        """The same episodes, on `device`."""
+        """The same episodes on `device`."""
         return map_tensors(lambda tensor: tensor.to(device), self)

@@ -1,4 +1,4 @@
-"""A short video that ships: two cars, seen by a fixed camera."""
+"""A short example video: two cars, recorded by a fixed camera."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Boxes of a video in MOTChallenge text: ground truth and tracks, in pixels of the video.
 
-A line is `frame,id,x,y,w,h,conf,class,visibility`; everything after `h` may be missing, and
-everything after `conf` is left unread. Frames count from 1. In ground truth, a `conf` of 0 marks an
-ignore region, whose id is -1.
+A line is `frame,id,x,y,w,h,conf,class,visibility`; the fields after `h` are optional, and those
+after `conf` are ignored. Frames count from 1. In ground truth, a `conf` of 0 marks an ignore
+region, whose id is -1.
 """
 
 import math
@@ -44,7 +44,7 @@ class MotBoxes:
         return self[self.frame > frame]
 
     def clipped(self, width: int, height: int) -> "MotBoxes":
-        """Boxes cut off at the borders of the picture; boxes outside of it are left out."""
+        """Boxes clipped at the borders of the picture; boxes outside of it are left out."""
         low = self.box[:, :2].clip(0, (width, height))
         high = (self.box[:, :2] + self.box[:, 2:]).clip(0, (width, height))
         cut = MotBoxes(self.frame, self.id, np.concatenate([low, high - low], axis=1), self.conf)
@@ -52,7 +52,7 @@ class MotBoxes:
 
 
 def read_mot(path: str | Path) -> MotBoxes:
-    """The boxes of a MOTChallenge file."""
+    """Read the boxes of a MOTChallenge file."""
     check_regular(Path(path))
     try:
         lines = Path(path).read_text().splitlines()
@@ -104,7 +104,7 @@ def as_number(field: str) -> float:
 
 
 def write_mot(path: str | Path, boxes: MotBoxes) -> None:
-    """Write boxes as MOTChallenge text, in the order of frames and ids."""
+    """Write boxes as MOTChallenge text, sorted by frame and id."""
     lines = []
     for row in np.lexsort((boxes.id, boxes.frame)):
         box = ",".join(f"{value:.2f}" for value in boxes.box[row])

@@ -1,8 +1,8 @@
 """The position of a model's frame in the picture and time of its source video.
 
-Source pixels are those of the upright picture: a video that its file says to turn is turned
-first. Pixel i covers [i, i + 1), from the top left corner. A model's frame is a square, and its
-coordinates run from -1 (left, top) to 1 (right, bottom).
+Source pixels are those of the upright picture, after the rotation that the file prescribes. Pixel i
+covers [i, i + 1), from the top left corner. A model's frame is a square, with coordinates from -1
+(left, top) to 1 (right, bottom).
 """
 
 import math
@@ -16,15 +16,16 @@ from jaxtyping import Float, Float64, Int64
 from gswm.core.errors import UserError
 
 Fit = Literal["letterbox", "crop", "stretch"]
-"""letterbox shows all of the picture between black bars, crop its middle square, and stretch all
-of it, squeezed into a square."""
+"""letterbox shows the whole picture between black bars, crop its middle square, and stretch
+distorts the whole picture to a square.
+"""
 Region = tuple[int, int, int, int]
 """Left, top, width and height of a part of the picture, in source pixels."""
 Pairs = Float[np.ndarray, "*any 2"]
 WHOLE = "all"
-"""The word for the region that is the whole picture."""
+"""Stands for the region of the whole picture."""
 FARTHEST = 1e12
-"""Frame numbers, and times in seconds, are below this."""
+"""Upper bound of frame numbers, and of times in seconds."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Placement:
     """Left, top, width and height of this part in the frame, in pixels of the frame. The rest is
     black."""
     rotation: int = 0
-    """Degrees, counterclockwise, by which the file's pictures are turned to be upright."""
+    """Degrees, counterclockwise, by which the file's pictures are rotated to be upright."""
     pixel_aspect: float = 1.0
     """Width of a source pixel on the screen, divided by its height."""
 
@@ -122,7 +123,7 @@ class Footage:
 
     @staticmethod
     def read(placement: Placement, frames: np.ndarray, times: np.ndarray) -> "Footage":
-        """The numbers of a file, which may be anybody's; refused if they make no sense."""
+        """Parse the values of an untrusted file; raises a UserError if they are invalid."""
         sound = (frames >= 0) & (frames < FARTHEST) & ~(abs(times) >= FARTHEST)
         if not (placement.is_sound and sound.all()):
             raise UserError("its placements, frame numbers or times make no sense")
@@ -130,7 +131,7 @@ class Footage:
 
 
 def check_region(region: Region) -> None:
-    """Refuse a region that has no pixels, or begins outside of any picture."""
+    """Raise a UserError for a region without pixels, or one that starts outside the picture."""
     left, top, across, down = region
     if across < 1 or down < 1:
         raise UserError(

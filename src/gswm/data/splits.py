@@ -1,4 +1,4 @@
-"""The parts of a data set, by name."""
+"""Names of the splits of a dataset."""
 
 from typing import Literal
 

@@ -1,24 +1,24 @@
-"""The empty scene: a background without objects that stand for long and move at some time.
+"""The empty scene: a background without objects that stand still for long, but move at some time.
 
-A median over time keeps an object that stands in most frames, and mixes the places of one that
-stands here and there. But wherever it leaves for a moment, the video has two views of the same
-region, one with the object and one without. An object has an outline, and empty ground goes on
-across it. So of two views P of a region R, the emptier one has the smaller jump at its border ∂R:
+A median over time contains objects that stand in most frames, and mixes the positions of one that
+stands in several places. But if it leaves for a moment, the video has two views of the same region,
+with and without the object. An object has an outline, while empty ground continues across it. So of
+two views P of a region R, the emptier one has the smaller jump at its border ∂R:
 
     jump(P, R) = mean over ∂R of |inside(P) - outside(P)|
     inside(P)  = G * (P · 1_R) / G * 1_R,   G a Gaussian of about two pixels; outside likewise
 
-The local means average texture out, so that a plain object on textured ground has the larger jump
-too. The method is:
+The local means remove texture, so that a plain object on textured ground has the larger jump too.
+The method is:
 
-1. Divide the frames, in one light, into short windows. The median of each is a view of the scene;
-   pixels that are not steady in a window, or are hardly ever seen so, are left out.
+1. Divide the frames, normalized to one light, into short windows. The median of each is a view of
+   the scene; pixels that are not steady in a window, or agree with few frames, are left out.
 2. Compare each view with the background: first the regions that differ most, then all.
-3. Where the view's jump is clearly smaller than the background's, take the view's region over.
-4. Repeat until nothing changes. Then each pixel taken over becomes the median of all frames that
-   agree with it.
+3. If the view's jump is clearly smaller than the background's, copy the view's region.
+4. Repeat until nothing changes. Then each copied pixel becomes the median of all frames that agree
+   with it.
 
-An object that no view is without is a part of the background.
+An object that is present in all views remains a part of the background.
 """
 
 import math
@@ -41,34 +41,36 @@ from gswm.data.background import (
 )
 
 COARSE = 128
-"""Views are compared on pictures averaged down to at least so many rows and columns."""
+"""Views are compared on pictures averaged down to at least this many rows and columns."""
 WINDOWS, SHORTEST = 32, 3
-"""Most windows that the frames are divided into, and frames of the shortest."""
+"""Largest number of windows, and smallest number of frames of one."""
 STEADY = 0.6
-"""Share of a window's frames that agree with its median where it is steady."""
+"""Fraction of a window's frames that must agree with its median at a steady pixel."""
 SEEN = 0.06
-"""Share of all frames that agree with it there: a slow object is no view of the empty scene."""
+"""Fraction of all frames that must agree with it; a slow object is not a view of the empty scene.
+"""
 LEVELS = (0.06, 0.12, 0.24)
-"""Differences from which on pixels make a region, of 1: the lowest first. The higher
-ones part what a shadow joins."""
+"""Differences above which pixels form a region, from 0 to 1, the lowest first. Higher ones separate
+regions that a shadow joins.
+"""
 NOISES = 2.0
 """Multiple of the noise that is added to each level."""
 LEAST_AREA = 8
 REACH = 2.0
-"""Standard deviation, in pixels, of the local means on both sides of a border."""
+"""Standard deviation of the local means on both sides of a border, in pixels."""
 MARGIN = 6
-"""Pixels around a region that are looked at."""
+"""Margin around an examined region in pixels."""
 SOFT = 3
-"""Pixels around a region that are taken over with it: an object's soft edges."""
+"""Margin in pixels that is copied with a region: an object's soft edges."""
 CLEARLY = 1.5
-"""Factor by which the jump of the emptier view is smaller."""
+"""Factor by which the jump of the emptier view must be smaller."""
 SHARP = 0.2
-"""Difference of both jumps relative to that of the views; patches of light have none."""
+"""Difference of the jumps relative to that of the views; patches of light have none."""
 AGREE = 0.02
-"""Frames whose median is taken differ by less from the view, of 1."""
+"""Largest difference from the view of frames in the median, from 0 to 1."""
 ROUNDS = 4
 NONE = -1
-"""The view of a pixel that is taken from none."""
+"""The view of a pixel that keeps its background."""
 
 Picture = Float32[np.ndarray, "3 height width"]
 Mask = Bool[np.ndarray, "height width"]
@@ -94,8 +96,8 @@ def without_standing(
     """A median background without the objects that stand in it, by views of other frames.
 
     Args:
-        background: Of `static_background`.
-        video: The frames it is of.
+        background: The result of `static_background`.
+        video: The frames that it was computed from.
     """
     frames = as_float(video)
     factor = max(1, min(frames.shape[-2:]) // COARSE)
@@ -128,14 +130,14 @@ class View:
 
     picture: Picture
     low: Picture
-    """The least value at each pixel and the eight around it."""
+    """The minimum over each pixel and its eight neighbors."""
     high: Picture
     steady: Mask
     """Pixels at which the picture agrees with most of the frames."""
 
     @staticmethod
     def of(picture: Picture, steady: Mask | None = None) -> "View":
-        """A picture that is steady everywhere, unless `steady` says otherwise."""
+        """A picture that is steady everywhere, unless `steady` is given."""
         low, high = (
             each(picture, (1, 3, 3)) for each in (ndimage.minimum_filter, ndimage.maximum_filter)
         )
@@ -149,7 +151,7 @@ class View:
         video: Float[Tensor, "_all 3 height width"],
         within: float,
     ) -> "View":
-        """The median of some frames, steady where most of them and enough of all agree with it."""
+        """The median of several frames, steady if most of them and enough of all agree with it."""
         median = torch.from_numpy(np.sort(frames.numpy(), axis=0)[len(frames) // 2])
         here, seen = (
             # Frame by frame: these temporaries fit into the cache of a processor.
@@ -161,12 +163,12 @@ class View:
         return View.of(median.numpy(), ((here >= STEADY) & (seen >= SEEN)).numpy())
 
     def beyond(self, other: "View") -> Float32[np.ndarray, "height width"]:
-        """Distance of each pixel to all values of another view at this pixel and around it."""
+        """Distance of each pixel from the range of another view around it."""
         return np.maximum(self.picture - other.high, other.low - self.picture).max(axis=0)
 
 
 def emptiest(background: Picture, views: list[View]) -> Int[np.ndarray, "height width"]:
-    """The view that each pixel is best taken from, `NONE` for the background itself."""
+    """The best view for each pixel; `NONE` for the background itself."""
     apart = [np.median(np.abs(view.picture - background).max(axis=0)) for view in views]
     noise = float(np.median(apart))
     found = View.of(background.copy())
@@ -188,9 +190,9 @@ def emptiest(background: Picture, views: list[View]) -> Int[np.ndarray, "height 
 
 
 def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
-    """The regions in which a view differs from the background, and has the smaller jump.
+    """The regions in which a view differs from the background and has the smaller jump.
 
-    An edge of the scene that trembles by a pixel makes no region.
+    An edge of the scene that trembles by a pixel forms no region.
     """
     differs = (np.abs(view.picture - background.picture).max(axis=0) > level) & view.steady
     surely = (np.maximum(view.beyond(background), background.beyond(view)) > level) & differs
@@ -224,7 +226,7 @@ def jump(picture: Picture, region: Mask) -> float:
 
 
 def local_mean(picture: Picture, where: Mask) -> Picture:
-    """The mean of the pixels `where`, weighted by their distance to each pixel."""
+    """The mean of the pixels `where`, weighted by distance."""
     weight = where.astype(np.float32)
     total = ndimage.gaussian_filter(picture * weight, (0, REACH, REACH))
     return total / np.maximum(ndimage.gaussian_filter(weight, REACH), 1e-3)
@@ -237,7 +239,7 @@ def composed(
     windows: tuple[Int[Tensor, " _frame"], ...],
     within: float,
 ) -> Float[Tensor, "3 height width"]:
-    """A background with pixels of some views: the median of all frames that agree with the view."""
+    """A background with pixels of views: the median of all frames that agree with the view."""
     light = match_light(background, frames)
     where = source != NONE
     pixels = (frames[:, :, where] - light.offset[..., 0]) / light.gain[..., 0]

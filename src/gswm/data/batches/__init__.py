@@ -1,6 +1,6 @@
-"""Training batches: which windows of which episodes each step sees, and where they are kept.
+"""Training batches: windows of episodes, from device memory or a file.
 
-In reading order: `batch` (the record), `windows` (which frames a step sees), `resident` (episodes
-on the device), `kept` (episodes on disk between runs), `streaming` (episodes in a file), `loader`
-(chooses between them), `augment` (other videos from the same).
+In reading order: `batch` (the record), `windows` (the frames of each step), `resident` (episodes on
+the device), `kept` (episodes cached on disk between runs), `streaming` (episodes in a file),
+`loader` (chooses between them), `augment` (data augmentation).
 """

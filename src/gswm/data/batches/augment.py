@@ -1,8 +1,8 @@
-"""Other videos from the same: mirrored, shifted, and with objects of other colors.
+"""Data augmentation: mirrored, shifted and recolored videos.
 
-A video of a fixed camera is its background and a difference, x = b + d, and only objects differ
-much. With the difference recolored, b + R d, a white car becomes a dark or a green one on the same
-road. A model of a few objects then learns what objects are, and not what these few look like.
+A video of a fixed camera is its background plus a difference, x = b + d, and the difference is
+large only at objects. With the difference recolored, b + R d, a white car becomes a dark or a green
+one on the same road. A model trained on few objects then learns what objects are in general.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from gswm.data.background import match_light
 from gswm.data.labels import UNCLEAR, Labels
 
 FARTHEST = 0.15
-"""Largest shift, as a share of the side."""
+"""Largest shift, as a fraction of the side."""
 GAINS = (0.5, 1.5)
-"""Least and largest factor on a difference."""
+"""Bounds of the factor on a difference."""
 PLAIN = 0.3
-"""Share of the videos whose colors stay as they are."""
+"""Fraction of the videos that keep their colors."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class AugmentNoise:
 
     mirrored: Bool[Tensor, " batch"]
     shift: Float[Tensor, "batch 2"]
-    """Down and to the right, as shares of the side."""
+    """Shift down and to the right, as fractions of the side."""
     mix: Float[Tensor, "batch 3 3"]
-    """R: the colors of a difference from its colors."""
+    """R: the matrix that recolors a difference."""
 
     @staticmethod
     def draw(batch: int, generator: torch.Generator) -> "AugmentNoise":
@@ -51,7 +51,7 @@ class AugmentNoise:
 
 @torch.no_grad()
 def augmented(video: Video, background: Frame, noise: AugmentNoise) -> tuple[Video, Frame]:
-    """Another video, and its background."""
+    """The augmented video and its background."""
     lit = match_light(background[:, None], video).on(background[:, None]).clamp(0, 1)
     other = torch.einsum("bij,btjhw->btihw", noise.mix, video - lit)
     video = (lit + other).clamp(0, 1)
@@ -61,7 +61,7 @@ def augmented(video: Video, background: Frame, noise: AugmentNoise) -> tuple[Vid
 
 
 def moved(labels: Labels, noise: AugmentNoise, size: int) -> Labels:
-    """The boxes of the other video."""
+    """The boxes of the augmented video."""
     sign = torch.where(noise.mirrored, -1.0, 1.0)
     flip = torch.stack([sign, torch.ones_like(sign)], dim=-1)
     by = 2 * (size * noise.shift).round().flip(-1) / size
@@ -72,7 +72,7 @@ def moved(labels: Labels, noise: AugmentNoise, size: int) -> Labels:
 
 
 def places(size: int, noise: AugmentNoise) -> tuple[Int[Tensor, "batch y"], Int[Tensor, "batch x"]]:
-    """Which row and which column each pixel is from; those beyond the edge are the edge's."""
+    """Source row and column of each pixel; pixels beyond the edge repeat it."""
     at = torch.arange(size, device=noise.shift.device)
     by = (size * noise.shift).round().long()
     rows, columns = ((at - by[:, i : i + 1]).clamp(0, size - 1) for i in range(2))
@@ -84,7 +84,7 @@ def taken(
     rows: Int[Tensor, "batch y"],
     columns: Int[Tensor, "batch x"],
 ) -> Float[Tensor, "batch channel y x"]:
-    """Some rows and columns of each picture."""
+    """A selection of rows and columns of each picture."""
     channels, width = pixels.shape[1], pixels.shape[3]
     down = rows[:, None, :, None].expand(-1, channels, -1, width)
     across = columns[:, None, None, :].expand(-1, channels, rows.shape[1], -1)

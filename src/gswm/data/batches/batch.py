@@ -17,7 +17,7 @@ class Batch:
     actions: Float[Tensor, "batch time action"] | None = None
     """`actions[:, t]` is taken in frame t and influences frame t + 1."""
     rewards: Float[Tensor, "batch time"] | None = None
-    """`rewards[:, t]` is earned on the way to frame t."""
+    """`rewards[:, t]` is received on the transition to frame t."""
     background: (
         UInt8[Tensor, "batch 3 height width"] | Float[Tensor, "batch 3 height width"] | None
     ) = None

@@ -1,9 +1,9 @@
-"""Episodes of a world that are kept on disk, so that the next start does not make them again.
+"""Caches episodes of a world on disk, so that the next start need not generate them.
 
-A set is a folder of raw arrays, one for each part of `StoredEpisodes`, and `set.json`, which says
-how many episodes are complete. Training maps the arrays into memory: they need no copy of their
-own. A set that was interrupted is continued, one that another process is writing is left alone,
-and any of them may be deleted at any time.
+A set is a folder of raw arrays, one for each part of `StoredEpisodes`, and `set.json` with the
+number of complete episodes. Training maps the arrays into memory, without a copy. An interrupted
+set is continued, one that another process is writing is not used, and any of them may be deleted at
+any time.
 """
 
 import fcntl
@@ -32,11 +32,11 @@ from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, World
 
 MOST_BYTES = 20 << 30
-"""Of all sets together; those that were used longest ago are removed first."""
+"""Largest size of all sets together; the least recently used ones are removed first."""
 FREE_BYTES = 4 << 30
 """Bytes that a set leaves free on the disk."""
 LEAST_SECONDS = 15.0
-"""A set that is made faster than that is not kept."""
+"""Sets that take less time than this to generate are not cached."""
 
 
 def default_folder() -> Path:
@@ -53,10 +53,10 @@ def keep(
     memory: int = MEMORY,
     labels: bool = False,
 ) -> StoredEpisodes | None:
-    """The first episodes of a world's seed, from the set in `folder`, which is completed first.
+    """The first episodes of a world's seed, from the cached set in `folder`, completed if needed.
 
-    None where they are not kept: they are made quickly, the disk is too full, another process is
-    writing the set, or the world does not say what its episodes depend on.
+    None if they are not cached: they are generated quickly, the disk is too full, another process
+    is writing the set, or the world does not state what its episodes depend on.
     """
     world = world.shortened(windows.num_frames)
     if not (identity := world.identity()):
@@ -78,13 +78,13 @@ def keep(
 
 @dataclass(frozen=True)
 class KeptSet:
-    """One set, in a folder of its own."""
+    """One cached set."""
 
     path: Path
 
     @property
     def header(self) -> dict[str, Any]:
-        """The number of complete episodes, and shape and type of each array; empty for none."""
+        """The number of complete episodes, and shape and type of each array; may be empty."""
         try:
             held = json.loads((self.path / "set.json").read_text())
         except (OSError, ValueError):
@@ -105,7 +105,7 @@ class KeptSet:
         return min(numbers)
 
     def mapped(self, number: int) -> StoredEpisodes:
-        """The first `number` episodes, mapped into memory; what is written there is not kept."""
+        """The first `number` episodes, mapped into memory; changes are not written to the file."""
         os.utime(self.path / "set.json")  # it was used now
         arrays = {
             name: torch.from_numpy(
@@ -117,7 +117,7 @@ class KeptSet:
 
     @contextmanager
     def locked(self) -> Iterator[bool]:
-        """Whether this process alone may write the set, as long as it is in here."""
+        """Lock the set for writing; yields False if another process holds the lock."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "lock").open("w") as file:
             try:
@@ -130,7 +130,7 @@ class KeptSet:
                 shutil.rmtree(self.path, ignore_errors=True)
 
     def write(self, world: World, windows: Windows, seed: int, memory: int, labels: bool) -> bool:
-        """Complete the set; False if it is not worth it, or there is no room."""
+        """Complete the set; False if it is not worth caching, or there is no room."""
         done = self.episodes
         began = time.perf_counter()
         files: dict[str, IO[bytes]] = {}
@@ -167,7 +167,7 @@ class KeptSet:
         return self.episodes >= windows.num_episodes
 
     def make_room(self, more: int, whole: int) -> bool:
-        """Whether `more` bytes fit, after others were removed; `whole` is all of this set."""
+        """Whether `more` bytes fit after removing other sets; `whole` is the size of this one."""
         others = sorted(
             (each for each in self.path.parent.iterdir() if each.is_dir() and each != self.path),
             key=lambda each: KeptSet(each).used,
@@ -188,14 +188,14 @@ class KeptSet:
 
     @property
     def used(self) -> float:
-        """When it was used last."""
+        """Time of the last use."""
         with suppress(OSError):
             return (self.path / "set.json").stat().st_mtime
         return 0.0
 
     @property
     def bytes(self) -> int:
-        """Bytes on the disk."""
+        """Size on the disk in bytes."""
         with suppress(OSError):
             return sum(file.stat().st_size for file in self.path.iterdir())
         return 0
@@ -203,7 +203,7 @@ class KeptSet:
 
 @cache
 def generator_version() -> str:
-    """A checksum of the code that makes episodes: another version may make others."""
+    """A checksum of the code that generates episodes, since another version may generate others."""
     found = hashlib.sha256()
     root = Path(next(iter(worlds.__path__)))
     for file in sorted(root.rglob("*.py")):

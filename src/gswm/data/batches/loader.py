@@ -1,4 +1,4 @@
-"""Training batches of a file or of a world, from wherever its videos fit best."""
+"""Training batches from a file or a world, kept where its videos fit best."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,26 +17,26 @@ from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, SplitName, World
 
 SHARE = 0.6
-"""Of the device's free memory, how much the videos may take; the rest is the training's."""
+"""Fraction of the device's free memory that videos may take."""
 MAKING, LARGEST = 0.1, 16 << 30
-"""Of a GPU's free memory, how much making episodes may take, and how many bytes at most."""
+"""Fraction of a GPU's free memory that generating episodes may take, and its limit in bytes."""
 PARTS = 8
-"""Of a pool that is renewed."""
+"""Number of parts of a renewed pool."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Fresh episodes of a world in place of a split: how many at a time, and how long."""
+    """Fresh episodes of a world instead of a fixed split: the size of the pool and its renewal."""
 
     episodes: int = 4096
     chunk: int = 512
-    """Episodes that are made anew at a time."""
+    """Number of episodes that are renewed at a time."""
     uses: int = 16
-    """Windows drawn from an episode before it is replaced, on average."""
+    """Average number of windows drawn from an episode before it is replaced."""
 
     @staticmethod
     def of(episodes: int) -> "Pool":
-        """About so many at a time, an eighth of which is made anew at once."""
+        """A pool of about this many episodes, an eighth of which is renewed at a time."""
         parts = max(1, min(PARTS, episodes))
         return Pool(episodes // parts * parts, episodes // parts)
 
@@ -65,27 +65,27 @@ def open_loader(
     """Batches of windows of `length` frames, of the data at a path or of a world.
 
     Args:
-        source: an HDF5 file, or a world, whose episodes are made on the device.
+        source: an HDF5 file, or a world, whose episodes are generated on the device.
         batch: windows of all processes together; each of `ranks` gets its rows.
-        length: frames of a window, unless `Loader.batch` is asked for another number.
-        seed: which windows; the same for every process.
-        device: where the batches are to be.
-        split: which episodes, where the file says it.
-        episodes: only the first so many of them.
-        first_frames: only the first so many frames of each.
-        fresh: of a world, new episodes without end in place of the split's.
-        place: whether all videos are on the device or are read as they are needed; "auto" puts
-            them there if they take no more than `SHARE` of its free memory.
-        rank: which of the processes this is.
-        ranks: how many processes share a batch.
-        workers: threads that read, when streaming.
-        ahead: batches that they read ahead.
-        memory: bytes that making episodes, or copying a file, may take beside the videos. Default:
-            1 GiB; more on a GPU with room for it, which makes many episodes as fast as a few.
-        progress: is told how many episodes are on the device.
-        labels: with the true boxes of a world's objects, or those that a file has.
-        kept: of a world on a CPU, keep the episodes in this folder, and take those that are there:
-            see `kept`. Default: make them anew.
+        length: frames per window, unless `Loader.batch` is called with another number.
+        seed: seed of the windows; the same for every process.
+        device: device of the batches.
+        split: the split to use, if the file has splits.
+        episodes: use only the first episodes, this many.
+        first_frames: use only the first frames of each episode, this many.
+        fresh: for a world, endless new episodes instead of the split's.
+        place: whether all videos are on the device or are read on demand; "auto" puts them there
+            if they take no more than `SHARE` of its free memory.
+        rank: index of this process.
+        ranks: number of processes that share a batch.
+        workers: number of reading threads, when streaming.
+        ahead: number of batches that they read ahead.
+        memory: bytes that generating episodes, or copying a file, may take besides the videos.
+            Default: 1 GiB; more on a GPU with free memory, where many episodes take as long as few.
+        progress: called with the number of episodes on the device.
+        labels: include the true boxes of a world's objects, or those of a file.
+        kept: for a world on a CPU, a folder in which episodes are cached; see `kept`. Default:
+            None (no cache).
     """
     device = torch.device(device)
     memory = making_memory(device) if memory is None else memory
@@ -149,7 +149,7 @@ def write_file(
     memory: int = MEMORY,
     progress: Progress | None = None,
 ) -> None:
-    """Fill `held` with the first frames of the file's episodes, some at a time."""
+    """Fill `held` with the first frames of the file's episodes, in parts."""
     frames, cuda = held.video.shape[1], held.video.device.type == "cuda"
     some = max(1, min(len(held), memory // held.video[0].nbytes))
     buffer = held.room(some, frames, pin_memory=cuda)
@@ -163,14 +163,14 @@ def write_file(
 
 
 def making_memory(device: torch.device) -> int:
-    """Bytes for making episodes."""
+    """Number of bytes available for generating episodes."""
     if device.type != "cuda":
         return MEMORY
     return max(MEMORY, min(LARGEST, int(MAKING * free_memory(device))))
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can be taken on `device` now, as far as is known."""
+    """Free memory of `device` in bytes, as far as known."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:

@@ -1,8 +1,8 @@
-"""Training batches from episodes that are on the device: a data set, or a world without end.
+"""Training batches from episodes in device memory: a dataset, or endless episodes of a world.
 
-Every loader gives the same windows for the same seed (see `windows`): they differ in where the
-episodes are. Videos are uint8; their memory is in the order (batch, time, height, width, 3), which
-convolutions like best.
+Every loader gives the same windows for the same seed (see `windows`); loaders differ in where the
+episodes are. Videos are uint8, in the memory order (batch, time, height, width, 3), which is best
+for convolutions.
 """
 
 from abc import ABC, abstractmethod
@@ -22,11 +22,11 @@ from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, World
 
 Progress = Callable[[int], None]
-"""Called with the number of episodes that are there so far."""
+"""Called with the number of episodes so far."""
 
 
 class Loader(ABC):
-    """Batches of windows; `next(loader)` is the batch of `loader.step`, and moves to the next."""
+    """Batches of windows; `next(loader)` returns the batch of `loader.step` and advances."""
 
     def __init__(self, windows: Windows, length: int, data: dict[str, Any]) -> None:
         windows.check(length)
@@ -36,17 +36,17 @@ class Loader(ABC):
         self.step = 0
 
     def prepare(self, step: int) -> None:  # noqa: B027
-        """Have ready what `step` needs; to be called before a captured `batch` is replayed."""
+        """Provide the episodes for `step`; call it before replaying a captured `batch`."""
 
     def close(self) -> None:  # noqa: B027
-        """Give back what is not memory; the loader is of no more use."""
+        """Release resources; the loader cannot be used afterwards."""
 
     @abstractmethod
     def _gather(self, step: int | Int64[Tensor, ""], length: int) -> StoredEpisodes:
-        """The windows of `step`."""
+        """Gather the windows of `step`."""
 
     def batch(self, step: int | Int64[Tensor, ""], length: int | None = None) -> Batch:
-        """The batch of `step`, of windows of `length` frames."""
+        """The batch of `step`, with windows of `length` frames."""
         if isinstance(step, int):
             self.prepare(step)
         found = self._gather(step, length or self.length)
@@ -73,11 +73,11 @@ class Loader(ABC):
         return seen | {"frames": w.num_frames} | self.data
 
     def state_dict(self) -> dict[str, Any]:
-        """The step, and which data these are; for any number of processes the same."""
+        """The step and the identity of the data; the same for any number of processes."""
         return {"step": self.step, **self._fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; raise if it is one of other data, which would go on elsewhere."""
+        """Resume from `state`; raises a UserError if it belongs to other data."""
         ours = self._fingerprint()
         for name in sorted(ours.keys() | (state.keys() - {"step"})):
             if (theirs := state.get(name)) != ours.get(name):
@@ -92,16 +92,16 @@ class Loader(ABC):
 
 
 class Resident(Loader):
-    """Episodes that are on the device, all of them; a batch is gathered there.
+    """Episodes that are all on the device, where batches are gathered.
 
-    With a step on the device, `batch` waits for nothing on the host and can be captured in a
-    CUDA graph.
+    If the step is a tensor on the device, `batch` does not synchronize with the host and can be
+    captured in a CUDA graph.
     """
 
     def __init__(
         self, held: StoredEpisodes | None, windows: Windows, length: int, data: dict[str, Any]
     ) -> None:
-        """`held` may be None where `prepare` makes the episodes."""
+        """`held` may be None if `prepare` generates the episodes."""
         super().__init__(windows, length, data)
         self.held = held
 
@@ -124,12 +124,15 @@ class Resident(Loader):
 
 
 class Fresh(Resident):
-    """Episodes of a world without end: a pool on the device that is renewed chunk by chunk.
+    """Endless episodes of a world: a pool on the device that is renewed in chunks.
 
-    At step s the pool holds the chunks s // every, s // every + 1, …, whatever came before, so a
-    resumed run makes one pool and goes on. Chunk k is the first `chunk` episodes of a world's
-    seed of its own, from 2³¹ on, where no split has its seed. An episode is drawn from `uses`
-    times on average before it is gone.
+    At step s the pool holds the chunks s
+
+    every, s
+
+    every + 1, …, so a resumed run generates one pool and continues. Chunk k is the first `chunk`
+    episodes of its own seed of the world, from 2³¹ on, which no split uses. An episode is used
+    `uses` times on average before it is replaced.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class Fresh(Resident):
         self._chunks: list[int | None] = [None] * (windows.num_episodes // chunk)
 
     def prepare(self, step: int) -> None:
-        """Make the episodes that are new at `step`."""
+        """Generate the episodes that are new at `step`."""
         oldest = step // self.every
         for k in range(oldest, oldest + len(self._chunks)):
             slot = k % len(self._chunks)
@@ -173,7 +176,7 @@ class Fresh(Resident):
                 self._chunks[slot] = k
 
     def seed_of(self, k: int) -> int:
-        """The world's seed of chunk `k`: 32 bit, no two chunks' the same."""
+        """The world's seed of chunk `k`: 32 bits, different for each chunk."""
         base = int(mix(torch.tensor(signed(self.windows.seed))))
         return (1 << 31) + (base + k) % (1 << 31)
 
@@ -189,9 +192,10 @@ def write_world(
     progress: Progress | None = None,
     labels: bool = False,
 ) -> StoredEpisodes:
-    """Write the world's first episodes of `seed`, their first frames, to some rows of `held`.
+    """Write the first frames of the first episodes of `seed` to rows of `held`.
 
-    The first episodes show what there is to hold, and then room is made for all of `windows`.
+    The first episodes determine which parts there are; then memory for all of `windows` is
+    allocated.
     """
     at, world = rows.start, world.shortened(windows.num_frames)
     for part in world.episodes(seed, len(rows), windows.device, memory):

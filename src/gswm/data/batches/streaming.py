@@ -1,4 +1,4 @@
-"""Training batches from a file that is too large for the device: read ahead, in order."""
+"""Training batches from a file that is too large for the device, read ahead in order."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -17,10 +17,10 @@ from gswm.data.storage.stored import StoredEpisodes
 
 
 class Streaming(Loader):
-    """Episodes in a file; threads read ahead, and copies to the device run beside the training.
+    """Episodes in a file; threads read ahead, and copies to the device overlap with training.
 
     A batch cannot be captured in a CUDA graph. All calls to CUDA are made by the caller's thread,
-    so that no capture is disturbed.
+    so that they do not disturb a capture.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Streaming(Loader):
         self._reading_length = 0
 
     def close(self) -> None:
-        """Stop reading; the loader is of no more use."""
+        """Stop reading; the loader cannot be used afterwards."""
         self._stop()
         self._threads.shutdown()
         self._file.close()
@@ -69,7 +69,7 @@ class Streaming(Loader):
         return self._to_device(step % self._num_slots)
 
     def _restart(self, length: int) -> None:
-        """Forget what was read ahead; read windows of `length` from now on."""
+        """Discard windows that were read ahead, and read windows of `length` from now on."""
         self._stop()
         if length != self._reading_length:
             self._on_host.check(length)

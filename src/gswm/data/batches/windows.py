@@ -1,15 +1,15 @@
-"""Which windows of the data a training step sees: a pure function of seed, step and row.
+"""The windows of the data in each training step: a pure function of seed, step and row.
 
-Nothing is drawn in turn, so nothing has to be remembered: any number of workers, any number of
-processes and a resumed run see the same windows. With m the mixing function of SplitMix64
-(Steele et al. 2014), all in 64 bit and wrapping,
+There is no random state: any number of workers, any number of processes and a resumed run see the
+same windows. With m the mixing function of SplitMix64 (Steele et al. 2014), in wrapping 64-bit
+arithmetic,
 
     u(seed, step, row, i) = m(m(m(seed) + 2 row + i) + step · γ)
     episode = u(…, 0) mod episodes,    start = u(…, 1) mod (frames - length + 1)
 
-of the lower 63 bits of u. Windows are drawn with replacement and all are equally likely, but for
-the remainder's bias, a relative 2⁻⁶³ times the number of episodes or of starts. A row's episode
-does not depend on the length.
+of the lower 63 bits of u. Windows are drawn uniformly with replacement, up to the bias of the
+remainder, which is a relative 2⁻⁶³ times the number of episodes or of starts. A row's episode does
+not depend on the length.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ MAX = (1 << 63) - 1
 
 
 def signed(x: int) -> int:
-    """The number that 64 bit signed arithmetic makes of `x`."""
+    """`x` in signed 64-bit arithmetic."""
     return ((x + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
@@ -34,7 +34,7 @@ SECOND = signed(0x94D049BB133111EB)
 
 
 def mix(x: Int64[Tensor, "*any"]) -> Int64[Tensor, "*any"]:
-    """SplitMix64's bijection of the 64 bit numbers."""
+    """SplitMix64's bijection of the 64-bit numbers."""
     x = (x ^ _shift(x, 30)) * FIRST
     x = (x ^ _shift(x, 27)) * SECOND
     return x ^ _shift(x, 31)
@@ -46,7 +46,7 @@ def _shift(x: Tensor, bits: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows that process `rank` of `ranks` sees: its rows of a batch of `batch` rows."""
+    """The windows of process `rank` of `ranks`: its rows of a batch of `batch` rows."""
 
     num_episodes: int
     num_frames: int
@@ -75,7 +75,7 @@ class Windows:
 
     @property
     def rows(self) -> int:
-        """Rows of this process."""
+        """Number of rows of this process."""
         return self.batch // self.ranks
 
     def check(self, length: int) -> None:
@@ -89,9 +89,9 @@ class Windows:
     def at(
         self, step: int | Int64[Tensor, ""], length: int
     ) -> tuple[Int64[Tensor, " row"], Int64[Tensor, " row"]]:
-        """Each row's episode, and the frame its window starts at.
+        """Each row's episode, and the first frame of its window.
 
-        A step on the device keeps everything there: no value is waited for.
+        If the step is a tensor on the device, everything stays there without synchronization.
         """
         self.check(length)
         if isinstance(step, int):

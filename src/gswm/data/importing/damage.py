@@ -1,9 +1,9 @@
-"""Whether a video file is what was recorded.
+"""Detects damaged video files.
 
-FFmpeg goes on after damage: it fills the pictures in from others, leaves frames out, and says so
-in its log alone. Here the log is read, and frames are counted against what the file announces.
-Decoders report what they notice. Damage that gives another valid stream is not among it; see
-docs/reliability.md.
+After damage, FFmpeg continues: it fills in pictures from others, leaves frames out, and reports it
+only in its log. This module reads the log, and compares the number of frames with the announced
+one. Decoders report only what they notice; damage that results in another valid stream goes
+undetected, see docs/reliability.md.
 """
 
 import logging
@@ -15,13 +15,13 @@ from typing import Any
 
 MISSING_SHARE = 0.01
 MISSING_FRAMES = 3
-"""The share of a video, and the frames, that may be missing before it counts as cut short."""
+"""Fraction of a video, and number of frames, that may be missing before it counts as cut short."""
 STRICT = {"vp9": "libvpx-vp9"}
-"""Decoders that refuse damage, in place of those of FFmpeg that draw it."""
+"""Decoders that reject damage, in place of FFmpeg's tolerant ones."""
 
 
 class UnusableError(Exception):
-    """Why a video cannot be imported, and what to do; `frames` where it has too few."""
+    """A video cannot be imported; the message has a remedy. `frames` is set if it has too few."""
 
     def __init__(self, why: str, frames: int | None = None) -> None:
         super().__init__(why)
@@ -29,7 +29,7 @@ class UnusableError(Exception):
 
 
 class DamagedError(UnusableError):
-    """A video that can be read, but is not what was recorded."""
+    """A video can be read, but is damaged."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}; copy it again, or take it as it is (--allow-damaged)")
@@ -37,7 +37,7 @@ class DamagedError(UnusableError):
 
 @contextmanager
 def decoding(path: Path) -> Iterator[None]:
-    """Say in one line that a file is no video, or one that cannot be decoded."""
+    """Report in one line that a file is not a video, or cannot be decoded."""
     from av.error import FFmpegError
 
     if not path.is_file():
@@ -50,7 +50,7 @@ def decoding(path: Path) -> Iterator[None]:
 
 
 class FFmpegLog:
-    """FFmpeg's log level, which all threads share: on as long as one of them listens."""
+    """FFmpeg's log level, which all threads share: enabled while any of them listens."""
 
     def __init__(self) -> None:
         self.lock, self.listeners = Lock(), 0
@@ -87,7 +87,7 @@ LOG = FFmpegLog()
 
 
 class Reading:
-    """The frames of a stream, decoded one after the other, and what is wrong with them."""
+    """The frames of a stream, decoded one by one, and any damage to them."""
 
     def __init__(self, container: Any, stream: Any, *, tolerant: bool) -> None:
         self.container, self.stream, self.tolerant = container, stream, tolerant
@@ -95,13 +95,14 @@ class Reading:
         self.seconds = 0.0
         """The time of the last frame that was read."""
         self.shown = self.packets = self.hidden = 0
-        """Frames, packets, and packets without a frame of their own: beyond the part of the video
-        that is to be shown, or empty."""
+        """Numbers of frames, of packets, and of packets without a frame of their own: outside the
+        shown part of the video, or empty.
+        """
         self.in_fields = False
-        """Whether a frame may be of two packets."""
+        """Whether a frame may consist of two packets."""
 
     def frames(self, keyframes: bool = False) -> Iterator[Any]:
-        """All frames, or those alone that need no other."""
+        """All frames, or only keyframes."""
         packets = self.container.demux(self.stream)
         while True:
             with LOG.errors() as said:
@@ -140,7 +141,7 @@ class Reading:
 
     @contextmanager
     def enduring(self) -> Iterator[None]:
-        """Go on after an error of FFmpeg, if damage is tolerated."""
+        """Continue after an error of FFmpeg, if damage is tolerated."""
         from av.error import FFmpegError
 
         try:
@@ -150,11 +151,11 @@ class Reading:
                 raise self.damaged(str(error.strerror).lower()) from error
 
     def damaged(self, why: str) -> DamagedError:
-        """The error for damage where the reading is."""
+        """The error for damage at the current position."""
         return DamagedError(f"it is damaged at {self.seconds:.1f} s ({why})")
 
     def check_whole(self, step: float, *, ended: bool) -> None:
-        """Refuse a video that has not what its file announces; a frame takes `step` seconds."""
+        """Raise unless the video has the announced length; a frame takes `step` seconds."""
         found = self.packets if self.in_fields else self.shown + self.hidden
         announced = self.stream.frames
         if announced and found > announced + most_missing(announced):
@@ -181,7 +182,7 @@ def most_missing(frames: int | float) -> int | float:
 
 
 def ends_early(path: Path) -> bool:
-    """Whether this is a GIF without its end: nothing else in one says how long it is."""
+    """Whether this is a GIF without its trailer, its only sign of a complete file."""
     if path.suffix.lower() != ".gif":
         return False
     with path.open("rb") as file:
@@ -190,7 +191,7 @@ def ends_early(path: Path) -> bool:
 
 
 def decoder_of(stream: Any) -> Any:
-    """The decoder of a stream: one thread, so that its log is of this video and no other."""
+    """The decoder of a stream, with one thread, so that its log belongs to this video alone."""
     import av
     from av.codec.codec import UnknownCodecError
 

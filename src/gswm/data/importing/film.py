@@ -30,14 +30,14 @@ from gswm.data.importing.videos import (
 from gswm.data.placement import Footage, Placement
 
 CHUNK = 128
-"""Frames that are read at once."""
+"""Number of frames that are read at once."""
 
 
 class Film:
     """A video file, a GIF or a folder of images, placed in the frames of a model.
 
-    Every reading begins anew, so a film can be read several times. It holds no frames: memory does
-    not grow with the video's length, except in `read`.
+    Each read starts from the beginning, so a film can be read several times. It holds no frames:
+    memory does not grow with the video's length, except in `read`.
 
         film = gswm.open_video("film.mp4", model.image_size)
         track = model.infer(film.read())
@@ -45,7 +45,7 @@ class Film:
     """
 
     def __init__(self, path: str | Path, cut: Cut, frames: int | None = None) -> None:
-        """Take at most `frames` frames, from the first; None takes all."""
+        """Use at most the first `frames` frames. Default: None (all)."""
         self.path, self.cut, self.frames = Path(path), cut, frames
         self._placement: Placement | None = None
         self._footage: Footage | None = None
@@ -75,9 +75,9 @@ class Film:
 
     @property
     def source_times(self) -> Float64[np.ndarray, " source_frame"]:
-        """Time of every source frame, also of those that `fps` leaves out; NaN for images.
+        """Time of every source frame, including those that `fps` skips; NaN for images.
 
-        A film that takes only the first frames knows the times up to the last of these, or more.
+        If only the first frames are used, times are known at least up to the last of these.
         """
         _ = self.footage  # has been read once
         return np.array(self._source_times, np.float64)
@@ -111,8 +111,7 @@ class Film:
     def sample(self, frames: int) -> UInt8[Tensor, "1 time 3 size size"]:
         """Return at least `frames` frames and fewer than twice as many, spread over the video.
 
-        Keyframes are taken where the file has enough of them: they are decoded without the others.
-        All frames of a shorter video are returned.
+        If the file has enough keyframes, only these are decoded. Shorter videos are returned whole.
         """
         kept: list[FrameArray] = []
         with self.reading():
@@ -123,7 +122,7 @@ class Film:
         return batch_of(np.stack(kept))
 
     def thinned(self, frames: Iterable[TimedFrame], least: int) -> list[FrameArray]:
-        """Every 2^n-th of `frames`: at least so many, if there are, and fewer than twice that."""
+        """Every 2^n-th of `frames`: at least this many, if possible, and less than twice that."""
         kept: list[FrameArray] = []
         step = 1
         for i, frame in enumerate(frames):
@@ -134,13 +133,13 @@ class Film:
         return kept
 
     def source_frames(self) -> Iterator[TimedFrame]:
-        """Iterate over every frame as it is in the file, including those that `fps` leaves out."""
+        """Iterate over every frame as it is in the file, including those that `fps` skips."""
         every = Film(self.path, replace(self.cut, fps=None))
         with self.reading():
             yield from every.timed()
 
     def timed(self) -> Iterator[TimedFrame]:
-        """The frames before they are placed; at least one."""
+        """The frames before placement; raises a UserError if there are none."""
         if not self.path.exists():
             raise UserError(f"there is no video {self.path}; check the name")
         source = Source(self.path, self.path.name, "test")
@@ -156,7 +155,7 @@ class Film:
         yield from found
 
     def noted(self, frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
-        """The same frames; their times are remembered."""
+        """The same frames; records their times."""
         times: list[float] = []
         for frame in frames:
             times.append(time_of(frame))
@@ -166,7 +165,7 @@ class Film:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Say in one line why the video cannot be read."""
+        """Report in one line why the video cannot be read."""
         try:
             yield
         except (UnusableError, OSError) as error:
@@ -174,7 +173,7 @@ class Film:
 
 
 def announced_length(path: Path) -> tuple[int, float] | None:
-    """The number of frames and seconds that a file announces; None if it does not."""
+    """The announced number of frames and seconds of a file; None if unknown."""
     import av
     from av.error import FFmpegError
 

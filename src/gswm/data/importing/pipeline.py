@@ -1,9 +1,9 @@
-"""Many videos into one file, several decoded at once, in order, in little memory.
+"""Many videos into one file, decoded in parallel, in order, in little memory.
 
-Each video has a thread that decodes it and may be a few episodes ahead. The file is written in
-the order of the videos, so it is the same however many threads there are. Where a video turns
-out to be unusable half-way, its episodes are taken out of the file again. Where no episode is of
-the split train at the end, those whose split follows from their video's name become it.
+Each video has a thread that decodes it and may be a few episodes ahead. The file is written in the
+order of the videos, so it does not depend on the number of threads. If a video turns out to be
+unusable half-way, its episodes are removed from the file. If no episode is in the split train at
+the end, those whose split follows from their video's name are moved to it.
 """
 
 import threading
@@ -34,13 +34,13 @@ class Summary:
 
     videos: int = 0
     splits: Counter[str] = field(default_factory=Counter)
-    """Episodes of each split."""
+    """Number of episodes in each split."""
     by_name: int = 0
-    """Videos whose split follows from their names, and not from a folder's."""
+    """Number of videos whose split follows from their own names, and not from a folder's."""
     all_train: bool = False
-    """Whether these are all train, for otherwise none would be."""
+    """Whether these videos all became train, since there would be no training videos otherwise."""
     left_over: int = 0
-    """Frames at the ends of videos, too few for an episode."""
+    """Number of frames at the ends of videos, too few for an episode."""
     skipped: list[Skipped] = field(default_factory=list)
 
 
@@ -51,7 +51,7 @@ def import_videos(
     workers: int,
     done: Callable[[Source], None] = lambda source: None,
 ) -> Summary:
-    """Append the episodes of every video to `writer`; `done` hears of each video."""
+    """Append the episodes of every video to `writer`; `done` is called with each video."""
     summary = Summary()
     sources: list[Source] = []
     for item in found:
@@ -92,7 +92,7 @@ def decode(
 ) -> Iterator[tuple[Source, Take | int | UnusableError]]:
     """The episodes of each video in turn.
 
-    Each video ends with the number of frames that are left over, or with what is wrong with it.
+    Each video ends with the number of leftover frames, or with an error.
     """
     stop = threading.Event()
     rest = iter(sources)

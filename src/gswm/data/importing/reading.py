@@ -29,17 +29,16 @@ def open_video(
         track.save("boxes.csv", film)       # in pixels and seconds of the file
 
     Args:
-        path: The file, or the folder, whose images are taken in the order of the numbers in their
-            names.
+        path: The file, or a folder of images, which are sorted by the numbers in their names.
         size: Height and width of the frames in pixels: `model.image_size`.
-        fps: Frames per second to take, by the video's own times; None takes every frame. Images
-            in a folder have no times: every one is a frame.
-        fit: "letterbox" shows all of the picture between black bars, "crop" its middle square,
-            and "stretch" squeezes all of it into a square.
-        region: Use this part of the picture alone: left, top, width and height in pixels of the
+        fps: Frames per second to use, by the video's own times. Default: None (every frame).
+            Images in a folder have no times: each is a frame.
+        fit: "letterbox" shows the whole picture between black bars, "crop" its middle square, and
+            "stretch" distorts the whole picture to a square.
+        region: Use only this part of the picture: left, top, width and height in pixels of the
             upright video.
-        frames: Read at most so many frames, from the first; None reads all.
-        allow_damaged: Take the video as it is, though FFmpeg reports damage or frames are missing.
+        frames: Maximum number of frames to read. Default: None (all).
+        allow_damaged: Use the video even if FFmpeg reports damage, or frames are missing.
     """
     if region is not None:
         if len(region) != 4:
@@ -65,8 +64,8 @@ def read_video(
         video = gswm.read_video("film.mp4", model.image_size)
         track = model.infer(video)
 
-    The arguments are those of `open_video`, which also tells where the model's frames lie in the
-    video.
+    The arguments are those of `open_video`, whose result also has the position of the model's
+    frames in the video.
     """
     how = {"fps": fps, "fit": fit, "region": region, "frames": frames}
     return open_video(path, size, **how, allow_damaged=allow_damaged).read()

@@ -1,15 +1,14 @@
 """Sources to import: video files, and folders of images that are the frames of a video.
 
-A folder is searched to its bottom. Each video file in it is a video, and so is each folder of
-images, in the order of the numbers in their names. Images beside video files are taken for
-previews and left, and so is whatever a dot begins. A file that is named itself is tried
-whatever its ending is.
+Folders are searched recursively. Each video file is a video, and so is each folder of images,
+sorted by the numbers in their names. Images beside video files are assumed to be previews and are
+ignored, and so are hidden files. A file that is named explicitly is tried whatever its ending is.
 
-Every video belongs to one split. Where a folder on the way to it is called train, val or test,
-as in OBJ3D (train/000/test_1.png), or video_train, video_validation or video_test, as in CLEVRER,
-the split is that one. Otherwise it follows from the video's name alone, so that it stays the
-same whatever else is imported: about 80 % train, 10 % val and 10 % test. Where that would leave
-nothing to train on, all videos that no folder assigns are train: see `pipeline`.
+Every video belongs to one split. If a folder on its path is called train, val or test, as in OBJ3D
+(train/000/test_1.png), or video_train, video_validation or video_test, as in CLEVRER, that is its
+split. Otherwise it follows from the video's name alone, so that it does not depend on the other
+imported videos: about 80 % train, 10 % val and 10 % test. If there would be nothing to train on,
+all videos that no folder assigns are train; see `pipeline`.
 """
 
 import hashlib
@@ -34,24 +33,24 @@ class Source:
 
     path: Path
     name: str
-    """From the folder on that was named, with its name; odd characters as escapes."""
+    """Path relative to the named folder, including its name; unusual characters are escaped."""
     split: SplitName
     by_name: bool = False
-    """Whether the split follows from the video's name: no folder is called as one."""
+    """Whether the split follows from the video's own name, because no folder names one."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A source that cannot be imported, with the reason and what to do, in one line."""
+    """A source that cannot be imported, with the reason and a remedy, in one line."""
 
     name: str
     reason: str
     frames: int | None = None
-    """Its number of frames, if that is too small for an episode."""
+    """Its number of frames, if too small for an episode."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
-    """Every video in `paths`, in the order of their names."""
+    """All videos in `paths`, sorted by name."""
     for path in paths:
         shown = printable(str(path))
         if path.is_dir():
@@ -71,7 +70,7 @@ def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
 
 
 def in_folder(root: Path) -> Iterator[Source | Skipped]:
-    """Every video in the folder `root` and the folders in it."""
+    """All videos in the folder `root` and its subfolders."""
     unreadable: list[Skipped] = []
     seen: set[str] = set()
 
@@ -98,13 +97,13 @@ def in_folder(root: Path) -> Iterator[Source | Skipped]:
 
 
 def images(folder: Path) -> list[Path]:
-    """The images in `folder`, in the order of the numbers in their names."""
+    """The images in `folder`, sorted by the numbers in their names."""
     names = [f for f in os.listdir(folder) if Path(f).suffix.lower() in IMAGES and f[0] != "."]
     return [folder / name for name in sorted(names, key=natural)]
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key by which "2" comes before "10"."""
+    """A sort key that puts "2" before "10"."""
     parts = re.split(r"(\d+)", name.lower())
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
@@ -125,7 +124,7 @@ def source(root: Path, path: Path) -> Source:
 
 
 def split_of_name(name: str) -> SplitName:
-    """The split of a video called `name`, the same at all times and on all machines."""
+    """The split of a video called `name`, the same on all machines."""
     digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()
     share = int.from_bytes(digest, "big") / 2**64
     return "train" if share < 0.8 else "val" if share < 0.9 else "test"

@@ -1,4 +1,4 @@
-"""Frames as tensors; not in `videos`, so that decoding alone does not wait for torch."""
+"""Frames as tensors; separate from `videos`, so that decoding does not import torch."""
 
 import numpy as np
 import torch

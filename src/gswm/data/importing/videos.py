@@ -1,10 +1,10 @@
-"""Videos of one's own, as episodes.
+"""Your own videos as episodes.
 
-Frames are turned upright as the file says, transparent pixels become black, grey becomes red,
-green and blue, and each frame is placed in a square (see `placement`) with a filter as wide as the
-reduction, so that nothing aliases. A video is cut into as many episodes as it has frames for. A
-video that is damaged (see `damage`), cut short, or changes its size on the way is not imported at
-all, unless that is allowed: a part of it would pass for the whole.
+Frames are rotated upright as the file prescribes, transparent pixels become black, grayscale
+becomes RGB, and each frame is placed in a square (see `placement`) with an anti-aliasing filter. A
+video is cut into as many episodes as it has frames for. A video that is damaged (see `damage`), cut
+short, or changes its size is not imported at all, unless that is allowed, since a part of it would
+pass for the whole.
 """
 
 from collections import deque
@@ -31,24 +31,24 @@ from gswm.data.placement import WHOLE, Fit, Footage, Placement, Region, parse_re
 FrameArray = UInt8[np.ndarray, "height width 3"]
 ClipArray = UInt8[np.ndarray, "time size size 3"]
 Seen = tuple[UInt8[np.ndarray, "size size 3"], int, float]
-"""A frame as a model sees it, its number in the video, and its time in seconds."""
+"""A frame as the model's input, its number in the video, and its time in seconds."""
 
 MOST_BYTES = 1 << 34
-"""Of the frames of an episode."""
+"""Largest size of an episode's frames in bytes."""
 MOST_REPEATS = 1_000
-"""Times in a row that one frame may be taken."""
+"""Largest number of times that one frame may be repeated."""
 FINER = 3
-"""Large frames are first averaged down, fast, to this many times the size that is wanted."""
+"""Large frames are first averaged down to this many times the requested size, which is fast."""
 CUT = ("fps", "crop", "fit", "region")
 """Names of the import settings in files and weights."""
 BEFORE: dict[str, Fit] = {"center": "crop", "none": "stretch"}
-"""The fits of files and weights that state a `crop`, as all did before there were letterboxes."""
+"""The fits of files and weights that have a `crop` setting, as all had before letterboxes."""
 AHEAD = 4
-"""Decoded frames that wait to be scaled; one of 4K takes 12 MB."""
+"""Number of decoded frames that wait to be scaled; a 4K frame takes 12 MB."""
 REORDERED = 4
-"""Frames among which times may be out of order."""
+"""Number of frames among which times may be out of order."""
 TEXT = ("tty",)
-"""The decoder's format of plain text, which it would draw letter by letter."""
+"""The decoder's format for plain text, which it would draw as pictures."""
 EPS = 1e-6
 
 
@@ -58,13 +58,13 @@ class Cut:
 
     size: int = 64
     fps: float | None = None
-    """Frames per second, by the video's own times; None for every frame there is."""
+    """Frames per second, by the video's own times. Default: None (every frame)."""
     frames: int = 100
     fit: Fit = "letterbox"
     region: Region | None = None
-    """The part of the picture to take, in source pixels; None for all of it."""
+    """The part of the picture to use, in source pixels. Default: None (all of it)."""
     allow_damaged: bool = False
-    """Take videos as they are, though FFmpeg reports damage or frames are missing."""
+    """Use videos even if FFmpeg reports damage, or frames are missing."""
 
     def __post_init__(self) -> None:
         check_cut(self.size, self.fps, self.frames, self.fit)
@@ -77,10 +77,10 @@ class Cut:
         fit: Fit | None = None,
         region: str | None = None,
     ) -> "Cut":
-        """As a training's videos were cut, of which `known` is known, unless given otherwise.
+        """The settings of a training's videos (`known`), except for those given.
 
-        0 frames per second mean every frame, and the region "all" the whole picture. Weights that
-        know something of their videos, but no fit, are from before there were letterboxes.
+        0 frames per second means every frame, and the region "all" the whole picture. Weights that
+        state facts about their videos, but no fit, are older than letterboxes.
         """
         fps = known.get("fps") if fps is None else fps
         if (crop := known.get("crop", "center")) not in BEFORE:
@@ -120,7 +120,7 @@ def known_cut(stated: Mapping[str, Any], where: object) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TimedFrame:
-    """A frame, from when and to when it is shown, in seconds."""
+    """A frame, with the start and end of its display in seconds."""
 
     width: int
     height: int
@@ -133,14 +133,14 @@ class TimedFrame:
     index: int = 0
     """Number of the frame in its video, counted from 0."""
     rotation: int = 0
-    """Degrees, counterclockwise, by which it was turned to be upright."""
+    """Degrees, counterclockwise, by which it was rotated to be upright."""
     has_time: bool = True
     """Whether `start` and `end` are times; images have none."""
 
 
 @dataclass(frozen=True)
 class Take:
-    """Some frames of a video in a row, and where they are from."""
+    """Consecutive frames of a video, and their positions in it."""
 
     video: ClipArray
     footage: Footage
@@ -156,7 +156,7 @@ class Take:
 
 
 def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
-    """Refuse numbers that make no sense, be they a user's or those of a file's header."""
+    """Raise a UserError for invalid numbers, from a user or from a file's header."""
     if not isinstance(size, int) or not 1 <= size <= LARGEST_SIDE:
         raise UserError(f"size is {size!r}; it must be from 1 to {LARGEST_SIDE:,} pixels")
     if fps is not None and not (is_number(fps) and 0 < fps <= MOST_TAKEN):
@@ -176,7 +176,7 @@ def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
 
 
 def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
-    """The frames of a video, at the rate that is wanted; a folder's images have no times."""
+    """The frames of a video, at the requested rate; images of a folder have no times."""
     if source.path.is_dir():
         return same_size(image_frames(source.path))
     frames = same_size(video_frames(source.path, allow_damaged=cut.allow_damaged))
@@ -184,7 +184,7 @@ def frames_of(source: Source, cut: Cut) -> Iterator[TimedFrame]:
 
 
 def takes(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
-    """The frames, `cut.frames` at a time, and last those that are left over, if any."""
+    """The frames in groups of `cut.frames`, and finally the leftover ones, if any."""
     some: list[Seen] = []
     placement = None
     for each, placement in seen_ahead(frames, cut):
@@ -197,7 +197,7 @@ def takes(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
 
 
 def seen_ahead(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[tuple[Seen, Placement]]:
-    """Each frame as a model sees it: a thread scales frames while the next ones are decoded."""
+    """Each frame as the model's input: a thread scales frames while the next ones are decoded."""
     placement, scaled = None, deque[tuple[Future[Seen], Placement]]()
     with ThreadPoolExecutor(1) as pool:
         for frame in frames:
@@ -211,24 +211,24 @@ def seen_ahead(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[tuple[Seen, P
 
 
 def seen(frame: TimedFrame, placement: Placement) -> Seen:
-    """A frame as a model sees it, its number and its time."""
+    """A frame as the model's input, with its number and its time."""
     return place(frame, placement), frame.index, time_of(frame)
 
 
 def take(some: list[Seen], placement: Placement) -> Take:
-    """Frames in a row as one array."""
+    """Consecutive frames as one array."""
     pixels, numbers, times = zip(*some, strict=True)
     footage = Footage(placement, np.array(numbers, np.int64), np.array(times, np.float64))
     return Take(np.stack(pixels), footage)
 
 
 def time_of(frame: TimedFrame) -> float:
-    """Seconds since the video began; NaN for an image."""
+    """Seconds since the start of the video; NaN for an image."""
     return frame.start if frame.has_time else float("nan")
 
 
 def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
-    """The episodes in `frames`, and last the frames that are too few for another one, if any."""
+    """The episodes in `frames`, and finally the frames that are too few for another one, if any."""
     total = 0
     for some in takes(frames, cut):
         total += len(some)
@@ -243,7 +243,7 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
 
 
 def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
-    """`frames`, as long as they are of one size."""
+    """`frames`; raises an error if their size changes."""
     first = None
     for frame in frames:
         size = f"{frame.width} x {frame.height}"
@@ -254,7 +254,7 @@ def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
 
 
 def place(frame: TimedFrame, placement: Placement) -> UInt8[np.ndarray, "size size 3"]:
-    """The frame as a model sees it."""
+    """The frame as the model's input."""
     x, y, width, height = placement.shown
     left, top, across, down = placement.inside
     image = frame.pixels(max(1, int(min(width / across, height / down) / FINER)))
@@ -276,7 +276,7 @@ def place(frame: TimedFrame, placement: Placement) -> UInt8[np.ndarray, "size si
 
 
 def resample(frames: Iterable[TimedFrame], fps: float) -> Iterator[TimedFrame]:
-    """The frame that is shown at each of the times 0, 1 / fps, 2 / fps, ..."""
+    """The frames shown at the times 0, 1 / fps, 2 / fps, ..."""
     count, begin, shown = 0, 0.0, None
 
     def until(end: float) -> Iterator[TimedFrame]:
@@ -301,7 +301,7 @@ def resample(frames: Iterable[TimedFrame], fps: float) -> Iterator[TimedFrame]:
 
 
 def image_frames(folder: Path) -> Iterator[TimedFrame]:
-    """The images in `folder`, a frame each."""
+    """The images in `folder`, one frame each."""
     for i, path in enumerate(images(folder)):
         frame = read_image(path)
         height, width, _ = frame.shape
@@ -327,7 +327,7 @@ def read_image(path: Path) -> FrameArray:
 
 
 def to_rgb(image: Image.Image) -> FrameArray:
-    """Red, green and blue; what is transparent is black, and 16 bits are taken down to 8.
+    """Convert to RGB; transparent pixels become black, and 16 bits are reduced to 8.
 
     Floats are from 0 to 1, and 32-bit integers from 0 to 65,535.
     """
@@ -342,7 +342,7 @@ def to_rgb(image: Image.Image) -> FrameArray:
 
 
 def scaled(values: np.ndarray, most: int | float, kind: str) -> UInt8[np.ndarray, "height width"]:
-    """Numbers from 0 to `most` as bytes; others would become black or white without a word."""
+    """Numbers from 0 to `most` as bytes; raises an error for others, instead of clipping them."""
     low, high = float(values.min()), float(values.max())
     if not 0 <= low <= high <= most:
         raise UnusableError(
@@ -357,7 +357,7 @@ def scaled(values: np.ndarray, most: int | float, kind: str) -> UInt8[np.ndarray
 def video_frames(
     path: Path, *, keyframes: bool = False, allow_damaged: bool = False
 ) -> Iterator[TimedFrame]:
-    """The frames of a video file, or those alone that are decoded without any other."""
+    """The frames of a video file, or only its keyframes."""
     import av
 
     with decoding(path):
@@ -381,7 +381,7 @@ def video_frames(
 def stream_frames(
     container, stream, path: Path, *, keyframes: bool = False, allow_damaged: bool = False
 ) -> Iterator[TimedFrame]:
-    """The frames of a stream; an error where it is damaged, or some that are announced are missing.
+    """The frames of a stream; raises an error if it is damaged, or announced frames are missing.
 
     Times count from the first frame.
     """
@@ -408,10 +408,10 @@ def stream_frames(
 
 
 def in_order(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
-    """The same frames, with times that never go back.
+    """The same frames, with non-decreasing times.
 
-    Some files, AVI above all, give frames the times at which they are decoded, and some frames are
-    decoded before others that are shown earlier.
+    Some files, especially AVI, store decoding times, and some frames are decoded before others that
+    are shown earlier.
     """
     held: deque[TimedFrame] = deque()
     times: list[float] = []
@@ -430,7 +430,7 @@ def in_order(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
 
 
 def rgb(frame, factor: int, *, scaler=None) -> FrameArray:
-    """A decoded frame, upright, averaged down by `factor`; a video's `scaler` saves its setup."""
+    """A decoded frame, upright, averaged down by `factor`; `scaler` is reused within a video."""
     try:
         if any(component.is_alpha for component in frame.format.components):
             image = to_rgb(Image.fromarray(frame.to_ndarray(format="rgba")))

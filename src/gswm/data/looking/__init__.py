@@ -1,7 +1,7 @@
-"""Measure a video of a fixed camera: how large, how many and how fast its objects are.
+"""Measure a video of a fixed camera: the size, number and speed of its objects.
 
-In reading order: `reels` (videos that can be read at any frame), `footage` (some frames of them,
-reduced), `moving` (what differs from the background, linked over time), `steadiness` (whether the
-camera stands still), `facts` (what was measured, in pixels and seconds), `verdicts` (what will
-not work), `measuring` (all of it), `teaching` (boxes of what moves, for a model to learn from).
+In reading order: `reels` (videos with random access), `footage` (downsampled frames of them),
+`moving` (differences from the background, linked over time), `steadiness` (detects camera motion),
+`facts` (measurements in pixels and seconds), `verdicts` (problems of a video), `measuring` (the
+whole measurement), `teaching` (boxes of moving objects, for supervision).
 """

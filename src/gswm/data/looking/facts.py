@@ -18,7 +18,7 @@ class Quantiles:
 
     @staticmethod
     def of(values: Sequence[float] | np.ndarray) -> "Quantiles":
-        """The quantiles of some values; 0 of none."""
+        """The quantiles of several values; 0 without any."""
         if not len(values):
             return Quantiles()
         return Quantiles(*np.quantile(np.asarray(values, float), [0.1, 0.5, 0.9, 0.99]).tolist())
@@ -33,47 +33,50 @@ class VideoFacts:
 
     videos: int
     frames: int
-    """Of all videos."""
+    """Total number of frames."""
     looked: int
-    """Frames that were looked at."""
+    """Number of frames that were analyzed."""
     stride: int
-    """Frames of the video from one that was looked at to the next."""
+    """Distance between analyzed frames, in frames of the video."""
     fps: float | None
     """Frames per second; None if there are no times."""
     uneven: float
-    """Share of the intervals between frames that differ from the usual one by a quarter or more."""
+    """Fraction of the intervals between frames that differ from the usual one by a quarter or more.
+    """
     width: int
     height: int
-    """Of the frame, or of the region that was looked at."""
+    """Height of the frame, or of the analyzed region."""
     heights: Quantiles
     widths: Quantiles
-    """Of the boxes of objects that move, where the frame does not cut them off."""
+    """Widths of the boxes of moving objects that the frame does not cut off."""
     counts: Quantiles
-    """Objects per frame: those that move, and those that stand where they did not before."""
+    """Objects per frame: moving ones, and standing ones that were elsewhere before."""
     most: int
     """Objects in the fullest frame."""
     speeds: Quantiles
-    """Of objects while they move, from one frame of the video to the next."""
+    """Speeds of moving objects, per frame of the video."""
     contrast: float
-    """Mean difference between an object and the background, of 1."""
+    """Mean difference between an object and the background, from 0 to 1."""
     noise: float
-    """Standard deviation of the pixels of the background, of 1."""
+    """Standard deviation of background pixels, from 0 to 1."""
     moving: float
-    """Share of the frames in which something moves."""
+    """Fraction of the frames with motion."""
     covered: Quantiles
-    """Share of the frame that differs from the background."""
+    """Fraction of the frame that differs from the background."""
     light: tuple[float, float]
-    """Brightness of the background in the darkest and the brightest frame, 1 as usual."""
+    """Brightness of the background in the darkest and the brightest frame, relative to the usual
+    one.
+    """
     brightest: float
-    """Of the background, of 1: its 99 % quantile."""
+    """The 99 % quantile of the background's brightness, from 0 to 1."""
     camera: float
-    """Share of pairs of frames between which the whole picture shifts."""
+    """Fraction of the pairs of frames between which the whole picture shifts."""
     shift: float
-    """By how much, per frame."""
+    """Size of these shifts per frame."""
     cuts: int
-    """Changes of the scene within a video, in what was looked at."""
+    """Number of scene changes in the analyzed part."""
     centered: float
-    """Share of the objects' boxes that are within the middle square of the frame."""
+    """Fraction of the objects' boxes inside the middle square of the frame."""
 
     @property
     def side(self) -> int:
@@ -91,7 +94,7 @@ class VideoFacts:
         return None if self.fps is None else self.frames / self.fps
 
     def shares(self) -> dict[str, Any]:
-        """Sizes and speeds as shares of the longer side, and the speed per second."""
+        """Sizes and speeds as fractions of the longer side, with the speed per second."""
         found = {"heights": self.heights, "widths": self.widths, "speeds": self.speeds}
         out = {name: vars(value * (1 / self.side)) for name, value in found.items()}
         if self.fps is not None:

@@ -1,4 +1,4 @@
-"""Some frames of a video: stretches of evenly spaced frames, reduced, from all of its length."""
+"""Samples of a video: stretches of evenly spaced, downsampled frames from all of its length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from gswm.data.importing.videos import UnusableError
 from gswm.data.looking.reels import Reel, reels_of
 
 SIDE = 256
-"""Pixels of the longer side of what is looked at."""
+"""Longer side of analyzed frames in pixels."""
 BUDGET = 480
-"""Frames that are looked at."""
+"""Number of frames to analyze."""
 STRETCH = 30
-"""Frames of a stretch, where not all of the video is looked at."""
+"""Frames per stretch, if only a part of the video is analyzed."""
 REELS = 12
-"""Videos of a folder that are looked at."""
+"""Number of videos of a folder that are analyzed."""
 
 Region = tuple[int, int, int, int]
 """Left, top, width and height, in pixels."""
@@ -33,9 +33,9 @@ class Stretch:
     first: int
     """The number of the first frame in the video."""
     reel: int
-    """Which video."""
+    """Index of the video."""
     skipped: int = 0
-    """Frames of the stretch before these, if it was cut."""
+    """Number of frames of the stretch before these, if it was split."""
 
     def number(self, time: int, stride: int) -> int:
         """The number in the video of one of the frames, which are `stride` apart."""
@@ -44,11 +44,11 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The frames read from one video, or from a folder of videos of one kind of camera."""
+    """The frames read from one video, or from a folder of videos of similar cameras."""
 
     stretches: tuple[Stretch, ...]
     stride: int
-    """Frames of the video from one frame of a stretch to the next."""
+    """Distance between frames of a stretch, in frames of the video."""
     scale: float
     """Pixels of the video per pixel of the frames here."""
 
@@ -62,7 +62,7 @@ class Place:
 
     @property
     def scale(self) -> float:
-        """Pixels of the video per pixel that is looked at; a small video is not enlarged."""
+        """Pixels of the video per analyzed pixel; small videos are not enlarged."""
         return max(1.0, max(self.region[2:]) / SIDE)
 
     def read(self, stride: int) -> Sampled:
@@ -82,7 +82,7 @@ class Place:
         return Sampled(tuple(stretches), stride, self.scale)
 
     def reduced(self, pixels, reel: Reel) -> UInt8[np.ndarray, "height width 3"]:
-        """The region of one frame."""
+        """The region of one frame, downsampled."""
         left, top, width, height = self.region
         size = max(1, round(width / self.scale)), max(1, round(height / self.scale))
         whole = Image.fromarray(pixels(max(1, int(self.scale))))
@@ -92,7 +92,7 @@ class Place:
 
 
 def place_of(path: Path, region: Region | None = None) -> Place:
-    """The videos at `path`; all of the frame, or a region."""
+    """The videos at `path`, with the whole frame or a region."""
     reels = reels_of(path, REELS)
     sizes = {(reel.width, reel.height) for reel in reels}
     if len(sizes) > 1:
@@ -110,7 +110,7 @@ def place_of(path: Path, region: Region | None = None) -> Place:
 
 
 def planned(count: int, stride: int, budget: int) -> list[Sequence[int]]:
-    """The numbers of the frames of each stretch: all of the video if `budget` has room for it."""
+    """The frame numbers of each stretch; the whole video if it fits into `budget`."""
     if count <= budget * stride:
         return [range(0, count, stride)]
     span = STRETCH * stride

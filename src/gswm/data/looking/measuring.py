@@ -1,4 +1,4 @@
-"""All of it: from the path of a video to what is known of it."""
+"""The whole measurement: from the path of a video to its facts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,16 +17,16 @@ from gswm.data.looking.moving import Blob, Trace
 from gswm.data.standing import empty_scene
 
 BACKGROUND = 120
-"""Frames whose median is the background."""
+"""Number of frames whose median is the background."""
 STEP = 1.0
-"""Pixels per step, of those looked at, below which motion is too slow to measure well."""
+"""Analyzed pixels per step below which motion is too slow to measure well."""
 GOOD_STEP = 2.0
 STRIDES = (1, 4, 16)
 """Frames per step to try until something moves."""
 SLOW = 0.15
-"""Share of its own highest speed below which an object stands."""
+"""Fraction of its highest speed below which an object counts as standing."""
 ENOUGH = 40
-"""Steps that a video must have left."""
+"""Smallest number of steps that a video must have left."""
 
 RGB = UInt8[np.ndarray, "height width 3"]
 
@@ -41,11 +41,11 @@ class Followed:
     covered: Float[np.ndarray, " time"]
     light: Float[np.ndarray, " time"]
     doubtful: tuple[Trace, ...] = ()
-    """Things that stay where they are and may be objects or not."""
+    """Things that stay in place and may or may not be objects."""
 
     @property
     def objects(self) -> tuple[Trace, ...]:
-        """Those that move, and those that stand."""
+        """Moving and standing objects."""
         return self.travelling + self.standing
 
     @property
@@ -56,12 +56,12 @@ class Followed:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Measurements of a video, and the images that show them."""
+    """Measurements of a video, and images that show them."""
 
     facts: VideoFacts
     followed: tuple[Followed, ...]
     background: RGB
-    """Of the first scene."""
+    """Background of the first scene."""
     scale: float
     """Pixels of the video per pixel of `background` and of the stretches."""
 
@@ -70,8 +70,8 @@ def measure(path: str | Path, region: Region | None = None) -> Measurement:
     """Measure a video file, a folder of videos or an imported HDF5 file.
 
     Args:
-        path: Of the video of a fixed camera.
-        region: Left, top, width and height, in pixels, of the part of the frame to look at.
+        path: A video of a fixed camera.
+        region: Left, top, width and height in pixels of the part of the frame to analyze.
     """
     place = place_of(Path(path), region)
     longest = max(reel.count for reel in place.reels)
@@ -136,7 +136,7 @@ def follow(
 
 
 def chosen(followed: Sequence[Followed], noise: float) -> list[Followed]:
-    """Stretches with those of their traces that are objects."""
+    """Stretches with only those traces that are objects."""
     moving_ones = [
         moving.joined_traces(moving.travelling(f.standing, len(f.stretch.frames))) for f in followed
     ]
@@ -171,7 +171,7 @@ def facts_of(
     noise: float,
     cuts: int,
 ) -> VideoFacts:
-    """All in numbers."""
+    """The measurements in numbers."""
     scale, (_, _, width, height) = footage.scale, place.region
     frame = followed[0].stretch.frames.shape[1:3]
     traces = [trace for each in followed for trace in each.travelling]
@@ -213,7 +213,7 @@ def facts_of(
 
 
 def uneven(times: np.ndarray | None) -> float:
-    """Share of the intervals that are far from the usual one."""
+    """Fraction of the intervals that are far from the usual one."""
     if times is None or len(times) < 3:
         return 0.0
     steps = np.diff(times)
@@ -222,7 +222,7 @@ def uneven(times: np.ndarray | None) -> float:
 
 
 def speeds(traces: Sequence[Trace], frame: tuple[int, ...]) -> list[float]:
-    """Pixels per step of objects while they move, where the frame does not cut them off."""
+    """Pixels per step of moving objects that the frame does not cut off."""
     found: list[float] = []
     every: list[float] = []
     for trace in traces:
@@ -238,13 +238,13 @@ def speeds(traces: Sequence[Trace], frame: tuple[int, ...]) -> list[float]:
 
 
 def whole_throughout(step: Sequence[Blob], frame: tuple[int, ...]) -> bool:
-    """Whether nothing cuts a blob off, takes a part of it or joins it."""
+    """Whether a blob is never cut off, split or merged."""
     areas = [blob.area for blob in step]
     return max(areas) < 1.3 * min(areas) and not any(b.at_border(*frame) for b in step)
 
 
 def in_middle(blob: Blob, height: int, width: int) -> bool:
-    """Whether the middle square of the frame shows most of a blob."""
+    """Whether most of a blob is in the middle square of the frame."""
     side = min(height, width)
     left, top = (width - side) / 2, (height - side) / 2
     across = min(blob.box[2], left + side) - max(blob.box[0], left)

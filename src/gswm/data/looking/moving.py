@@ -1,8 +1,8 @@
-"""Regions that differ from the background and travel.
+"""Detects moving objects as regions that differ from the background and travel.
 
 Components of the foreground are linked from frame to frame. Fragments that keep their distance
-while they travel are one object (common fate). A trace that stays where it is, like a tree in the
-wind, is none, and neither is the hole that an object leaves in the background when it goes.
+while they travel are one object (common fate). A trace that stays in place, like a tree in the
+wind, is not an object, and neither is the hole that an object leaves in the background.
 """
 
 import math
@@ -18,47 +18,47 @@ from scipy.optimize import linear_sum_assignment
 from gswm.data.background import components, match_light
 
 SIGMA = 1.4826
-"""Standard deviation of a Gaussian, by the median of its distance to 0."""
+"""Factor from the median absolute value of a Gaussian to its standard deviation."""
 SMOOTH = 0.7
-"""Standard deviation, in pixels, of the blur against noise."""
+"""Standard deviation of the blur against noise, in pixels."""
 FAINTEST = 0.035
-"""Least difference that counts, of 1."""
+"""Smallest difference that counts, from 0 to 1."""
 NOISES = 5.0
-"""Differences count from so many times the noise on."""
+"""Smallest difference that counts, in multiples of the noise."""
 CEILING = 0.25
-"""Largest difference that a noisy pixel may ask for."""
+"""Largest threshold for a noisy pixel."""
 QUIET = 0.35
-"""Quantile over time that is a pixel's noise: objects may cover it in most other frames."""
+"""Quantile over time that defines a pixel's noise; objects may cover it in most other frames."""
 AROUND = 9
-"""Pixels, high and wide, in which a pixel takes part in the noise of those beside it."""
+"""Side of the neighborhood over which noise is pooled, in pixels."""
 SHARE = 0.3
-"""Share of an object's strongest differences that its weakest have."""
+"""Ratio of an object's weakest to its strongest differences."""
 LEAST_AREA = 5
 MOST = 150
-"""Components of a frame."""
+"""Largest number of components per frame."""
 REACH = 0.12
 """Largest first step of a new object, relative to the longer side."""
 GAP = 2
-"""Frames for which a trace may be lost."""
+"""Largest number of frames for which a trace may be lost."""
 LENGTH = 4
-"""Frames of the shortest trace that is an object."""
+"""Smallest number of frames of an object's trace."""
 SHORT = 12
 """Frames of a short trace."""
 WINDOW = 30
-"""Frames in which an object shows that it goes somewhere."""
+"""Number of frames in which an object must show that it travels."""
 BUSY = 0.25
-"""Share of frames with something restless that makes a place busy, like a tree in the wind."""
+"""Fraction of frames with restless motion that makes a place busy, like a tree in the wind."""
 STRAIGHT = 0.1
-"""Distance to a straight line, of its reach, that a path through a busy place may have."""
+"""Largest deviation from a straight line, relative to its reach, of a path through a busy place."""
 SPECKS = 0.02
-"""Share of all differences that specks may make up, which are no objects."""
+"""Fraction of all differences that specks, which are not objects, may make up."""
 EIGHT = np.ones((3, 3), bool)
 """The neighbors of a pixel."""
 
 
 @dataclass(frozen=True)
 class Blob:
-    """One component of the foreground of one frame, in pixels that are looked at."""
+    """One connected component of the foreground in one frame, in analyzed pixels."""
 
     time: int
     box: tuple[float, float, float, float]
@@ -66,11 +66,11 @@ class Blob:
     center: tuple[float, float]
     area: float
     contrast: float
-    """Mean difference to the background, of 1."""
+    """Mean difference from the background, from 0 to 1."""
     edges: float
-    """Edge strength along its rim in the frame, relative to the background."""
+    """Edge strength along its outline in the frame, relative to the background."""
     change: float
-    """Mean difference to the frame before, of 1."""
+    """Mean difference from the previous frame, from 0 to 1."""
 
     @property
     def wh(self) -> tuple[float, float]:
@@ -79,7 +79,7 @@ class Blob:
 
     @property
     def size(self) -> float:
-        """Side of the square as large as the box."""
+        """Side of a square with the area of the box."""
         width, height = self.wh
         return math.sqrt(width * height)
 
@@ -89,7 +89,7 @@ class Blob:
         return left <= 1 or top <= 1 or right >= width - 1 or bottom >= height - 1
 
     def joined(self, other: "Blob") -> "Blob":
-        """Both as one."""
+        """The union of both."""
         share = self.area / (self.area + other.area)
 
         def mean(a: float, b: float) -> float:
@@ -109,14 +109,14 @@ class Blob:
 
 
 Trace = tuple[Blob, ...]
-"""One thing over time."""
+"""One moving or standing thing over time."""
 
 
 def differences(
     frames: UInt8[np.ndarray, "time height width 3"],
     background: Float[torch.Tensor, "3 height width"],
 ) -> tuple[Float[np.ndarray, "time 3 height width"], Float[np.ndarray, " time"]]:
-    """Frames less the background in their light; and how bright that light is, 1 as usual."""
+    """Frames minus the background in their light, and the brightness of that light, 1 as usual."""
     video = torch.from_numpy(np.ascontiguousarray(frames.transpose(0, 3, 1, 2))).float() / 255
     light = match_light(background, video)
     lit = light.on(background).clamp(0, 1)
@@ -127,7 +127,7 @@ def differences(
 def magnitude(
     difference: Float[np.ndarray, "time 3 height width"],
 ) -> Float[np.ndarray, "time height width"]:
-    """The largest difference of the three channels, after a blur."""
+    """The largest difference over the three channels, after a blur."""
     blurred = ndimage.gaussian_filter(difference, (0, 0, SMOOTH, SMOOTH), mode="nearest")
     return np.abs(blurred).max(axis=1)
 
@@ -135,7 +135,7 @@ def magnitude(
 def threshold(
     magnitudes: Sequence[Float[np.ndarray, "_time height width"]],
 ) -> Float[np.ndarray, "height width"]:
-    """From which difference on a pixel surely shows something else, by its noise."""
+    """The difference above which a pixel surely shows something else, given its noise."""
     some = np.concatenate([m[:: max(1, len(magnitudes) * len(m) // 120)] for m in magnitudes])
     noise = np.quantile(some, QUIET, axis=0)
     own = np.minimum(NOISES * ndimage.percentile_filter(noise, 75, AROUND), CEILING)
@@ -147,8 +147,8 @@ def foreground(
 ) -> Bool[np.ndarray, "height width"]:
     """Pixels above half of `high` whose component has one above `high`, closed and filled.
 
-    A component with strong differences is cut back to those above a share of them: the weak ones
-    around it are its shadow, or what the lens and the codec smear.
+    A component with strong differences is reduced to those above a fraction of them: the weak ones
+    around it are its shadow, or blur by the lens and the codec.
     """
     weak, sure = magnitude > high / 2, magnitude > high
     labels, count = components(weak)
@@ -172,7 +172,7 @@ def blobs_of(
     edges: Float[np.ndarray, "height width"],
     change: Float[np.ndarray, "height width"],
 ) -> list[Blob]:
-    """The components of a mask, the largest ones if there are many."""
+    """The connected components of a mask, only the largest ones if there are many."""
     labels, count = components(mask)
     if not count:
         return []
@@ -217,7 +217,7 @@ def slopes(
 
 
 def linked(frames: Sequence[Sequence[Blob]], side: int) -> list[Trace]:
-    """Blobs of successive frames as traces, each where the last ones lead to."""
+    """Link blobs of successive frames to traces, by extrapolation."""
     going: list[list[Blob]] = []
     closed: list[list[Blob]] = []
     for time, blobs in enumerate(frames):
@@ -256,14 +256,14 @@ def misfits(
 
 
 def places(trace: Trace) -> Float[np.ndarray, "time 2"]:
-    """Centers of boxes, smoothed over five frames, as the trace has them."""
+    """Centers of a trace's boxes, smoothed over five frames."""
     at = np.array([b.center for b in trace])
     window = min(5, len(at) - (len(at) + 1) % 2)
     return at if window < 3 else ndimage.uniform_filter1d(at, window, axis=0, mode="nearest")
 
 
 def travels(trace: Trace) -> bool:
-    """Whether a trace goes somewhere, and does not just tremble or sway."""
+    """Whether a trace travels, instead of trembling or swaying."""
     if len(trace) < LENGTH:
         return False
     flicker = np.median(np.abs(np.diff(np.log([blob.area for blob in trace]))))
@@ -279,7 +279,7 @@ def travels(trace: Trace) -> bool:
 def goes(at: Float[np.ndarray, "time 2"], size: float) -> bool:
     """Whether a path leads far, or straight; a short one must do both.
 
-    What sways is nowhere in thirty frames where it is not in ten.
+    Things that sway get no further in thirty frames than in ten.
     """
     extent = reach(at)
     directness = extent / max(float(np.hypot(*np.diff(at, axis=0).T).sum()), 1e-6)
@@ -292,12 +292,12 @@ def goes(at: Float[np.ndarray, "time 2"], size: float) -> bool:
 
 
 def reach(at: Float[np.ndarray, "time 2"]) -> float:
-    """Diagonal of the box around a path."""
+    """Diagonal of the bounding box of a path."""
     return float(np.hypot(*np.ptp(at, axis=0)))
 
 
 def travelling(traces: Sequence[Trace], frames: int) -> list[Trace]:
-    """Traces that go somewhere, other than by chance."""
+    """Traces that travel, except by chance."""
     going = [trace for trace in traces if travels(trace)]
     restless = [t for t in traces if not travels(t) and not stays(t, frames)]
     return [trace for trace in going if not sways(trace, restless, frames)]
@@ -306,12 +306,12 @@ def travelling(traces: Sequence[Trace], frames: int) -> list[Trace]:
 def sways(trace: Trace, restless: Sequence[Trace], frames: int) -> bool:
     """Whether a trace that travels is a chance link of things that sway.
 
-    It is one where other things come and go all the time, unless it is long and straight.
+    It is one if other things constantly appear and disappear there, unless it is long and straight.
 
     Args:
-        trace: That may travel.
-        restless: Traces that do not.
-        frames: Of the stretch.
+        trace: A trace that may travel.
+        restless: Traces that do not travel.
+        frames: Number of frames of the stretch.
     """
     at = np.array([b.center for b in trace])
     boxes = np.array([b.box for other in restless for b in other]).reshape(-1, 4)
@@ -322,14 +322,14 @@ def sways(trace: Trace, restless: Sequence[Trace], frames: int) -> bool:
 
 
 def bend(at: Float[np.ndarray, "time 2"]) -> float:
-    """Mean distance of a path to the steady motion nearest to it."""
+    """Mean distance of a path from its best-fitting uniform motion."""
     steady = np.stack([np.ones(len(at)), np.arange(len(at))], axis=1)
     away = at - steady @ np.linalg.lstsq(steady, at, rcond=None)[0]
     return float(np.sqrt((away**2).sum(axis=1).mean()))
 
 
 def main_ones(traces: Sequence[Trace]) -> list[Trace]:
-    """Traces without the faintest and smallest, which make up next to nothing of what changes."""
+    """Traces without the faintest and smallest, which contribute almost nothing to the change."""
     weights = np.array([sum(b.area * b.contrast for b in trace) for trace in traces])
     if not len(weights):
         return []
@@ -340,7 +340,7 @@ def main_ones(traces: Sequence[Trace]) -> list[Trace]:
 
 
 def together(one: Trace, other: Trace) -> bool:
-    """Whether two traces are fragments of one thing: near, and travelling alike."""
+    """Whether two traces are fragments of one thing: near each other, with the same motion."""
     if one[0].time > other[-1].time or other[0].time > one[-1].time:
         return False
     mine, theirs = {b.time: b for b in one}, {b.time: b for b in other}
@@ -359,14 +359,14 @@ def together(one: Trace, other: Trace) -> bool:
 
 
 def gap(one: Blob, other: Blob) -> float:
-    """Pixels between two boxes; 0 where they overlap."""
+    """Distance of two boxes in pixels; 0 if they overlap."""
     across = max(one.box[0], other.box[0]) - min(one.box[2], other.box[2])
     down = max(one.box[1], other.box[1]) - min(one.box[3], other.box[3])
     return float(np.hypot(max(0.0, across), max(0.0, down)))
 
 
 def joined_traces(traces: Sequence[Trace]) -> list[Trace]:
-    """Traces, with those that are fragments of one thing as one."""
+    """Traces, with fragments of one thing merged."""
     done: list[Trace] = []
     for trace in sorted(traces, key=lambda t: -sum(b.area for b in t)):
         for i, other in enumerate(done):
@@ -379,7 +379,7 @@ def joined_traces(traces: Sequence[Trace]) -> list[Trace]:
 
 
 def union(one: Trace, other: Trace) -> Trace:
-    """Two traces as one, frame by frame."""
+    """Merge two traces, frame by frame."""
     blobs = {b.time: b for b in one}
     for blob in other:
         blobs[blob.time] = blobs[blob.time].joined(blob) if blob.time in blobs else blob
@@ -387,16 +387,16 @@ def union(one: Trace, other: Trace) -> Trace:
 
 
 def stays(trace: Trace, frames: int) -> bool:
-    """Whether a trace is there for long, where and as it is."""
+    """Whether a trace stays in place, unchanged, for long."""
     areas = np.log([b.area for b in trace])
     return len(trace) >= max(LENGTH, 0.3 * frames) and float(np.std(areas)) < 0.25
 
 
 def stands(trace: Trace, sizes: tuple[float, float], noise: float) -> bool:
-    """Whether a trace that stays is a thing, and not a part of the background.
+    """Whether a trace that stays is an object, and not a part of the background.
 
-    Its pixels do not change, its rim is an edge in the frame and not in the background, where it
-    would be a hole that something left, and it is of the size of those that travel.
+    Its pixels do not change; its outline is an edge in the frame and not in the background, where
+    it would be a hole that something left; and its size is that of travelling objects.
     """
     size, edges, change = (
         float(np.median([getattr(b, name) for b in trace])) for name in ("size", "edges", "change")
@@ -411,7 +411,7 @@ def followed(
     magnitudes: Float[np.ndarray, "time height width"],
     high: Float[np.ndarray, "height width"],
 ) -> tuple[list[Trace], Float[np.ndarray, " time"]]:
-    """All traces of a stretch, and how much of each frame is foreground."""
+    """All traces of a stretch, and the foreground fraction of each frame."""
     grey = frames.mean(axis=-1, dtype=np.float32) / 255
     behind = grey - difference.mean(axis=1)
     blurred = ndimage.gaussian_filter(grey, (0, SMOOTH, SMOOTH))

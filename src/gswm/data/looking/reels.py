@@ -25,9 +25,9 @@ from gswm.data.importing.videos import (
 from gswm.data.storage.hdf5 import is_name_of_file, open_file
 
 SHORT = 2_000
-"""Videos of no more frames are decoded from the first: not every file can be sought in."""
+"""Videos with at most this many frames are decoded from the first; some files cannot be sought."""
 EPS = 1e-4
-"""Seconds by which times may be rounded."""
+"""Rounding error of times in seconds."""
 
 Item = TypeVar("Item")
 Pixels = Callable[[int], FrameArray]
@@ -42,17 +42,17 @@ class Reel:
     width: int
     height: int
     count: int
-    """Frames."""
+    """Number of frames."""
     times: Float64[np.ndarray, " frame"] | None
-    """When each frame is shown, in seconds; None where that is not known."""
+    """Display time of each frame in seconds; None if unknown."""
     read: Callable[[Sequence[int]], Iterator[Pixels]]
-    """The frames of these numbers, which ascend."""
+    """Read the frames with these numbers, in ascending order."""
     rate: float | None = None
-    """Frames per second where the times of frames are not known."""
+    """Frames per second, if the times of frames are unknown."""
 
     @property
     def fps(self) -> float | None:
-        """Frames per second, by the median of the intervals."""
+        """Frames per second, from the median interval."""
         if self.times is None or len(self.times) < 2:
             return self.rate
         step = float(np.median(np.diff(self.times)))
@@ -81,7 +81,7 @@ def reels_of(path: Path, most: int) -> list[Reel]:
 
 
 def evenly(items: Sequence[Item], most: int) -> list[Item]:
-    """At most so many of the items, from the first to the last."""
+    """At most this many of the items, evenly spaced from the first to the last."""
     which = np.linspace(0, len(items) - 1, min(most, len(items))).round().astype(int)
     return [items[i] for i in which]
 
@@ -99,7 +99,7 @@ def folder_reel(source: Source) -> Reel:
 
 
 def stored_reels(path: Path, most: int) -> list[Reel]:
-    """The videos of an HDF5 file: the episodes of one video follow each other."""
+    """The videos of an HDF5 file, in which the episodes of a video are consecutive."""
     with open_file(path) as file:
         names = file.sources or [f"episode {i}" for i in range(len(file))]
         groups = [
@@ -149,7 +149,7 @@ def file_reel(source: Source) -> Reel:
 
 
 def timetable(path: Path) -> tuple[Float64[np.ndarray, " frame"], Float64[np.ndarray, " key"]]:
-    """When each frame is shown, and those that need no other frame; nothing is decoded."""
+    """Display time of each frame, and the keyframes, without decoding."""
     import av
 
     times, keys = [], []
@@ -169,7 +169,7 @@ def timetable(path: Path) -> tuple[Float64[np.ndarray, " frame"], Float64[np.nda
 
 
 def counted(path: Path, numbers: Sequence[int]) -> Iterator[Pixels]:
-    """The frames of these numbers, decoding all before them too."""
+    """The frames with these numbers, decoding all frames before them too."""
     import av
 
     wanted, last = set(numbers), max(numbers, default=-1)
@@ -183,7 +183,7 @@ def counted(path: Path, numbers: Sequence[int]) -> Iterator[Pixels]:
 
 
 def sought(path: Path, times: np.ndarray, keys: np.ndarray) -> Iterator[Pixels]:
-    """The frames that are shown at these times, skipping what no other frame needs."""
+    """The frames at these times, by seeking to keyframes."""
     import av
 
     with decoding(path), av.open(str(path), metadata_errors="replace") as container:

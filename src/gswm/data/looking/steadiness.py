@@ -1,4 +1,4 @@
-"""Whether the camera stands still: shifts between frames, and cuts."""
+"""Detects camera motion and cuts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -11,27 +11,27 @@ from gswm.data.background import match_light
 from gswm.data.looking.footage import Stretch
 
 LAG = 5
-"""Frames of a stretch between two that are compared."""
+"""Distance in frames between two compared frames of a stretch."""
 PAIRS = 6
-"""Pairs of frames of a stretch."""
+"""Number of compared pairs per stretch."""
 LEAST = 0.75
-"""Pixels of the smallest shift."""
+"""Smallest shift in pixels."""
 TILES = 6
-"""Parts of a picture, high and wide, that must agree about a shift."""
+"""Number of tiles along each side of a picture, which must agree about a shift."""
 TEXTURE = 0.1
-"""Texture of a tile that counts, of that of the roughest one."""
+"""Smallest texture of a tile that counts, relative to the roughest one."""
 BETTER = 0.85
-"""A shift must lower differences to this share."""
+"""A shift must reduce differences to at most this fraction."""
 MOSTLY = 0.6
-"""Share of the tiles with texture that a shift must explain."""
+"""Fraction of the textured tiles that a shift must explain."""
 OTHER = 0.12
-"""From which difference on a pixel shows something else, of 1."""
+"""Difference above which a pixel shows something else, from 0 to 1."""
 DARKER = 3.0
-"""Gain from which on the light hides everything, as a change of the scene does."""
+"""Gain below which the light hides everything, like a change of the scene."""
 MOST_OTHER = 0.4
-"""Share of such pixels from which on a frame is of another scene."""
+"""Fraction of such pixels above which a frame belongs to another scene."""
 OFTEN = 0.2
-"""Share of the frames from which on such changes are no cuts."""
+"""Fraction of the frames above which such changes are not cuts."""
 
 Grey = Float[np.ndarray, "height width"]
 
@@ -39,12 +39,12 @@ Grey = Float[np.ndarray, "height width"]
 def grey(
     frames: UInt8[np.ndarray, "*time height width 3"],
 ) -> Float[np.ndarray, "*time height width"]:
-    """Frames from 0 to 1, without colors."""
+    """Frames from 0 to 1 in grayscale."""
     return frames.mean(axis=-1, dtype=np.float32) / 255
 
 
 def shift(one: Grey, other: Grey) -> tuple[float, float]:
-    """By how many pixels `other` is `one` moved right and down, by phase correlation; or 0."""
+    """The shift from `one` to `other` in pixels (right and down) by phase correlation; else 0."""
     height, width = one.shape
     window = np.hanning(height)[:, None] * np.hanning(width)
     a, b = (np.fft.rfft2((image - image.mean()) * window) for image in (one, other))
@@ -60,9 +60,9 @@ def shift(one: Grey, other: Grey) -> tuple[float, float]:
 
 
 def explains(one: Grey, other: Grey, down: int, right: int) -> bool:
-    """Whether a shift makes both pictures alike wherever there is texture, and not here and there.
+    """Whether a shift aligns both pictures wherever there is texture, and not only in places.
 
-    An object, or a tree in the wind, explains the tiles it is in; a camera explains all.
+    An object, or a tree in the wind, explains only its own tiles; a camera explains all.
     """
     height, width = one.shape
     a = one[max(0, -down) : height - max(0, down), max(0, -right) : width - max(0, right)]
@@ -77,7 +77,7 @@ def explains(one: Grey, other: Grey, down: int, right: int) -> bool:
 
 
 def tiled(picture: Grey) -> Float[np.ndarray, "tile pixel"]:
-    """The pixels of each of `TILES` × `TILES` parts; the last few rows and columns are left."""
+    """The pixels of `TILES` × `TILES` parts; leftover rows and columns are dropped."""
     height, width = (max(1, size // TILES) for size in picture.shape)
     part = picture[: TILES * height, : TILES * width]
     blocks = part.reshape(TILES, height, TILES, width).swapaxes(1, 2)
@@ -85,7 +85,7 @@ def tiled(picture: Grey) -> Float[np.ndarray, "tile pixel"]:
 
 
 def shifts(stretches: Sequence[Stretch], stride: int) -> Float[np.ndarray, "pair 2"]:
-    """Of pairs of near frames: by how many pixels the whole picture moves, and frames between."""
+    """Shift of the whole picture in pixels, and distance in frames, for pairs of nearby frames."""
     found = []
     for stretch in stretches:
         pictures = grey(stretch.frames)
@@ -102,7 +102,7 @@ def shifts(stretches: Sequence[Stretch], stride: int) -> Float[np.ndarray, "pair
 def changed(
     one: Float[np.ndarray, "height width 3"], other: Float[np.ndarray, "height width 3"]
 ) -> float:
-    """Share of pixels that differ, whatever the light."""
+    """Fraction of pixels that differ, regardless of the light."""
     a, b = (torch.from_numpy(np.ascontiguousarray(x.transpose(2, 0, 1))) for x in (one, other))
     light = match_light(a, b)
     if not 1 / DARKER < float(light.gain.mean()) < DARKER:
@@ -117,7 +117,7 @@ def coarse(frames: UInt8[np.ndarray, "*time height width 3"]) -> Float[np.ndarra
 
 
 def without_cuts(stretch: Stretch) -> Iterator[Stretch]:
-    """A stretch, in parts if it is cut."""
+    """A stretch, split at its cuts."""
     small = coarse(stretch.frames)
     # Few frames differ much from the one before: only these are looked at closely.
     cuts = [
@@ -132,7 +132,7 @@ def without_cuts(stretch: Stretch) -> Iterator[Stretch]:
 
 
 def scenes(stretches: Sequence[Stretch]) -> list[list[Stretch]]:
-    """Stretches of one video, those of one scene together."""
+    """Stretches of one video, grouped by scene."""
     found: list[tuple[np.ndarray, list[Stretch]]] = []
     for stretch in stretches:
         picture = np.median(coarse(stretch.frames[:: max(1, len(stretch.frames) // 9)]), axis=0)

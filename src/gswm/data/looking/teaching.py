@@ -1,10 +1,10 @@
-"""Labels of what moves in a video, to teach a model where objects are.
+"""Labels of moving objects in a video, for supervision.
 
-Traces of what differs from the background and travels, or stands as an object does, are objects
-(see `moving`). Some boxes are unclear, and teach nothing: frames in which a blob is much larger or
-smaller than around them, as where two of them touch; the place of a trace just before it begins
-and after it ends inside the frame, where the object may stand still; and things that stay where
-they are without being surely objects. Everything else is background.
+Traces that differ from the background and travel, or stand like an object, are objects (see
+`moving`). Some boxes are unclear and are ignored in training: frames in which a blob is much larger
+or smaller than in neighboring ones, for example because two of them touch; the position of a trace
+just before it begins and after it ends inside the frame, where the object may stand still; and
+things that stay in place and may not be objects. Everything else is background.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,20 +20,21 @@ from gswm.data.looking.measuring import Followed, chosen, follow
 from gswm.data.looking.moving import Blob, Trace
 
 BOXES = 48
-"""Most boxes of a stretch at a time."""
+"""Largest number of simultaneous boxes of a stretch."""
 AROUND = 15
-"""Frames around one in which a blob's usual area is measured."""
+"""Number of neighboring frames over which a blob's usual area is measured."""
 JUMP = 1.5
-"""Factor on the usual area from which on a blob is unclear."""
+"""Factor on the usual area above which a blob is unclear."""
 NEAR = 12
-"""Frames before and after a trace in which its object may stand still; a slot of the labels is
-free for another trace only after as many again."""
+"""Number of frames before and after a trace in which its object may stand still. A slot of the
+labels becomes free for another trace only after as many again.
+"""
 
 Frames = UInt8[np.ndarray, "_time size size 3"]
 Boxes = Float32[np.ndarray, "_time _box 6"]
-"""Of a stretch; see `Labels.packed`."""
+"""Boxes of a stretch; see `Labels.packed`."""
 Row = tuple[int, float, Blob]
-"""Frame, whether an object is present, and its blob, which may be of another frame."""
+"""Frame, presence of an object, and its blob, which may be from another frame."""
 
 
 def motion_labels(
@@ -42,7 +43,7 @@ def motion_labels(
     """Label stretches of consecutive frames of one video, all with as many boxes.
 
     Args:
-        stretches: Square frames as a model sees them.
+        stretches: Square frames, as the model's input.
         background: From 0 to 1.
     """
     if not stretches:
@@ -57,14 +58,14 @@ def motion_labels(
 
 
 def nothing_known(frames: int, boxes: int) -> Boxes:
-    """Labels that teach nothing: one unclear box, which is the whole frame."""
+    """Labels without information: one unclear box that covers the whole frame."""
     values = np.zeros((frames, boxes, NUMBERS), np.float32)
     values[:, 0] = (0, UNCLEAR, 0, 0, 1, 1)
     return values
 
 
 def rows_of(each: Followed) -> Iterator[list[Row]]:
-    """The boxes of each object, and then those of each thing that may be one."""
+    """The boxes of each object, then those of each possible object."""
     length, size = each.stretch.frames.shape[:2]
     for trace in each.objects:
         yield object_rows(trace, size, length)
@@ -73,7 +74,7 @@ def rows_of(each: Followed) -> Iterator[list[Row]]:
 
 
 def object_rows(trace: Trace, size: int, length: int) -> list[Row]:
-    """The boxes of one object: where it is clear, between its blobs, and where it may stand."""
+    """The boxes of one object: clear ones, interpolated ones, and where it may stand still."""
     areas = np.log([blob.area for blob in trace])
     usual = ndimage.median_filter(areas, min(AROUND, len(areas)), mode="nearest")
     clear = np.abs(areas - usual) < np.log(JUMP)
@@ -95,7 +96,7 @@ def object_rows(trace: Trace, size: int, length: int) -> list[Row]:
 
 
 def between(one: Blob, other: Blob, time: int) -> Blob:
-    """The blob of a frame in which it was lost."""
+    """The interpolated blob of a frame in which it was lost."""
     share = (time - one.time) / (other.time - one.time)
     left, top, right, bottom = (
         a + share * (b - a) for a, b in zip(one.box, other.box, strict=True)
@@ -106,7 +107,7 @@ def between(one: Blob, other: Blob, time: int) -> Blob:
 
 
 def slotted(things: list[list[Row]]) -> list[list[Row]]:
-    """Things in slots, of which one after another may use the same, at most `BOXES`."""
+    """Assign things to slots, which may be reused over time, at most `BOXES`."""
     slots: list[list[Row]] = []
     free: list[int] = []
     for rows in sorted(things, key=lambda rows: rows[0][0]):
@@ -122,7 +123,7 @@ def slotted(things: list[list[Row]]) -> list[list[Row]]:
 
 
 def filled(slots: list[list[Row]], shape: tuple[int, ...], boxes: int) -> Boxes:
-    """Numbers for all boxes of a stretch."""
+    """The label array of a stretch."""
     frames, size = shape
     values = np.zeros((frames, boxes, NUMBERS), np.float32)
     for slot, rows in enumerate(slots):

@@ -1,4 +1,4 @@
-"""Problems of a video: one sentence each, with the measured number and what to do."""
+"""Problems of a video: one sentence each, with the measured number and a remedy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,34 +10,34 @@ FEW = 60
 NONE = 8
 """Frames below which nothing can be measured."""
 MOVES = 0.25
-"""Share of pairs of frames with a shift from which on the camera moves."""
+"""Fraction of pairs of frames with a shift above which the camera moves."""
 MANY = 20
-"""Objects per frame that are a crowd."""
+"""Number of objects per frame that counts as a crowd."""
 FULL = 0.4
-"""Share of the frame that objects may cover."""
+"""Largest fraction of the frame that objects may cover."""
 SMALL = 3.0
-"""Pixels of the smallest object, in a frame of 128."""
+"""Size of the smallest object in pixels, in a frame of 128."""
 BLACK = 0.04
-"""Brightness below which there is nothing to see."""
+"""Brightness below which nothing is visible."""
 LOUD = 0.15
-"""Noise beside which nothing can be seen, of 1."""
+"""Noise above which nothing is visible, from 0 to 1."""
 UNEVEN = 0.1
-"""Share of odd intervals that is a variable frame rate."""
+"""Fraction of odd intervals above which the frame rate is variable."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One thing that will not work."""
+    """One problem."""
 
     name: str
     line: str
-    """The problem and what to do about it, in one sentence."""
+    """The problem and its remedy, in one sentence."""
     fatal: bool
     """Whether nothing can be learned from the video as it is."""
 
 
 def verdicts_on(facts: VideoFacts) -> tuple[Verdict, ...]:
-    """All that speaks against a video; the fatal ones first."""
+    """All problems of a video, fatal ones first."""
     found = [verdict for check in CHECKS if (verdict := check(facts)) is not None]
     why = ("frames", "black", "noise", "camera")
     if any(verdict.fatal and verdict.name in why for verdict in found):

@@ -1,5 +1,5 @@
 """Episodes in HDF5 files, in the layouts of the authors' release.
 
-In reading order: `layouts` (which keys a file has), `hdf5` (writing and reading whole episodes),
+In reading order: `layouts` (the keys of a file), `hdf5` (writing and reading whole episodes),
 `stored` and `frame_file` (reading windows of them, from several threads).
 """

@@ -1,8 +1,8 @@
-"""Windows of the episodes in a data file, read where they lie.
+"""Reads windows of the episodes in a data file.
 
-Several threads read windows from a file at once. HDF5 lets one of them read at a time; where the
-values of an episode lie in one uncompressed piece, as in our files and the authors', each thread
-reads the bytes of the file itself. Anything else is read through HDF5.
+Several threads read windows from a file at once. HDF5 lets only one of them read at a time. If the
+values of an episode are contiguous and uncompressed, as in our files and the authors', each thread
+reads the bytes of the file directly. Otherwise it reads through HDF5.
 """
 
 import os
@@ -21,12 +21,12 @@ from gswm.data.storage.hdf5 import File
 from gswm.data.storage.stored import StoredEpisodes
 
 KNOWN_BY = 16
-"""Pictures by which data are known again."""
+"""Number of pictures that identify the data."""
 KEYS = {
     **{"video": "imgs", "actions": "actions", "rewards": "rewards"},
     **{"background": "backgrounds", "labels": "labels"},
 }
-"""Of a file, for the parts of episodes."""
+"""Keys of a file for the parts of episodes."""
 TYPES = {
     **dict.fromkeys(("video", "background"), torch.uint8),
     **dict.fromkeys(("actions", "rewards", "labels"), torch.float32),
@@ -34,7 +34,7 @@ TYPES = {
 
 
 class FrameFile:
-    """Windows of a file's episodes, counted in `split` where the file says which are in it."""
+    """Windows of a file's episodes, restricted to `split` if the file has splits."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class FrameFile:
         *,
         labels: bool = False,
     ) -> None:
-        """`episodes` takes the first so many; `labels` reads the boxes of the file too."""
+        """Use the first `episodes`; `labels` also reads the boxes of the file."""
         self.path = Path(path)
         with File(path) as file:
             which = file.of_split(split if file.splits is not None else None)
@@ -61,7 +61,7 @@ class FrameFile:
             if key in shapes and (labels or part != "labels")
         }
         self.form = StoredEpisodes(**held)
-        """Shapes and types, without values, of all that the file has."""
+        """Shapes and types of all parts of the file, without values."""
         self._file = h5py.File(path, "r", rdcc_nbytes=0)
         self._bytes = os.open(path, os.O_RDONLY) if hasattr(os, "preadv") else None
         self._data: dict[str, h5py.Dataset] = {part: self._file[KEYS[part]] for part in held}  # pyright: ignore[reportAttributeAccessIssue]
@@ -79,7 +79,7 @@ class FrameFile:
 
     @property
     def direct(self) -> bool:
-        """Whether pictures are read past HDF5."""
+        """Whether pictures are read directly, without HDF5."""
         return self._offsets["video"] is not None
 
     def read(self, episode: int, start: int, out: StoredEpisodes, row: int) -> None:
@@ -103,9 +103,9 @@ class FrameFile:
             raise UserError(f"{self.path}: cannot read episode {episode}: {said}") from error
 
     def checksum(self) -> int:
-        """A number by which to know the data again, from a few pictures spread over them.
+        """A checksum of a few pictures spread over the data, which identifies them.
 
-        Where there are actions, rewards, backgrounds or labels, all those of these episodes count.
+        If there are actions, rewards, backgrounds or labels, all those of these episodes count.
         """
         frame = np.empty((1, self.height, self.width, 3), np.uint8)
         episodes = [i * len(self) // KNOWN_BY for i in range(KNOWN_BY)]
@@ -121,7 +121,7 @@ class FrameFile:
         return crc
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the file."""
         self._file.close()
         if self._bytes is not None:
             os.close(self._bytes)

@@ -1,8 +1,8 @@
 """Files of episodes, as HDF5, in the layouts of the authors' release.
 
-An interrupted or failed run leaves nothing: see `core/files.py`. Each episode's video is one
-uncompressed chunk. HDF5 reads a window of frames from it with one read of these frames and no more,
-while compression would have it decode the whole episode for each window.
+An interrupted or failed run leaves no file behind; see `core/files.py`. Each episode's video is one
+uncompressed chunk, from which HDF5 reads a window of frames with a single read of these frames.
+With compression, it would decode the whole episode for each window.
 """
 
 import errno
@@ -47,17 +47,17 @@ from gswm.data.worlds.registry import WORLDS, base_name
 
 SUFFIXES = (".hdf5", ".h5")
 FOOTAGE = {"placements", "source_frames", "source_times"}
-"""The keys that say where in their source videos imported episodes are."""
+"""Keys of the positions of imported episodes in their source videos."""
 TEXTS = {"splits", "sources", "placements"}
 PER_EPISODE = {**dict.fromkeys(TEXTS, 1), "source_frames": 2, "source_times": 2}
-"""The axes of keys that imported files have: episodes, and frames."""
+"""The axes of keys of imported files: episodes and frames."""
 NUMBERS = "biuf"
-"""Kinds of numbers, in NumPy's letters."""
+"""NumPy's codes of numeric types."""
 VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
 
 
 class Writer:
-    """A new file, made by `append` inside a `with` block."""
+    """A new file, filled by `append` inside a `with` block."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Writer:
         force: bool = False,
         attributes: Mapping[str, str | int | float] | None = None,
     ) -> None:
-        """`attributes` say where the episodes are from: world, split, seed, ..."""
+        """`attributes` describe the origin of the episodes: world, split, seed, ..."""
         self.path = Path(path)
         self.layout: Layout = layout
         self.force = force
@@ -97,7 +97,7 @@ class Writer:
     ) -> None:
         """Add `episodes`.
 
-        Imported ones come with their split, the name of their video, and where in it they are.
+        Imported ones come with their split, the name of their video, and their position in it.
         """
         check_signals()
         arrays = to_arrays(self.layout, episodes)
@@ -117,7 +117,7 @@ class Writer:
         self.episodes += len(episodes)
 
     def _check_alike(self, arrays: Arrays) -> None:
-        """Refuse episodes that have other keys than those before them, or other shapes."""
+        """Raise a UserError for episodes with other keys or shapes than those before them."""
         if not self.episodes:
             return
         if odd := sorted(arrays.keys() ^ self._data.keys()):
@@ -128,14 +128,14 @@ class Writer:
                 raise UserError(f"{self.path}: {differ}, and {shape} in those before them")
 
     def truncate(self, episodes: int) -> None:
-        """Take out all but the first `episodes`."""
+        """Remove all but the first `episodes`."""
         with _writing(self.path):
             for data in self._data.values():
                 data.resize(episodes, axis=0)
         self.episodes = episodes
 
     def assign(self, episodes: slice, split: SplitName) -> None:
-        """Put episodes that were imported into another split."""
+        """Move imported episodes to another split."""
         with _writing(self.path):
             self._data["splits"][episodes] = split
 
@@ -192,9 +192,9 @@ class Writer:
 
 
 class File:
-    """A file of episodes, of which only what is asked for is read.
+    """A file of episodes, read on demand.
 
-    It can be handed to worker processes: each opens it for itself.
+    It can be passed to worker processes, each of which opens it separately.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -235,7 +235,7 @@ class File:
                 )
 
     def _check_types(self) -> None:
-        """Refuse text where numbers are expected, and the other way round."""
+        """Raise a UserError for text in place of numbers, and the other way round."""
         stated = {"imgs": IMGS, **KEYS[self.layout], **EXTRAS}
         for key, (_, expected) in stated.items():
             if key in self.shapes and not _is_like(self._data[key].dtype, expected):
@@ -267,7 +267,7 @@ class File:
 
     @property
     def splits(self) -> np.ndarray | None:
-        """The split of each episode, where the file says it or its name does."""
+        """The split of each episode, if the file or its name states it."""
         if "splits" in self.shapes:
             return np.array(self._texts("splits"))
         named = str(self.attributes.get("split", self.path.stem))
@@ -275,7 +275,7 @@ class File:
 
     @property
     def sources(self) -> list[str] | None:
-        """The name of the video that each episode is from, where the file says it."""
+        """The name of each episode's video, if the file states it."""
         return self._texts("sources") if "sources" in self.shapes else None
 
     def _texts(self, key: str) -> list[str]:
@@ -321,7 +321,7 @@ class File:
     def video(
         self, episodes: Sequence[int], start: int | Sequence[int] = 0, length: int | None = None
     ) -> UInt8[Tensor, "episode time 3 height width"]:
-        """`length` frames of each of `episodes` from frame `start` on: one for all, or for each."""
+        """`length` frames of each of `episodes` from frame `start` on, one for all or for each."""
         starts = [start] * len(episodes) if isinstance(start, int) else start
         length = self.frames - max(starts, default=0) if length is None else length
         out = np.empty((len(episodes), length, self.height, self.width, 3), np.uint8)
@@ -335,7 +335,7 @@ class File:
         return torch.from_numpy(out).permute(0, 1, 4, 2, 3)
 
     def read(self, episodes: slice | Sequence[int] = slice(None)) -> Episodes:
-        """These episodes whole, with what the file knows of them."""
+        """Read whole episodes, with all their parts."""
         with _reading(self.path):
             arrays = {
                 key: self._data[key][episodes]
@@ -358,14 +358,14 @@ class File:
 
 
 def open_file(path: str | Path) -> File:
-    """The file at `path`, for reading what is needed of it."""
+    """Open the file at `path` for reading on demand."""
     return File(path)
 
 
 def read(
     path: str | Path, episodes: slice = slice(None), split: SplitName | None = None
 ) -> Episodes:
-    """`episodes` of the file at `path`, counted in `split` where one is named."""
+    """Read `episodes` of the file at `path`, counted within `split` if one is given."""
     with File(path) as file:
         return file.read(episodes if split is None else file.of_split(split)[episodes].tolist())
 
@@ -399,7 +399,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Why, in a few words; HDF5 puts the number of the system's error into its message."""
+    """The reason in a few words; HDF5 puts the system's error number into its message."""
     said = re.search(r"errno = (\d+)", str(error))
     code = int(said[1]) if said else getattr(error, "errno", None)
     if code in (errno.ENOSPC, errno.EDQUOT):
@@ -424,7 +424,7 @@ def _type(data: h5py.Dataset) -> str:
 
 
 def _is_like(found: np.dtype, expected: str) -> bool:
-    """Whether a type can stand for the expected one: pixels are bytes, other numbers are any."""
+    """Whether a type is compatible with the expected one: bytes for pixels, else any number."""
     return found == expected if expected == "uint8" else found.kind in NUMBERS
 
 
@@ -436,12 +436,12 @@ def _version() -> str:
 
 
 def is_name_of_file(name: str) -> bool:
-    """Whether data are a file, and not a world."""
+    """Whether a data source is a file, and not a world."""
     return Path(name).suffix.lower() in SUFFIXES
 
 
 def world_of(name: str) -> str:
-    """The name of a world, or of the one in a file; the file's layout if it is not installed."""
+    """The name of a world, or of that in a file; the file's layout if it is not installed."""
     if not is_name_of_file(name):
         return base_name(name)
     with open_file(name) as file:

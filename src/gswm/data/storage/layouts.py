@@ -1,25 +1,25 @@
-"""The layouts of data files: which keys a file has, and how they make up episodes (App. C).
+"""The layouts of data files: the keys of a file, and how they form episodes (App. C).
 
-The keys, shapes and types are those of the authors' release, so that what reads the one reads
-the other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
+The keys, shapes and types are those of the authors' release, so that programs for one can read the
+other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
 
     balls        positions, velocities, sizes, masses, layers, shapes, colors, present (there is
-                 a ball), in_camera (the frame shows it), ids (0 where it does not)
+                 a ball), in_camera (the frame shows it), ids (0 if it does not)
     single-ball  positions, directions (0 left, 1 right)
-    maze         grids (1 where agents can be), trajs (cells: row, column), pres
-    obj3d        all of balls, and what is true of space (see `obj3d.layout`)
-    clips        all of balls, hw (heights and widths of boxes), order, and visibility (the share of
-                 an object that is seen); objects out of the frame have positions and ids, too
-    video        nothing else; where the videos were imported, `splits`, `sources`, `placements`
+    maze         grids (1 for corridors), trajs (cells: row, column), pres
+    obj3d        all of balls, and 3D ground truth (see `obj3d.layout`)
+    clips        all of balls, hw (heights and widths of boxes), order, and visibility (the visible
+                 fraction of an object); objects outside the frame have positions and ids, too
+    video        nothing else; if the videos were imported, `splits`, `sources`, `placements`
                  (a `Placement` as JSON), `source_frames` and `source_times` (in seconds)
 
 A file of any layout may also have `actions`, `rewards`, `backgrounds` and `labels` (see `EXTRAS`).
 
-Episodes that have more than their layout holds are refused (see `check_lossless`). Of balls,
-everything is stored but the depth order: layer 0 is behind layer 1, and in a layer a slot is behind
-the next one. Masses are 1 and shapes 0 (a disk), as in every set of the release. Of a single ball
-and a maze, velocities are the steps to the next frame, and a color is what the video shows at the
-middle of the object, in the frame where the ones drawn over it are furthest away.
+Episodes that a layout cannot hold without loss are rejected (see `check_lossless`). For balls,
+everything but the depth order is stored: layer 0 is behind layer 1, and within a layer a slot is
+behind the next one. Masses are 1 and shapes 0 (a disk), as in all datasets of the release. For a
+single ball and a maze, velocities are the steps to the next frame, and a color is that of the video
+at the center of the object, in the frame in which objects drawn over it are furthest away.
 """
 
 from dataclasses import fields, replace
@@ -70,7 +70,7 @@ EXTRAS = {
     "backgrounds": ("N H W 3", "uint8"),
     "labels": (f"N T L {NUMBERS}", "float32"),
 }
-"""Keys that a file of any layout may have: an action is A numbers, and there are L boxes."""
+"""Optional keys of a file of any layout: an action has A numbers, and there are L boxes."""
 HOLDS: dict[Layout, tuple[str, ...]] = {
     "obj3d": ("truth", "space"),
     "balls": ("truth",),
@@ -79,20 +79,20 @@ HOLDS: dict[Layout, tuple[str, ...]] = {
     "clips": ("truth",),
     "video": (),
 }
-"""The parts of `Episodes` that a file of each layout has beside the video, no more and no fewer."""
+"""The parts of `Episodes` besides the video that a file of each layout has."""
 ALWAYS = ("video", "actions", "rewards", "background", "labels")
 """The parts of `Episodes` that every layout can hold."""
 CLOSE = 1e-4
-"""Differences that the types in a file may make, in pixels and in shares of a color."""
+"""Rounding errors of the types in a file, in pixels and in fractions of a color."""
 FARTHEST = 1e9
-"""The largest number in a file that can be a place, a size or a time."""
+"""The largest plausible position, size or time in a file."""
 MAZE_SLOTS = 5
 SINGLE_BALL_RADIUS = 7 / 64
-"""In sides of the frame."""
+"""Radius relative to the frame's side."""
 
 
 def recognize(shapes: dict[str, tuple[int, ...]]) -> Layout:
-    """The layout of a file that has keys of these shapes; "video" where it is no other."""
+    """The layout of a file with keys of these shapes; "video" if no other fits."""
     for layout in get_args(Layout):
         if all(
             k in shapes and len(shapes[k]) == len(a.split()) for k, (a, _) in KEYS[layout].items()
@@ -126,7 +126,7 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
 
 
 def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
-    """The arrays that a file of `layout` stores; raises if these lose a part of `episodes`."""
+    """The arrays that a file of `layout` stores; raises if a part of `episodes` would be lost."""
     check_parts(layout, episodes)
     video = rearrange(episodes.video, "n t c h w -> n t h w c")
     stored = {"imgs": video, **_TO_TENSORS[layout](episodes), **_extras(episodes)}
@@ -142,7 +142,9 @@ def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
 
 
 def check_parts(layout: Layout, episodes: Episodes) -> None:
-    """Refuse episodes that have a part which the layout cannot hold, or lack one that it needs."""
+    """Raise a UserError for episodes with parts that the layout cannot hold, or without needed
+    ones.
+    """
     has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None}
     for part in sorted(has - {*HOLDS[layout], *ALWAYS}):
         able = [name for name, held in HOLDS.items() if part in held]
@@ -154,9 +156,9 @@ def check_parts(layout: Layout, episodes: Episodes) -> None:
 
 
 def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
-    """Refuse episodes if a file would give back other objects than they have.
+    """Raise a UserError if a file would return other objects than the episodes have.
 
-    Only objects in the frame count. Where the layout has no colors, the video shows them.
+    Only objects in the frame count. If the layout has no colors, the video shows them.
     """
     if episodes.truth is None:
         return
@@ -182,7 +184,7 @@ def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
 
 
 def _comparable(truth: Truth) -> dict[str, Tensor]:
-    """All of a truth but the presence, as numbers that are equal where their meaning is."""
+    """All of a truth but the presence, as numbers that are equal if their meaning is."""
     values = {f.name: getattr(truth, f.name) for f in fields(truth) if f.name != "present"}
     found = {name: value for name, value in values.items() if value is not None}
     behind = truth.order.masked_fill(~truth.present, torch.iinfo(truth.order.dtype).max)
@@ -192,7 +194,7 @@ def _comparable(truth: Truth) -> dict[str, Tensor]:
 
 
 def check_values(arrays: Arrays, path: object) -> None:
-    """Refuse numbers that no picture can have: a place beyond all bounds, or none at all."""
+    """Raise a UserError for impossible numbers: positions that are not finite or far too large."""
     for key, array in arrays.items():
         if array.dtype.kind == "f" and array.size and not float(np.abs(array).max()) <= FARTHEST:
             raise UserError(
@@ -206,7 +208,7 @@ def check_values(arrays: Arrays, path: object) -> None:
 
 
 def to_episodes(layout: Layout, arrays: Arrays) -> Episodes:
-    """The episodes that a file of `layout` stores as `arrays`."""
+    """The inverse of `to_arrays`."""
     native = {k: a.astype(a.dtype.newbyteorder("="), copy=False) for k, a in arrays.items()}
     tensors = {key: torch.from_numpy(array) for key, array in native.items()}
     read = _read(layout, tensors)
@@ -362,7 +364,7 @@ def _moving_disks(
     radius: float,
     present: Bool[Tensor, "episode time object"],
 ) -> Truth:
-    """Disks of one size, drawn in the order of their slots; an empty slot is zeros."""
+    """Disks of one size, drawn in the order of their slots; empty slots are zeros."""
     there = present[..., None].double()
     slot = torch.arange(positions.shape[2]).expand(present.shape)
     steps = positions.diff(dim=1)

@@ -1,4 +1,4 @@
-"""Episodes as files and loaders hold them: pictures are (height, width, channel)."""
+"""Episodes in the memory layout of files and loaders: pictures are (height, width, channel)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +13,7 @@ from gswm.data.episode import Episodes
 
 @dataclass(frozen=True)
 class StoredEpisodes:
-    """The parts of episodes, or of windows of them, that training sees."""
+    """The parts of episodes, or of windows of them, that training uses."""
 
     video: UInt8[Tensor, "episode time height width 3"]
     actions: Float32[Tensor, "episode time action"] | None = None
@@ -24,7 +24,7 @@ class StoredEpisodes:
 
     @staticmethod
     def of(episodes: Episodes, *, labels: bool = False) -> "StoredEpisodes":
-        """The same values, seen in the order of files; with `labels`, those of the ground truth."""
+        """The same values, viewed in the order of files; `labels` adds those of the truth."""
         background, truth, boxes = episodes.background, episodes.truth, episodes.labels
         if labels and truth is not None:
             boxes = truth.labels(episodes.video.shape[-1])
@@ -72,12 +72,12 @@ class StoredEpisodes:
         )
 
     def copy_(self, other: "StoredEpisodes") -> None:
-        """Take over the values of episodes with the same parts."""
+        """Copy the values of episodes with the same parts."""
         for ours, theirs in zip(tensors(self), tensors(other), strict=True):
             ours.copy_(theirs)
 
     def extras(self) -> dict[str, int]:
-        """The parts that not all data have, and how many numbers a frame has of each."""
+        """The optional parts, and their numbers per frame."""
         found = {}
         if self.actions is not None:
             found["actions"] = self.actions.shape[2]

@@ -1,7 +1,7 @@
 """The command line: `gswm COMMAND ...`.
 
-A command is a frozen dataclass whose fields are its settings and whose `run` does it. Only the
-module of the command that was asked for is imported: `gswm --help` does not wait for torch.
+A command is a frozen dataclass whose fields are its settings and whose `run` executes it. Only the
+module of the requested command is imported, so `gswm --help` does not wait for torch.
 """
 
 import importlib
@@ -101,7 +101,7 @@ COMMANDS = {
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run the command that `args` names; its exit code.
+    """Run the command that `args` name; return its exit code.
 
     Without `args` it is the whole process, which ends afterwards.
     """
@@ -138,7 +138,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    """The exit code of a command."""
+    """Run a command; return its exit code."""
     if args == ["--version"]:
         print(f"gswm {gswm.__version__}")
         return 0
@@ -150,20 +150,20 @@ def run(args: list[str]) -> int:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, torch's CPU or its GPU has no memory left."""
+    """Whether Python, torch on the CPU or the GPU is out of memory."""
     words = ("allocate memory", "out of memory")
     return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
 
 
 def told(line: str, code: int) -> int:
-    """Say why a command ends; its exit code."""
+    """Print why a command ends; return its exit code."""
     with suppress(OSError, ValueError):  # the terminal may be gone
         print(f"gswm: {line}", file=sys.stderr, flush=True)
     return code
 
 
 def find(args: list[str]) -> tuple[str | None, list[str]]:
-    """The command that `args` begin with, and the rest; no command where help is wanted."""
+    """The command at the start of `args`, and the rest; no command if help is requested."""
     words = args[:2] if len(args) > 1 and not args[1].startswith("-") else args[:1]
     for n in (2, 1):
         if " ".join(words[:n]) in COMMANDS and len(words) >= n:
@@ -179,7 +179,7 @@ def find(args: list[str]) -> tuple[str | None, list[str]]:
 
 
 def overview(group: str) -> str:
-    """Every command with its one line."""
+    """Every command with its description."""
     rows = [(n, c.line) for n, c in COMMANDS.items() if n.split()[0] == group or not group]
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name:<{width}}  {line}" for name, line in rows]
@@ -199,7 +199,7 @@ def parse(name: str, args: list[str]):
 
 
 def one_line(message: Warning | str, category: type[Warning], *where: object) -> str:
-    """A warning as the command line prints it; those of other packages as Python does."""
+    """A warning in one line; warnings of other packages are printed as by Python."""
     if category.__module__.startswith("gswm."):
         return f"gswm: {message}\n"
     return formatted(message, category, *where)

@@ -22,11 +22,12 @@ class BenchDataCommand:
     """Settings of `gswm bench data`."""
 
     worlds: Annotated[tuple[str, ...], arg(aliases=["--world"])] = ()
-    """Which worlds; none for all."""
+    """The worlds. Default: all."""
     device: Literal["cpu", "cuda"] = "cpu"
     episodes: int | None = None
-    """Episodes of each world; if not given, 2,000 on a CPU and 10,000 on a GPU, but of the 3D
-    worlds 40 on a CPU and the whole training split on a GPU."""
+    """Episodes of each world. Default: 2,000 on a CPU and 10,000 on a GPU; for the 3D worlds, 40 on
+    a CPU and the whole training split on a GPU.
+    """
     keep: bool = False
     """Keep all episodes in memory."""
     windows: bool = True
@@ -59,13 +60,13 @@ class BenchTrainCommand:
     """Settings of `gswm bench train`."""
 
     recipe: tuple[str, ...] = ("two-layer",)
-    """Which recipe, or several."""
+    """The recipes."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU if there is one."""
     batch: tuple[int, ...] = ()
-    """Videos a step; the recipe's if not given."""
+    """Videos per step. Default: the recipe's."""
     lengths: tuple[int, ...] = ()
-    """Frames a video; the recipe's most if not given."""
+    """Frames per video. Default: the recipe's largest."""
     objects: tuple[int, ...] = ()
     """Number of object slots. Default: the recipe's."""
     plain: bool = False
@@ -100,7 +101,7 @@ class BenchTrainCommand:
         tell(figures, self.json, steps_table(figures))
 
     def note(self, figures: dict) -> None:
-        """Keep what has been measured so far: the next case may take minutes."""
+        """Save the results so far, since the next case may take minutes."""
         if self.json not in (None, PRINTED):
             write_figures(figures, self.json)
         row = figures["steps"][-1]
@@ -111,7 +112,7 @@ class BenchTrainCommand:
 
 
 def steps_table(figures: dict) -> Table:
-    """One line a case."""
+    """One line per case."""
     table = Table(title=f"Training steps of {figures['recipe']}, {figures['machine']['device']}")
     several = len({row["recipe"] for row in figures["steps"]}) > 1
     if several:
@@ -142,7 +143,7 @@ class BenchImagineCommand:
     steps: int = 90
     """Number of imagined frames."""
     batch: int = 16
-    """Videos at once."""
+    """Number of videos per batch."""
     repeats: int = 5
     """Number of timed calls."""
     json: Path | None = None
@@ -179,9 +180,9 @@ class BenchTrackCommand:
     """Settings of `gswm bench track`."""
 
     model: str | None = None
-    """A trained model: a run's folder, a file of weights, or a name. Default: clips."""
+    """A trained model: a run folder, a weights file, or a name. Default: clips."""
     video: Path = CARS
-    """A video, or a folder of images. Default: the one that ships."""
+    """A video, or a folder of images. Default: the example video."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU if there is one."""
     frames: int = 64
@@ -224,7 +225,7 @@ class BenchStudioCommand:
     steps: int = 40
     """Number of imagined frames after each edit."""
     repeats: int = 5
-    """Edits of each kind."""
+    """Number of edits of each kind."""
     json: Path | None = None
     """The output file for all figures. Without a name, print them and nothing else."""
     force: bool = False
@@ -248,7 +249,7 @@ class BenchStudioCommand:
 
 
 def worlds_table(rows: list[dict]) -> Table:
-    """One line a world."""
+    """One line per world."""
     table = Table(title="Episodes, simulated and drawn")
     table.add_column("world", no_wrap=True)
     for name in ("episodes", "s", "episodes/s", "start s", "physics s", "drawing s"):
@@ -277,7 +278,7 @@ def shown(number: float | None) -> str:
 
 
 def tell(figures: dict, path: Path | None, *shown: Table | str) -> None:
-    """Print what is shown, and write all figures if there is a file for them."""
+    """Print the table, and write all figures if a file is given."""
     if path == PRINTED:
         print(json.dumps(figures, indent=2))
         return
@@ -290,5 +291,5 @@ def tell(figures: dict, path: Path | None, *shown: Table | str) -> None:
 
 
 def write_figures(figures: dict, path: Path) -> None:
-    """All of them, as JSON."""
+    """Write all figures as JSON."""
     write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())

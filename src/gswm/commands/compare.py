@@ -33,7 +33,7 @@ class CompareCommand:
     """Replace the .png if it exists."""
 
     def run(self) -> None:
-        """Draw, and say how well the masks agree."""
+        """Draw, and report the agreement of the masks."""
         check_range({"--frames": self.frames}, 1)
         check_range({"--size": self.size}, 1, LARGEST_SIDE)
         check_range({"--samples": self.samples}, 0)

@@ -54,7 +54,7 @@ class MakeCommand:
     """Replace the file if it exists."""
 
     def run(self) -> None:
-        """Write the data set, chunk by chunk."""
+        """Write the dataset, chunk by chunk."""
         world = self.chosen()
         if self.split not in world.splits:
             held = ", ".join(world.splits)
@@ -78,13 +78,13 @@ class MakeCommand:
         )
 
     def read(self) -> list[Path]:
-        """The files of scenes that may be drawn."""
+        """Read the scene files to draw, if any."""
         _, _, folder = self.world.partition(":")
         found = list(Path(folder).glob("*")) if folder else []
         return [*found, self.scenes] if self.scenes else found
 
     def chosen(self) -> World:
-        """The world, as it is to be drawn."""
+        """The world with the requested settings."""
         world = worlds.world(self.world)
         if self.scenes is not None:
             world = world.with_scenes(self.scenes)
@@ -114,7 +114,7 @@ class MakeScenesCommand:
     """Replace the file if it exists."""
 
     def run(self) -> None:
-        """Simulate, and write what happened."""
+        """Simulate, and write the scenes."""
         world = worlds.world(self.world)
         assert isinstance(world, Obj3D)
         split = world.splits[self.split]
@@ -181,7 +181,7 @@ class ShowCommand:
 def find(
     source: str, index: int, split: SplitName | None = None, size: int | None = None
 ) -> Episodes:
-    """One episode of a file, or of a world in frames of `size` pixels, alone."""
+    """One episode of a file, or of a world in frames of `size` pixels."""
     is_world = worlds.base_name(source) != source
     if not is_world and (Path(source).exists() or Path(source).suffix):
         with hdf5.open_file(source) as file:
@@ -199,7 +199,7 @@ def find(
 
 
 def check_index(index: int, number: int, where: str) -> None:
-    """Refuse the number of an episode that is not there."""
+    """Raise a UserError if there is no such episode."""
     if index >= number:
         raise UserError(f"{where}: has no episode {index}; it has {number}, counted from 0")
 
@@ -215,7 +215,7 @@ def usable(device: str) -> str:
 
 
 def room_for(out: Path, needed: int) -> None:
-    """Refuse to begin what the disk cannot hold."""
+    """Raise a UserError if the disk is too full."""
     free = shutil.disk_usage(out.parent).free
     if needed > free:
         raise UserError(
@@ -225,7 +225,7 @@ def room_for(out: Path, needed: int) -> None:
 
 
 def progress() -> Progress:
-    """A bar on the terminal, where there is one."""
+    """A progress bar, if there is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
     return Progress(

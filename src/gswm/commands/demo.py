@@ -29,14 +29,14 @@ FPS = 10
 
 @dataclass(frozen=True)
 class DemoScene:
-    """One installed model, as the demo shows it."""
+    """One installed model of the demo."""
 
     name: str
     text: str
     steps: int
     futures: int
     measured: int
-    """Test episodes of the short evaluation."""
+    """Number of test episodes of the short evaluation."""
     tables: tuple[str, ...]
     figures: tuple[str, ...]
     fps: int = FPS
@@ -44,7 +44,7 @@ class DemoScene:
 
     @property
     def sample(self) -> bool:
-        """By means where there is one future, as the paper does."""
+        """Whether futures are sampled; a single future is the mean, as in the paper."""
         return self.futures > 1
 
     def command(self) -> str:
@@ -83,7 +83,7 @@ class DemoCommand:
     """Replace files in a folder that gswm did not create."""
 
     def run(self) -> None:
-        """Track, imagine and measure with the installed weights, and show every world."""
+        """Track, imagine and evaluate with the installed weights, and show every world."""
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
         names = ("index.html", "film", "worlds", *(scene.name for scene in SCENES))
         check_folder(self.out, names, force=self.force)
@@ -108,7 +108,7 @@ class DemoCommand:
         print(f"look at {index}")
 
     def film(self) -> Section:
-        """A real video that ships, tracked by the weights for any video."""
+        """The example video, tracked by the weights for any video."""
         folder = self.out / "film"
         drawn, table = folder / CARS.name, folder / "tracks.csv"
         print(f"\ngswm track {CARS} --out {drawn} --out {table}")

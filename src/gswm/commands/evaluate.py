@@ -53,9 +53,10 @@ class EvaluateCommand:
     model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None
     """A run folder (its best weights are used), a weights file, or the name of a shipped model."""
     video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """A video file or a folder of images: score what the model imagines of its end. With --labels,
+    """A video file or a folder of images: score the model's rollouts at its end. With --labels,
     also score the model's tracks, as `gswm track` writes them by default; with --tracks or
-    --baseline, VIDEO is the only name before the options."""
+    --baseline, VIDEO is the only positional argument.
+    """
     world: str | None = None
     """A world by name; an HDF5 file; or a video or a folder of videos or images such as OBJ3D's,
     which is imported once. Default: the world that the model was trained on."""
@@ -66,9 +67,9 @@ class EvaluateCommand:
     slotformer-6-44 or ocvp-5-25. Default: that of the world, and slotformer-6-44 for videos without
     ground truth."""
     given: Posterior = "mean"
-    """Infer the frames that the model sees by the means of the posterior, or by a sample of it, as
-    the release of G-SWM does. With several futures, each starts from its own sample, which takes
-    longer."""
+    """Use the mean of the posterior in given frames, or a sample, as the release of G-SWM does.
+    With several futures, each starts from its own sample, which takes longer.
+    """
     samples: int | None = None
     """Number of sampled futures per episode for center_error_sample; 0 leaves the score out.
     Default: the protocol's, 10 for balls, which makes an evaluation of G-SWM on a CPU about 50 %
@@ -77,8 +78,9 @@ class EvaluateCommand:
     """Evaluate a non-learned baseline instead of a model. The tracker median-sort needs VIDEO and
     --labels."""
     labels: Path | None = None
-    """Score tracks of a model, or of another tracker, against these boxes in MOTChallenge text: see
-    labels/README.md."""
+    """Score the tracks of a model, or of another tracker, against these boxes in MOTChallenge text;
+    see labels/README.md.
+    """
     tracks: Path | None = None
     """With --labels: tracks of any tracker to score, in MOTChallenge text."""
     frames: int | None = None
@@ -105,7 +107,7 @@ class EvaluateCommand:
     """Replace the file of --json if it exists."""
 
     def run(self) -> None:
-        """Measure, and say what was measured."""
+        """Evaluate, and print the scores."""
         if self.labels is not None:
             return self.run_labelled(self.labels)
         if self.model is not None and self.video is not None:
@@ -166,7 +168,7 @@ class EvaluateCommand:
         return replace(rules, posterior=self.given, samples=samples)
 
     def run_labelled(self, labels: Path) -> None:
-        """Score tracks against labels, and say how good they are."""
+        """Score tracks against labels, and print the scores."""
         if self.given != "mean" or self.samples is not None:
             which = "--given" if self.given != "mean" else "--samples"
             raise UserError(f"{which} cannot be used with --labels: tracks are by means")
@@ -185,7 +187,7 @@ class EvaluateCommand:
         self.say(scored.to_json() | stamp(device), "\n".join(lines))
 
     def run_imagined(self, model: str, video: Path) -> None:
-        """Score what a model imagines of the end of a video."""
+        """Score a model's rollouts at the end of a video."""
         self.check_no_labels()
         for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
             if self.sets(name):
@@ -205,7 +207,7 @@ class EvaluateCommand:
         self.say(found | stamp(device), text)
 
     def say(self, report: dict[str, Any], text: str) -> None:
-        """Print `text`, and write all of the report where it is asked for."""
+        """Print `text`, and write the whole report if requested."""
         report = {"command": self.command(), **report}
         if self.json == PRINTED:
             print(laid_out(report))
@@ -215,11 +217,11 @@ class EvaluateCommand:
         print(text)
 
     def sets(self, setting: str) -> bool:
-        """Whether a setting is other than the default."""
+        """Whether a setting differs from its default."""
         return getattr(self, setting) != getattr(EvaluateCommand(), setting)
 
     def check_no_labels(self) -> None:
-        """Refuse settings that mean nothing without --labels."""
+        """Raise a UserError for settings that need --labels."""
         for name in ("tracks", "frames", "min_height"):
             if self.sets(name):
                 raise UserError(f"{flag(name)} needs --labels; see labels/README.md")
@@ -255,7 +257,7 @@ def flag(setting: str) -> str:
 
 
 def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
-    """A rule as it is in a world."""
+    """The baseline for a world."""
     if name is None or name == "median-sort" or world is None:
         raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
     there = worlds.WORLDS.get(hdf5.world_of(world))
@@ -266,7 +268,7 @@ def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict
 
 
 def is_of_videos(world: str) -> bool:
-    """Whether this is a video or a folder of them, to be imported first."""
+    """Whether this is a video or a folder of videos, which must be imported first."""
     path = Path(world)
     is_video = path.is_file() and not hdf5.is_name_of_file(world)
     return world not in worlds.WORLDS and (path.is_dir() or is_video)
@@ -275,9 +277,9 @@ def is_of_videos(world: str) -> bool:
 def episodes_of(
     world: str, split: SplitName, n: int | None, size: int | None = None
 ) -> Iterator[Episodes]:
-    """The first `n` episodes of a split, or all of it, some at a time.
+    """The first `n` episodes of a split, or all of it, in chunks.
 
-    Those of a world are drawn in frames of `size` pixels; the world's own size if it is None.
+    Episodes of a world are drawn in frames of `size` pixels. Default: the world's own size.
     """
     if not hdf5.is_name_of_file(world):
         source = worlds.world(world)
@@ -295,7 +297,7 @@ def episodes_of(
 
 
 def number_of(world: str, split: SplitName, n: int | None) -> int:
-    """The number of episodes that `episodes_of` yields; more than there are is refused."""
+    """The number of episodes that `episodes_of` yields; raises a UserError for too many."""
     if hdf5.is_name_of_file(world):
         with hdf5.open_file(world) as file:
             there = len(file.of_split(split))
@@ -306,14 +308,14 @@ def number_of(world: str, split: SplitName, n: int | None) -> int:
 
 
 def check_number(wanted: int | None, there: int, world: str, split: SplitName) -> None:
-    """Refuse more episodes than a split has."""
+    """Raise a UserError for more episodes than a split has."""
     if wanted is not None and wanted > there:
         has = f"the {split} split of {world} has {there} episodes"
         raise UserError(f"--episodes is {wanted}, and {has}: give {there} or fewer")
 
 
 def fitting(world: str) -> Protocol:
-    """The protocol that a world declares; one of pixels for videos of which no more is known."""
+    """The protocol that a world declares; one of pixels for videos without ground truth."""
     of_pixels, known = protocol(PIXELS), hdf5.world_of(world)
     if not hdf5.is_name_of_file(world):
         return usual(known)
@@ -329,7 +331,7 @@ def fitting(world: str) -> Protocol:
 
 
 def say_what_lacks(result: Result) -> None:
-    """Say why there is nothing about modes where the protocol is about them."""
+    """Report why scores of modes are missing, if the protocol has them."""
     if result.protocol.name == MODES and "on_mode" not in result.scores:
         lack = "without share, on_mode, coverage and end_error"
         why = f"all episodes measured ({result.episodes}) go the same way"
@@ -337,7 +339,7 @@ def say_what_lacks(result: Result) -> None:
 
 
 def laid_out(value: Any, indent: int = 0) -> str:
-    """JSON in which a list is one line, however long: half the size, and lines still differ."""
+    """JSON with each list on one line, which halves the size and keeps files comparable by line."""
     if not isinstance(value, dict) or not value:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     space = " " * (indent + 1)
@@ -346,12 +348,12 @@ def laid_out(value: Any, indent: int = 0) -> str:
 
 
 def masked(boxes_from: str | None) -> str:
-    """The end of a heading, for scores of boxes that are found in masks."""
+    """Suffix of a heading, for scores of boxes that are computed from masks."""
     return ", boxes from the model's masks" if boxes_from == "masks" else ""
 
 
 def table(result: Result, world: str, split: str) -> str:
-    """Scores, one a line, with their standard errors where these are known; by size as a table."""
+    """Scores, one per line, with their standard errors if known; scores by size as a table."""
     rules = result.protocol
     head = f"{world}, {split}: {result.episodes} episodes by {rules.name}"
     if rules.posterior == "sample":
@@ -396,7 +398,7 @@ def notes_on(result: Result) -> dict[str, str]:
 
 
 def table_by_size(scores: dict[str, float]) -> list[str]:
-    """A line for each class of sizes."""
+    """One line per size class."""
     lines = ["  " + "".join([f"{'size':18}", *(f"{score:>12}" for score in SCORES)])]
     for size, (low, high) in SIZES.items():
         span = f"from {low:.0%}" if high == inf else f"{low:.0%} to {high:.0%}"

@@ -39,7 +39,7 @@ class ExportCommand:
     license: str = "apache-2.0"
     """With --hub: the SPDX identifier of the license of the weights."""
     which: Literal["best", "last"] = "best"
-    """Which weights of the run."""
+    """The weights of the run to export: best or last."""
     scores: Path | None = None
     """A result of these weights that `gswm eval --json` wrote; stored with them."""
     force: bool = False
@@ -102,13 +102,13 @@ class ExportCommand:
 
 
 def check_license(license_id: str) -> None:
-    """Refuse what is no identifier."""
+    """Raise a UserError for an invalid license identifier."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license_id):
         raise UserError(f"--license is '{license_id}': give an identifier such as apache-2.0")
 
 
 def file_name(recipe: Recipe) -> str:
-    """The name of a recipe, which may come from anywhere, if it can be that of a file."""
+    """The name of an untrusted recipe, if it can be a file name."""
     if not re.fullmatch(r"[\w-][\w.-]*", recipe.name):
         raise UserError(
             f"the recipe in these weights is called '{recipe.name}', which is no name for a file: "
@@ -118,10 +118,10 @@ def file_name(recipe: Recipe) -> str:
 
 
 def scores_of(path: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """Read a file of `gswm eval --json`, if it is of the weights of this header.
+    """Read a file of `gswm eval --json`, if it belongs to the weights of this header.
 
     Returns:
-        The scores as `test`, and how they were measured as `measured`.
+        The scores as `test`, and the settings of the evaluation as `measured`.
     """
     if not path.is_file():
         raise UserError(f"there is no file {path}")
@@ -151,5 +151,5 @@ def which(about: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def without_folder(recipe: Recipe) -> Recipe:
-    """The recipe of a world, wherever the files of its scenes lay: others have other folders."""
+    """The recipe without the folder of its world's scene files, which differs between machines."""
     return replace(recipe, data=replace(recipe.data, world=base_name(recipe.data.world)))

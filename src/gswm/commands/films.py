@@ -1,4 +1,4 @@
-"""Videos of the user's, as the commands take them."""
+"""The user's own videos, for several commands."""
 
 import sys
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ OTHER_FITS = {
 
 
 def check_rate(fps: float | None) -> None:
-    """Refuse a rate at which no frames can be taken."""
+    """Raise a UserError for an invalid frame rate."""
     if fps is not None and not 0 <= fps <= MOST_TAKEN:
         raise UserError(
             f"--video-fps is {fps:g}; give a number above 0 and at most {MOST_TAKEN:,}, or 0 for "
@@ -29,7 +29,7 @@ def check_rate(fps: float | None) -> None:
 
 
 def images_of(video: Path) -> list[Path]:
-    """The files of a video: itself, or all that are in its folder."""
+    """The files of a video: itself, or all files of its folder."""
     return list(video.iterdir()) if video.is_dir() else [video]
 
 
@@ -43,10 +43,10 @@ def own_film(
     frames: int | None = None,
     allow_damaged: bool = False,
 ) -> Film:
-    """A video of the user's, at most the first `frames` of it.
+    """A video of the user, at most its first `frames` frames.
 
-    It is cut as the training's videos were, of which `known` is known, unless given otherwise; a
-    line says where that is not the default.
+    It is imported like the training videos (`known`), except for the given settings; a line reports
+    settings that are not the defaults.
     """
     cut, plain = Cut.like(known, size, fps, fit, region), Cut.like({}, size, fps, fit, region)
     if path.is_dir():  # images have no times

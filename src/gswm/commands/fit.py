@@ -57,7 +57,7 @@ class FitCommand:
     """Replace files in a folder that gswm did not create."""
 
     def run(self) -> None:
-        """Fit, and say where the results are."""
+        """Fit, and print the location of the results."""
         cfg = FitConfig(
             minutes=self.minutes,
             steps=self.steps,

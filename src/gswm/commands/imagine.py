@@ -23,13 +23,13 @@ from gswm.models.base import Discover
 from gswm.viz import formats, pictures
 
 ABOVE = 16
-"""The videos above the futures have the room of so many of them."""
+"""Size of the videos above the futures, in futures."""
 PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
 TABLE = "states.csv"
 BYTES = 3e9
-"""Of a moving picture before it is a file; drawing it takes several times that."""
+"""Largest size of an animation in memory; drawing takes several times that."""
 STEPS, MOST_STEPS = 40, 90
-"""Frames to imagine beyond the end of a video, and at most before it, if not given."""
+"""Default numbers of frames to imagine after the end of a video, and at most before it."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ImagineCommand:
     """cpu, cuda, or auto: a GPU if there is one."""
 
     def run(self) -> None:
-        """Imagine, and show it."""
+        """Imagine, and write the pictures."""
         if self.world is not None and self.video is not None:
             raise UserError("name --world or --video: one of the two")
         futures = self.futures if self.sample else 1
@@ -152,7 +152,7 @@ class ImagineCommand:
 
 
 def check_bytes(frames: int, videos: int, side: int) -> None:
-    """Refuse a moving picture, of so many `videos` beside each other, that memory cannot hold."""
+    """Raise a UserError for an animation of `videos` side by side that memory cannot hold."""
     if (needed := 3 * frames * videos * side**2) > BYTES:
         raise UserError(
             f"the pictures would take {needed / 1e9:.1f} GB, and may take {BYTES / 1e9:g}: "

@@ -55,10 +55,10 @@ class ImportCommand:
     workers: int = os.cpu_count() or 1
     """Number of videos that are decoded at the same time."""
     once: Suppress[bool] = False
-    """Whether another command imports, which has none of these settings."""
+    """Whether another command imports, without these settings."""
 
     def run(self) -> int:
-        """Import what can be imported; 2 if anything had to be skipped."""
+        """Import all usable videos; return 2 if any was skipped."""
         for name in ("size", "fps", "frames", "workers"):
             if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
                 raise UserError(f"--{name} is {value}; give a number above 0")
@@ -84,14 +84,14 @@ class ImportCommand:
         return 2 if summary.skipped else 0
 
     def say_how_to_take_short_ones(self, summary: Summary) -> None:
-        """Say the command that takes videos too short for an episode, if this was another one."""
+        """Print the command that includes videos too short for an episode, if it differs."""
         frames = [skipped.frames for skipped in summary.skipped if skipped.frames is not None]
         if self.once and frames:
             other = replace(self, frames=min(frames), force=summary.videos > 0)
             tell(f"gswm: to take the short ones too: `{other.command()}`, then the same again")
 
     def command(self) -> str:
-        """The command that imports this."""
+        """The command of this import."""
         words = ["gswm", "data", "import", *map(str, self.sources), "--out", str(self.out)]
         words += ["--size", str(self.size)]
         words += [] if self.fps is None else ["--fps", f"{self.fps:g}"]
@@ -104,7 +104,7 @@ class ImportCommand:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[Source], None]]:
-    """A bar on a terminal, a line every tenth elsewhere."""
+    """A bar on a terminal; elsewhere a line for every tenth."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (
@@ -133,7 +133,7 @@ def progress(total: int) -> Iterator[Callable[[Source], None]]:
 
 
 def report_skipped(summary: Summary) -> None:
-    """One line for each video that was skipped, up to a number of them."""
+    """One line for each skipped video, up to a number of them."""
     for skipped in summary.skipped[:NAMED]:
         print(f"gswm: skipped {skipped.name}: {skipped.reason}", file=sys.stderr)
     if (more := len(summary.skipped) - NAMED) > 0:
@@ -162,7 +162,7 @@ def in_words(splits: Counter[str]) -> str:
 
 
 def file_of(folder: Path) -> Path:
-    """The file beside a folder of videos, or one video, for them where no other is named."""
+    """The default file for a folder of videos, or for one video, beside it."""
     named = folder if folder.name not in ("", "..") else folder.resolve()
     return Path(f"{named}.hdf5")
 
@@ -190,7 +190,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is here: of several that start at once, one imports."""
+    """Wait until no other process holds the lock: of several that start at once, one imports."""
     held = None
     with suppress(OSError):  # no folder any more, or a file system without locks
         held = os.open(folder, os.O_RDONLY)
@@ -210,7 +210,7 @@ class InfoCommand:
     """An HDF5 file of episodes: generated, imported, or from the authors' release."""
 
     def run(self) -> None:
-        """Print what is in it, a fact a line."""
+        """Print the contents of the file, one fact per line."""
         with open_file(self.file) as file:
             facts = {
                 "file": file.path,

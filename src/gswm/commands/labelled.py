@@ -1,4 +1,4 @@
-"""`gswm eval MODEL VIDEO`: tracks against labelled frames, and imagined places against tracks."""
+"""`gswm eval MODEL VIDEO`: tracks against labelled frames, and rollouts against tracks."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
@@ -29,22 +29,22 @@ class TrackSource:
 
     name: str
     tracks: Callable[[], tuple[MotBoxes, Picture | None]]
-    """Track the video, or read tracks; and size and length of the video, where it is known."""
+    """Track the video, or read tracks; also its size and length, if known."""
     model: "VideoModel | None" = None
-    """The model, where it is one."""
+    """The model, if there is one."""
 
 
 @dataclass(frozen=True)
 class LabelledScores:
-    """Scores of tracks, of all labelled frames and of the last ones."""
+    """Scores of tracks on all labelled frames and on the last ones."""
 
     labels: str
     tracks: str
     min_height: float
-    """In pixels."""
+    """Minimum height in pixels."""
     parts: dict[str, TrackScores]
     imagination: ForecastScores | None = None
-    """Of what a model imagines of the last share of its video, which is long enough."""
+    """Scores of a model's rollouts in the last part of its video; None if that is too short."""
     boxes_from: str | None = None
     """See `WorldModel.boxes_from`; None for tracks that are not a model's."""
 
@@ -54,7 +54,7 @@ class LabelledScores:
         return asdict(self) | {"imagination": ahead}
 
     def table(self) -> str:
-        """A line for each part of the video."""
+        """One line for each part of the video."""
         wide = max(map(len, self.parts))
         columns = {field.name: max(len(field.name), 6) for field in fields(TrackScores)}
         lines = ["  ".join([" " * wide, *(f"{name:>{w}}" for name, w in columns.items())])]
@@ -104,7 +104,7 @@ def source_of(
 
 @dataclass(frozen=True)
 class VideoModel:
-    """A model, and a video that it is measured on."""
+    """A model, and a video to evaluate it on."""
 
     name: str
     video: Path
@@ -114,12 +114,12 @@ class VideoModel:
 
     @cached_property
     def resolved(self) -> tuple[WorldModel[Any], dict[str, Any]]:
-        """The model, and what is known of it."""
+        """The model and facts about it."""
         return resolve(self.name, self.device, self.half)
 
     @cached_property
     def film(self) -> Film:
-        """The video, cut as those that the model was trained on."""
+        """The video, imported like those that the model was trained on."""
         model, about = self.resolved
         known = about["about"].get("videos", {})
         return own_film(self.video, known, model.image_size, None, allow_damaged=self.allow_damaged)
@@ -127,7 +127,7 @@ class VideoModel:
     def tracks(self) -> tuple[MotBoxes, Picture]:
         """The tracks of the model in every frame of the video, as `gswm track` writes them.
 
-        Boxes are cut off at the borders of the picture, as labels are.
+        Boxes are clipped at the borders of the picture, as labels are.
         """
         film, place = self.film, self.film.placement
         rows = locate(self.resolved[0], film)
@@ -136,7 +136,7 @@ class VideoModel:
         return every.mot().clipped(place.width, place.height), picture
 
     def forecast(self, last: float, labels: MotBoxes | None = None) -> ForecastScores | None:
-        """Scores of what it imagines of the last share of the video; None if that is too short."""
+        """Scores of its rollouts in the last part of the video; None if that is too short."""
         check_last(last)
         (model, about), film = self.resolved, self.film
         given = about["given"]
@@ -146,13 +146,13 @@ class VideoModel:
 
 
 def check_last(last: float) -> None:
-    """Refuse a share of the video that is none."""
+    """Raise a UserError unless this is a fraction of the video."""
     if not 0 < last < 1:
         raise UserError(f"--last is {last:g}; it must be a share between 0 and 1")
 
 
 def forecast_table(scores: ForecastScores, last: float) -> str:
-    """Scores of what a model imagines, one a line."""
+    """Scores of a model's rollouts, one per line."""
     rows = scores.rows()
     wide = max(len(name) for name, _ in rows)
     lines = [f"imagined in the last {last:.0%}"]
@@ -162,7 +162,7 @@ def forecast_table(scores: ForecastScores, last: float) -> str:
 def score_labelled(
     labels: Path, source: TrackSource, *, frames: int | None, min_height: float, last: float
 ) -> LabelledScores:
-    """Score tracks on all labelled frames, and on those in the last share of the video."""
+    """Score tracks on all labelled frames, and on those in the last part of the video."""
     check_last(last)
     if min_height < 0:
         raise UserError(f"--min-height is {min_height:g}; it must be at least 0")

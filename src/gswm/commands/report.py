@@ -21,16 +21,17 @@ class ReportCommand:
     """Settings of `gswm report`."""
 
     results: Annotated[Positional[tuple[Path, ...]], arg(metavar="RESULTS")] = ()
-    """Files that `gswm eval --json` wrote, or folders of them; docs/results if not given."""
+    """Files that `gswm eval --json` wrote, or folders of them. Default: docs/results."""
     out: Path = Path("report")
-    """The folder for index.html, which needs no other file, and a PNG of each figure."""
+    """The folder for a self-contained index.html, and a PNG of each figure."""
     markdown: Path | None = None
-    """Write the tables to this file too, and its figures into the folder of its name."""
+    """Also write the tables to this Markdown file, and the figures to the folder of the same name.
+    """
     force: bool = False
     """Replace files that `gswm report` did not write."""
 
     def run(self) -> None:
-        """Read what was measured, and show it."""
+        """Read the results, and write the report."""
         check_library()
         paths = self.results or (HERE,)
         if not self.results and not HERE.is_dir():

@@ -1,4 +1,4 @@
-"""Trained models, by what the user calls them."""
+"""Finds trained models by name or path."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from gswm.weights.finding import find
 def resolve(
     name: str, device: torch.device, half: bool = False
 ) -> tuple[WorldModel[Any], dict[str, Any]]:
-    """A trained model by what the user calls it, on `device`, and what is known of it."""
+    """A trained model by name or path, on `device`, and the facts in its header."""
     path = find(name)
     header = read_header(path)
     recipe = header["recipe"]
@@ -31,7 +31,7 @@ def resolve(
 
 
 def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) -> None:
-    """Say in one line if a model does not fit a video: see `misfit.warning`."""
+    """Warn in one line if a model does not fit a video; see `misfit.warning`."""
     if share is None:
         return
     header = read_header(find(model))

@@ -8,7 +8,7 @@ from gswm.fast.selftest import COMPARED, FastPath, selftest
 
 
 class DisagreementError(UserError):
-    """The fast path computes something else than the plain one."""
+    """The fast path and the plain one disagree."""
 
     code = 1
 
@@ -26,7 +26,7 @@ class SelfTestCommand:
     CPU."""
 
     def run(self) -> None:
-        """Compare, and print a line for each as it is known."""
+        """Compare, and print a line for each result."""
         device = find_device(self.device)
         if device.type != "cuda" and (wanting := [p for p in self.paths if p != "deferred"]):
             raise UserError(f"'{wanting[0]}' is on a GPU alone: leave it out, or use one")

@@ -18,7 +18,7 @@ from gswm.studio.protocol import MOST_GIVEN, MOST_STEPS
 from gswm.weights.finding import for_any_video
 
 FIRST = "two-layer"
-"""The model with which the studio starts where neither a model nor a video is named."""
+"""The default model, if neither a model nor a video is named."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StudioCommand:
     """cpu, cuda, or auto: a GPU if there is one."""
 
     def run(self) -> None:
-        """Serve the page until it is interrupted."""
+        """Serve the page until interrupted."""
         from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
         if self.world is not None and self.video is not None:
@@ -75,7 +75,7 @@ class StudioCommand:
                 app.doorway.unlink(missing_ok=True)
 
     def first_model(self, catalog: Catalog) -> str:
-        """Choose a model that is installed, where none is named."""
+        """Choose an installed model, if none is named."""
         if self.video is not None:
             return for_any_video()
         if not catalog.models:

@@ -33,7 +33,7 @@ finished. All other settings are those of `gswm train`, for every run."""
 
 @dataclass(frozen=True)
 class SweepArguments:
-    """The sweep's own part of the command line; the rest are settings of `gswm train`."""
+    """The sweep's own arguments; the rest are settings of `gswm train`."""
 
     recipes: Annotated[Positional[tuple[str, ...]], arg(metavar="RECIPE...")] = ()
     """The recipes to train."""
@@ -92,7 +92,7 @@ class SweepCommand:
         return asked.command(settings)
 
     def run(self) -> int:
-        """Train all, and print a table; 1 if any failed."""
+        """Train all, and print a table; return 1 if any failed."""
         if self.only_print:
             print("\n".join(shlex.join(job.command) for job in self.jobs))
             return 0
@@ -108,7 +108,7 @@ class SweepCommand:
 
 
 def check_sweep(path: Path) -> None:
-    """Refuse to replace a file that no sweep wrote."""
+    """Raise a UserError instead of replacing a file that no sweep wrote."""
     check_place(path)
     if not path.exists():
         return
@@ -118,7 +118,7 @@ def check_sweep(path: Path) -> None:
 
 
 def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
-    """A run of one recipe with one seed; settings that it has not are refused."""
+    """A run of one recipe with one seed; unknown settings raise a UserError."""
     recipe = replace(TrainCommand.from_args([name, *settings]).recipe, seed=seed)
     folder = out / f"{name}-{seed}"
     train = [sys.executable, "-m", "gswm", "train", name, "--seed", str(seed)]
@@ -141,7 +141,7 @@ def seeds(text: str) -> list[int]:
 
 
 def requests(text: str) -> dict[str, str]:
-    """The requests in `name=value,...`, as Slurm's own commands write them; tyro's have spaces."""
+    """The resources in `name=value,...`, as in Slurm's own commands; tyro's syntax has spaces."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     if not all(name and value for name, _, value in pairs):
         raise UserError(f"--slurm is '{text}'; it must be such as gpus_per_node=1,timeout_min=600")
@@ -149,7 +149,7 @@ def requests(text: str) -> dict[str, str]:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    """A line of each run, and of the mean of each recipe's."""
+    """One line per run, and one for the mean of each recipe."""
     made = Table(title="Runs", box=box.SIMPLE, padding=0)
     made.add_column("recipe", overflow="fold")
     for name in ("seed", "state"):

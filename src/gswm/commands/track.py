@@ -43,51 +43,58 @@ class TrackCommand:
     source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
     """A video, a folder of images, an HDF5 file, or a world by its name."""
     model: str | None = None
-    """A trained model: a run's folder, a file of weights, or the name of one that ships. Default:
-    clips, which is for videos of a fixed camera; for a world, the model that ships for it."""
+    """A trained model: a run folder, a weights file, or the name of a shipped model. Default:
+    clips, which is for videos of a fixed camera; for a world, the shipped model of that world.
+    """
     out: UseAppendAction[tuple[Path, ...]] = ()
-    """A file to write; give --out again for more; states.csv if not given. For a video, FILE.csv
-    has the columns time (in seconds), frame (in the video, counted from 0), id, x, y (the center),
-    width, height (in pixels of the upright video), depth and presence, for the frames that the
-    model saw. FILE.txt is MOTChallenge text, with frames and ids counted from 1. FILE.mp4 is the
-    video at its own size and speed, with boxes, ids and trails. Both have every frame of the video
-    up to the last one that the model saw, with boxes interpolated in between. For a world,
-    FILE.csv is in fractions of the frame's side."""
+    """An output file; repeat --out for several. Default: states.csv. For a video, FILE.csv has the
+    columns time (in seconds), frame (in the video, counted from 0), id, x, y (the center), width,
+    height (in pixels of the upright video), depth and presence, for the frames that the model saw.
+    FILE.txt is MOTChallenge text, with frames and ids counted from 1. FILE.mp4 is the video at its
+    own size and speed, with boxes, ids and trails. Both have every frame of the video up to the
+    last one that the model saw, with boxes interpolated in between. For a world, FILE.csv is in
+    fractions of the frame's side.
+    """
     picture: Path | None = None
-    """A .png for a sheet of the model's frames, a .gif or .mp4 for all, with boxes and ids."""
+    """A .png for a sheet of the model's frames, or a .gif or .mp4 of all frames, with boxes and
+    ids.
+    """
     episode: int = 0
-    """Which episode of a world or an HDF5 file, counted from 0."""
+    """The number of the episode of a world or an HDF5 file, from 0."""
     split: SplitName | None = None
-    """Of this split; test for a world, and the whole file for a file, if not given."""
+    """The split. Default: test for a world, and the whole file for a file."""
     frames: int | None = None
-    """The first so many; all if not given."""
+    """Largest number of frames, from the first. Default: all."""
     discover: bool = True
-    """Look for new objects in every frame; in the first alone if not."""
+    """Look for new objects in every frame, or only in the first."""
     video_fps: float | None = None
-    """Frames per second to take of a video, by its own times, and 0 for every frame; as of the
-    videos that the model was trained on if not given."""
+    """Frames per second to take from a video, according to its timestamps; 0 takes every frame.
+    Default: as in the training videos.
+    """
     fit: Fit | None = None
-    """letterbox: all of each frame of a video, between black bars; crop: its middle square;
-    stretch: all of it, squeezed into a square. If not given, as the videos that the model was
-    trained on were imported, and letterbox for a model of a world."""
+    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
+    frame, squeezed into a square. Default: as the training videos were imported, and letterbox for
+    a model of a world.
+    """
     region: str | None = None
-    """Use only this part of a video's frames: x,y,width,height in pixels of the upright video, or
-    all. If not given, as the videos that the model was trained on were imported."""
+    """Use only this part of the video: x,y,width,height in pixels of the upright video, or all.
+    Default: as the training videos were imported.
+    """
     scale: int = 4
-    """Enlarge the frames of --picture so many times, at most 16."""
+    """Enlargement factor for --picture, at most 16."""
     trail: int = 8
-    """Draw where each object was in the last so many frames."""
+    """Length of the trail behind each object, in frames."""
     fps: int = 10
-    """Frames per second of --picture, and of an .mp4 from images, which have no times."""
+    """Frames per second of --picture, and of an .mp4 from images, which have no timestamps."""
     allow_damaged: bool = False
-    """Take the video as it is, though FFmpeg reports damage or frames are missing."""
+    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     force: bool = False
-    """Replace files that exist."""
+    """Replace existing files."""
     device: str = "auto"
     """cpu, cuda, or auto: a GPU if there is one."""
 
     def run(self) -> None:
-        """Find the objects, and write where they are."""
+        """Track the objects, and write the tracks."""
         check_range({"--episode": self.episode, "--trail": self.trail}, 0)
         check_range({"--frames": self.frames}, 1)
         check_range({"--scale": self.scale}, 1, LARGEST_SCALE)
@@ -116,9 +123,9 @@ class TrackCommand:
     def track_film(
         self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path]
     ) -> float | None:
-        """Of a video: some frames at a time, so that it may be long.
+        """Track a video in chunks, so that it can be of any length.
 
-        Returns the share that the model leaves unexplained of the first of them.
+        Returns the unexplained share of the first chunk.
         """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
@@ -147,9 +154,9 @@ class TrackCommand:
     def track_episode(
         self, model: WorldModel[Any], outs: Iterable[Path], device: Any
     ) -> tuple[float | None, bool]:
-        """Of a world or a file: of an imported video in its own units, if the file knows them.
+        """Track an episode of a world or a file, in the units of its source video if known.
 
-        Returns what `explained.measure` says, and whether it is a video of the user's.
+        Returns the result of `explained.measure`, and whether it is a user's video.
         """
         episodes = find(self.source, self.episode, self.split, model.image_size)
         video = episodes.video[:, : self.frames]
@@ -193,7 +200,7 @@ class TrackCommand:
         return Footage(footage.placement, footage.frames[:frames], footage.times[:frames])
 
     def draw(self, track: Track, video: torch.Tensor) -> None:
-        """The model's frames with boxes."""
+        """Draw the model's frames with boxes."""
         assert self.picture is not None
         make_folder(self.picture.parent)
         drawn = {"scale": self.scale, "trail": self.trail, "fps": self.fps}
@@ -202,7 +209,7 @@ class TrackCommand:
 
 
 def default_model(source: str) -> str:
-    """Choose weights for a source: those of a world by its name, those for any video otherwise."""
+    """The default weights: those of a world by its name, otherwise those for any video."""
     world = worlds.base_name(source)
     return world if world in worlds.WORLDS and is_available(world) else for_any_video()
 

@@ -26,27 +26,28 @@ from gswm.train.step import Trainee
 
 @dataclass(frozen=True)
 class TrainStart:
-    """The words of `gswm train` that choose the recipe, on which all other settings depend."""
+    """The arguments of `gswm train` that choose the recipe, on which all other settings depend."""
 
     recipe: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RECIPE")] = ()
-    """The recipe to train, with any of its settings after it."""
+    """The recipe to train, followed by any of its settings."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """In place of a recipe: the folder of a run that was stopped, to go on with."""
+    """Instead of a recipe: the folder of a stopped run, to resume it."""
 
 
 @dataclass(frozen=True)
 class TrainCommand:
-    """Settings of `gswm train`: the recipe's, any of which can be set, and the run's."""
+    """Settings of `gswm train`: all those of the recipe, and those of the run."""
 
     recipe: Annotated[Recipe, tyro.conf.arg(name="")]
     loop: Annotated[LoopConfig, tyro.conf.arg(name="")] = field(default_factory=LoopConfig)
     out: Path | None = None
-    """The run's folder; runs/RECIPE-SEED if it is not given."""
+    """The run's folder. Default: runs/RECIPE-SEED."""
     videos: Annotated[Path | None, tyro.conf.arg(name="data", metavar="PATH")] = None
-    """In place of --data.world: an HDF5 file; or a video, or a folder of videos or images such as
-    OBJ3D's, which is imported once, into PATH.hdf5."""
+    """Instead of --data.world: an HDF5 file; or a video, or a folder of videos or images such as
+    OBJ3D's, which is imported once, into PATH.hdf5.
+    """
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU where there is one."""
+    """cpu, cuda, or auto: a GPU if there is one."""
 
     @staticmethod
     def from_args(args: list[str]) -> "TrainCommand":
@@ -80,7 +81,7 @@ class TrainCommand:
         return parsed
 
     def on_videos(self) -> "TrainCommand":
-        """The same, with the file of --data as its data; nothing is imported yet."""
+        """The same settings with the file of --data as data; imports nothing yet."""
         if self.videos is None:
             return self
         is_file = is_name_of_file(self.videos.name) and not self.videos.is_dir()
@@ -89,7 +90,7 @@ class TrainCommand:
         return replace(self, recipe=replace(self.recipe, data=data))
 
     def run(self) -> int:
-        """Train; 0 at the end, or of the time, and after a signal 128 and its number."""
+        """Train; return 0 at the end or the time limit, and 128 plus its number after a signal."""
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
         signals = Signals()  # importing is a part of the time
         try:

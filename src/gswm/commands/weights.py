@@ -23,21 +23,21 @@ FIRST = {
     "in_corridor_10": "corridor@10",
     "in_corridor_50": "@50",
 }
-"""The scores for which there is always room, and what they are called where there is little."""
+"""The scores that are always shown, and their short names for narrow terminals."""
 COLUMNS = ("name", "MB", "where", "steps", "GPU min", "seed", "commit", "test scores", "more")
 IF_ROOM = ("GPU min", "seed", "commit", "more")
-"""Columns that a narrow terminal does without, the last first."""
+"""Columns that a narrow terminal omits, the last first."""
 WORDS = ("name", "where", "commit", "test scores", "more")
-"""Columns of words, which begin at the left; numbers end at the right."""
+"""Text columns, which are left-aligned; numbers are right-aligned."""
 GAP = "  "
 
 
 @dataclass(frozen=True)
 class WeightsCommand:
-    """Settings of `gswm weights`: there are none."""
+    """Settings of `gswm weights`, which has none."""
 
     def run(self) -> None:
-        """List all models with a name, with their scores and places; verify those that are here."""
+        """List all named models with scores and locations; verify those that are installed."""
         if not finding.names():
             raise UserError("this installation has no weights: train some with `gswm train`")
         wanted = finding.checksums()
@@ -59,7 +59,7 @@ class FetchCommand:
     """A model that `gswm weights` lists."""
 
     def run(self) -> None:
-        """Download a model into the cache, unless it is here, and print where it is."""
+        """Download a model into the cache, unless it is there, and print its path."""
         if self.name not in finding.names():
             known = ", ".join(finding.names()) or "none"
             raise UserError(f"there is no model '{self.name}'; there are {known}")
@@ -72,17 +72,17 @@ class FetchCommand:
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A model with a name."""
+    """A named model."""
 
     name: str
     place: finding.Place
     path: Path | None
-    """The place of its file; None if it does not ship and is not in the cache."""
+    """The path of its file; None if it does not ship and is not in the cache."""
     fault: str | None
 
     @classmethod
     def of(cls, name: str, wanted: dict[str, str]) -> "KnownModel":
-        """Look a model up, and verify it; `wanted` are the checksums."""
+        """Look up a model, and verify it; `wanted` are the checksums."""
         place, shipped = finding.place(name), finding.shipped().get(name)
         path = shipped or (finding.cached(name) if place == "cache" else None)
         ships = finding.catalog().get(name, {}).get("ships", True)
@@ -92,11 +92,11 @@ class KnownModel:
 
     @property
     def is_here(self) -> bool:
-        """Whether there is a file of it, or should be."""
+        """Whether its file exists, or should."""
         return self.path is not None
 
     def row(self) -> dict[str, str]:
-        """The row of a table, by column; a damaged model has little in it."""
+        """The row of a table, by column; nearly empty for a damaged model."""
         known = finding.catalog().get(self.name, {})
         size = known.get("bytes")
         if self.path is not None:
@@ -126,7 +126,7 @@ def about_of(path: Path) -> dict[str, Any]:
 
 
 def elsewhere(models: list[KnownModel]) -> str:
-    """Say how to get the models that are not here, if there are any."""
+    """Report how to get the models that are not installed, if any."""
     away = [model for model in models if not model.is_here]
     if not away:
         return ""
@@ -136,7 +136,7 @@ def elsewhere(models: list[KnownModel]) -> str:
 
 
 def lines(rows: list[dict[str, str]], room: int) -> list[str]:
-    """A table, one line a row, with as many columns as there is room for."""
+    """A table, one line per row, with as many columns as fit."""
     head = {name: name for name in COLUMNS} | {"more": ""}
     width = {name: max(len(row.get(name, "")) for row in (head, *rows)) for name in COLUMNS}
     left_out: list[str] = []
@@ -155,6 +155,6 @@ def lines(rows: list[dict[str, str]], room: int) -> list[str]:
 
 
 def listed(scores: dict[str, float | None]) -> dict[str, float]:
-    """Those of the scores that are listed: what is no number is not."""
+    """The scores to list, without NaN."""
     found = ((name, scores.get(name)) for name in SHOWN)
     return {name: value for name, value in found if value is not None}

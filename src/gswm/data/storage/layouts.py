@@ -142,9 +142,7 @@ def to_arrays(layout: Layout, episodes: Episodes) -> Arrays:
 
 
 def check_parts(layout: Layout, episodes: Episodes) -> None:
-    """Raise a UserError for episodes with parts that the layout cannot hold, or without needed
-    ones.
-    """
+    """Raise a UserError unless the episodes have exactly the parts of the layout."""
     has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None}
     for part in sorted(has - {*HOLDS[layout], *ALWAYS}):
         able = [name for name, held in HOLDS.items() if part in held]

@@ -280,9 +280,9 @@ def with_header(folder: Path, about: Any = None, **tensors: torch.Tensor) -> Pat
 
 
 ABOUT: list[tuple[Any, str]] = [
-    ("[]", "`about` in its header is no object"),
-    ("3", "`about` in its header is no object"),
-    ("null", "`about` in its header is no object"),
+    ("[]", "`about` in its header is not an object"),
+    ("3", "`about` in its header is not an object"),
+    ("null", "`about` in its header is not an object"),
     ("{", "its header cannot be read"),
     ({"videos": {"fps": -5}}, "fps is -5; it must be above 0"),
     ({"videos": {"fps": "fast"}}, "fps is 'fast'; it must be above 0"),
@@ -444,7 +444,7 @@ def test_what_a_file_says_about_itself_is_checked(
 @pytest.mark.parametrize("value", [1e300, -1e300, np.inf])
 def test_where_frames_are_from_must_make_sense(key: str, value: float, tmp_path: Path) -> None:
     path = changed(tmp_path, "video", filled(key, value))
-    with pytest.raises(UserError, match=r"make no sense; import the video again"):
+    with pytest.raises(UserError, match=r"are invalid; import the video again"):
         open_file(path).footage(0)
 
 

@@ -63,7 +63,7 @@ def test_a_track_of_a_rule_is_one_future_with_its_past() -> None:
 
 def test_only_the_rule_that_repeats_a_frame_takes_videos_without_truth() -> None:
     alone = Episodes(two_episodes().video)
-    with pytest.raises(UserError, match="nothing is known"):
+    with pytest.raises(UserError, match="no ground truth"):
         Baseline("straight").imagine(alone, 5, 4)
     track = Baseline("stay").imagine(alone, 5, 4)
     assert track.pres.shape == (2, 1, 4, 0)

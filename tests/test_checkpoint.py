@@ -192,7 +192,9 @@ def test_a_full_disk_leaves_the_one_before_and_nothing_half_written(
     save(tmp_path, checkpoint(1))
     with monkeypatch.context() as patch:
         operations(patch, fail_at, OSError(code, os.strerror(code)))
-        with pytest.raises(DiskFullError, match=r"^no room to write .*00000002, .*: make room"):
+        with pytest.raises(
+            DiskFullError, match=r"^no room to write .*00000002, .*: free some space"
+        ):
             save(tmp_path, checkpoint(2))
     newest = load_newest(tmp_path, pytest.fail)
     assert newest is not None
@@ -268,7 +270,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "M", "0", "-5M", "1.5M", "15X", "15M M"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match=f"^'{text}' is no size: write 15M"):
+    with pytest.raises(UserError, match=f"^'{text}' is not a size: write 15M"):
         num_bytes(text)
 
 

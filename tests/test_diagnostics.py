@@ -293,7 +293,7 @@ def test_a_run_that_does_well_says_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train_here(small(4), tmp_path)
-    assert "look out" not in capsys.readouterr().err
+    assert "warning: " not in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("small_trunk")
@@ -308,8 +308,8 @@ def test_validations_warn_too_and_the_one_before_a_stop_counts(
     with monkeypatch.context() as patch:
         stop_after(patch, 4)
         train_here(recipe, tmp_path)
-    assert "look out" not in capsys.readouterr().err
+    assert "warning: " not in capsys.readouterr().err
     train_here(recipe, tmp_path)
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("look out")]
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(said) == 1
     assert "objects are found twice" in said[0]

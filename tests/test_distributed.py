@@ -175,7 +175,7 @@ def test_two_processes_stopped_and_resumed_train_what_one_trains(tmp_path: Path)
     for more in (["--max-minutes", "0"], []):
         codes = [end(process) for process in pair([*settings(together), *more], log)]
         assert codes == [0, 0], log.read_text()
-    assert log.read_text().count("going on from step 1") == 1
+    assert log.read_text().count("resuming from step 1") == 1
     assert main(settings(alone)) == 0
     assert_close(together, alone)
     assert [line["step"] for line in metrics_of(together)] == [3, 4, 6, 6]
@@ -197,7 +197,7 @@ def test_the_second_process_needs_no_file_of_the_first(tmp_path: Path) -> None:
         if left.exists():
             shutil.rmtree(there)
     assert not there.exists()
-    assert log.read_text().count("going on from step 1") == 1
+    assert log.read_text().count("resuming from step 1") == 1
     assert main(settings(alone, start=str(begin))) == 0
     assert_close(here, alone)
     assert weights.read_header(here / "last.safetensors")["about"]["step"] == 16

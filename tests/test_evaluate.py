@@ -400,10 +400,16 @@ def test_a_file_is_measured_as_its_world_is(
         (["--baseline", "stay", "--world", "single-ball", "--protocol", "gswm-10-90"], "frames"),
         (["--baseline", "stay", "--world", "occlusion", "--episodes", "0"], "at least 1"),
         (["--baseline", "stay", "--world", "occlusion", "--protocol", "gswm-maze-5"], "mazes"),
-        (["--baseline", "stay", "--world", "occlusion", "--given", "sample"], "--given is about"),
-        (["--baseline", "stay", "--world", "occlusion", "--samples", "2"], "--samples is about"),
+        (
+            ["--baseline", "stay", "--world", "occlusion", "--given", "sample"],
+            "--given needs a model",
+        ),
+        (
+            ["--baseline", "stay", "--world", "occlusion", "--samples", "2"],
+            "--samples needs a model",
+        ),
         (["two-layer", "--samples", "-1"], "--samples must be 0 or more"),
-        (["single-ball", "--samples", "2"], "gswm-5-4 is none"),
+        (["single-ball", "--samples", "2"], "gswm-5-4 is not one"),
         (["x.avi", "--labels", "x.txt", "--given", "sample"], "cannot be used with --labels"),
         (
             ["--baseline", "stay", "--world", "two-layer", "--episodes", "201"],
@@ -423,13 +429,13 @@ def test_a_mistake_is_one_line(
 def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
     episodes = Episodes(marked(2, 20).video)
     for frames, said in (
-        (50, "--protocol slotformer-6-44 or ocvp-5-25 measures pixels alone"),
-        (40, "--protocol ocvp-5-25 measures pixels alone"),
-        (20, "ocvp-5-25 measures pixels alone, of 30 frames or more, and these have 20: import"),
+        (50, "--protocol slotformer-6-44 or ocvp-5-25 measures only pixels"),
+        (40, "--protocol ocvp-5-25 measures only pixels"),
+        (20, "ocvp-5-25 measures only pixels, of 30 frames or more, and these have 20: import"),
     ):
         with pytest.raises(UserError, match=f": {said}"):
             evaluate(Puppet(marked(2, 20), "stay"), [Episodes(marked(2, frames).video)], SHORT)
-    with pytest.raises(UserError, match="it cannot be measured"):
+    with pytest.raises(UserError, match="no ground truth"):
         evaluate(Baseline("stay"), [episodes], SHORT)
     only = Protocol("pixels", 10, 10, ("pixels",))
     scores = evaluate(Puppet(marked(2, 20), "stay"), [episodes], only).scores

@@ -48,7 +48,7 @@ def test_a_file_of_another_kind_or_that_is_read_is_refused(tmp_path: Path) -> No
         check_output(film, (".csv", ".txt"))
     for same in (film, link, tmp_path / "nowhere" / ".." / "film.mp4"):
         (tmp_path / "nowhere").mkdir(exist_ok=True)
-        with pytest.raises(UserError, match="it is what is to be read; name another file"):
+        with pytest.raises(UserError, match="it is also an input; name another file"):
             check_output(same, (".mp4",), [tmp_path, film])
     assert film.read_bytes() == b"old"
 

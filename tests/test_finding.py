@@ -152,7 +152,7 @@ def test_only_known_names_are_asked_for(site: Site, capsys: pytest.CaptureFixtur
     site.files["/all/other.safetensors"] = b"x"
     assert "there is no model 'other'" in refused(["weights", "fetch", "other"], capsys)
     for name in ("other", "../single-ball", f"x/{NAME}"):
-        with pytest.raises(UserError, match="none that ships"):
+        with pytest.raises(UserError, match="shipped model"):
             gswm.load(name)
     assert site.asked == []
 
@@ -168,7 +168,7 @@ def test_an_address_that_is_none_is_refused(
     address: str, away: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(finding.ADDRESS, address)
-    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL is no address") as error:
+    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL is not the address") as error:
         finding.find(NAME)
     assert "secret" not in str(error.value)
 
@@ -194,7 +194,7 @@ def test_what_a_cached_file_says_in_its_header_is_checked_like_any_other(
     lines = f"{hashlib.sha256(b'text').hexdigest()}  {NAME}.safetensors\n"
     (no_weights / "checksums.txt").write_text(lines)
     in_cache(b"text")
-    with pytest.raises(UserError, match="is no safetensors file"):
+    with pytest.raises(UserError, match="is not a safetensors file"):
         gswm.load(NAME)
 
 

@@ -358,7 +358,7 @@ def test_a_model_and_a_video_are_enough_to_score_imagination(
     [
         (["--last", "0.02"], "too short"),
         (["--last", "2"], "between 0 and 1"),
-        (["--world", "maze"], "--world says nothing"),
+        (["--world", "maze"], "--world does not apply"),
         (["--min-height", "3"], "needs --labels"),
     ],
 )

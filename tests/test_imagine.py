@@ -217,7 +217,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
     [
         (["imagine", "MODEL", "--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give"),
         (["track", "x.mp4", "--model", "MODEL", "--video-fps", "inf"], "--video-fps is inf; give"),
-        (["imagine", "MODEL", "--world", "maze", "--video", "x.mp4"], "one of the two"),
+        (["imagine", "MODEL", "--world", "maze", "--video", "x.mp4"], "either --world or --video"),
         (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
         (["imagine", "MODEL", "--given", "30"], "given must be from 1 to the video's 9 frames"),
@@ -233,7 +233,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, counted from 0"),
         (["track", "maze", "--model", "MODEL", "--out", "."], "cannot write .: it is a folder"),
         (["track", "maze", "--model", "MODEL", "--out", "/dev/null/x"], "not a directory"),
-        (["imagine", "nothing", "--world", "maze"], "'nothing' is no run"),
+        (["imagine", "nothing", "--world", "maze"], "'nothing' is not a run"),
         (["track", "nowhere", "--model", "MODEL"], "there is no video nowhere"),
         (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
         (["track", "maze", "--model", "MODEL", "--scale", "17"], "--scale is 17"),
@@ -261,13 +261,13 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["track", "film.mp4", "--out", "film.mp4"], "it is what is to be read"),
-        (["track", "film.mp4", "--out", "a.csv", "--out", "film.mp4"], "it is what is to be read"),
-        (["track", "film.mp4", "--picture", "frames/../film.mp4"], "it is what is to be read"),
-        (["track", "frames", "--picture", "frames/0.png"], "it is what is to be read"),
+        (["track", "film.mp4", "--out", "film.mp4"], "it is also an input"),
+        (["track", "film.mp4", "--out", "a.csv", "--out", "film.mp4"], "it is also an input"),
+        (["track", "film.mp4", "--picture", "frames/../film.mp4"], "it is also an input"),
+        (["track", "frames", "--picture", "frames/0.png"], "it is also an input"),
         (["track", "some.hdf5", "--out", "some.hdf5"], "the name must end in .csv"),
         (["track", "some.hdf5", "--picture", "some.hdf5"], "the name must end in .png"),
-        (["imagine", "MODEL", "--video", "imagined.mp4", "--out", "."], "it is what is to be read"),
+        (["imagine", "MODEL", "--video", "imagined.mp4", "--out", "."], "it is also an input"),
     ],
 )
 def test_what_is_read_is_never_written(

@@ -302,7 +302,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("a.mkv", "the name must end in .hdf5 or .h5"), ("a.h5", "it is what is to be read")],
+    [("a.mkv", "the name must end in .hdf5 or .h5"), ("a.h5", "it is also an input")],
 )
 def test_a_video_is_not_replaced_by_its_import(
     name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -460,7 +460,7 @@ def test_a_folder_is_imported_once_into_the_file_beside_it(
     assert counted(out) == {"train": 1, "val": 1, "test": 0}
     written = out.stat()
     assert import_once(tmp_path / "in", Cut(8)) == out
-    again = f"{tmp_path / 'in'}: taken from {out}; remove that file to import the videos anew\n"
+    again = f"{tmp_path / 'in'}: taken from {out}; remove that file to import again\n"
     assert capsys.readouterr().err == again
     assert out.stat() == written
     out.unlink()
@@ -494,7 +494,7 @@ def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None
     with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 is not written"):
         import_once(tmp_path / "in", Cut(8))
     assert os.listdir(tmp_path) == ["in"]
-    with pytest.raises(UserError, match="is no video, no folder of them and no HDF5 file"):
+    with pytest.raises(UserError, match="is not a video, a folder of videos or an HDF5 file"):
         import_once(tmp_path / "nowhere", Cut(8))
 
 

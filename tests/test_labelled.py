@@ -257,7 +257,7 @@ def test_a_model_is_scored_as_its_tracks_are(
     ("words", "said"),
     [
         (["--labels", "{0}"], "--tracks or --baseline"),
-        (["--labels", "{0}", "--tracks", "{1}", "--baseline", "median-sort"], "one of the two"),
+        (["--labels", "{0}", "--tracks", "{1}", "--baseline", "median-sort"], "give either"),
         (["--labels", "{0}", "--baseline", "stay"], "tracks no videos"),
         (["--labels", "{0}", "--baseline", "median-sort"], "needs the video"),
         (["a.mp4", "--labels", "{0}", "--baseline", "median-sort"], "no video a.mp4"),

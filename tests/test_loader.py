@@ -390,9 +390,9 @@ BAD = {
     "windows of 0 frames do not fit": {"length": 0},
     "windows of 7 frames do not fit episodes of 6": {"length": 7, "first_frames": 6},
     "a batch of 4 does not divide among 3 processes": {"ranks": 3},
-    "rank 2 is none of 0 to 1": {"ranks": 2, "rank": 2},
+    "rank 2 is not within 0 to 1": {"ranks": 2, "rank": 2},
     "batch is 0": {"batch": 0},
-    "the first 13 frames were asked for, and there are 12": {"first_frames": 13},
+    "the first 13 frames were requested, and there are 12": {"first_frames": 13},
     "8": {"episodes": 8},
 }
 

@@ -135,7 +135,7 @@ def test_a_file_that_is_no_lpips_is_refused_in_one_line(
     for name, said in (
         ("none.safetensors", "there is no file"),
         ("part.safetensors", "4 layers"),
-        ("text.safetensors", "is no safetensors file"),
+        ("text.safetensors", "is not a safetensors file"),
     ):
         with pytest.raises(UserError, match=said):
             lpips.read(tmp_path / name)

@@ -116,7 +116,7 @@ def test_commands_warn_of_a_model_of_another_world(
         ],
     }
     assert main(how[command]) == 0
-    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("look out")]
+    (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("warning")]
     assert f"does not fit {CARS.name}" in line
 
 
@@ -165,7 +165,7 @@ def test_a_model_on_its_own_world_is_not_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["track", "single-ball", "--out", str(tmp_path / "states.csv")]) == 0
-    assert "look out" not in capsys.readouterr().err
+    assert "warning: " not in capsys.readouterr().err
 
 
 @pytest.mark.slow

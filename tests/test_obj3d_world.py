@@ -173,7 +173,7 @@ def test_a_world_of_files_has_their_splits_and_no_more(folder: Path) -> None:
     there = world(f"obj3d:{folder}")
     assert {name: split.episodes for name, split in there.splits.items()} == {"train": 3, "val": 2}
     assert there.num_frames == 14
-    with pytest.raises(UserError, match="5 episodes were asked for, and there are 3"):
+    with pytest.raises(UserError, match="5 episodes were requested, and there are 3"):
         next(there.episodes(9, 5))
     with pytest.raises(UserError, match="without end"):
         next(there.episodes(9))
@@ -219,7 +219,7 @@ def test_scenes_are_not_replaced_by_their_drawing(
     what = [f"obj3d:{folder}"] if by_folder else ["obj3d", "--scenes", str(file)]
     args = ["data", "make", *what, "--split", "val", "--out", str(file), "--force"]
     assert main(args) == 2
-    assert "it is what is to be read" in capsys.readouterr().err
+    assert "it is also an input" in capsys.readouterr().err
     assert file.read_bytes() == before
 
 
@@ -291,7 +291,7 @@ def test_a_file_of_scenes_says_what_draws_it(
     for args in (["info", str(file)], ["show", str(file), "--out", str(folder / "a.png")]):
         assert main(["data", *args]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"gswm: {file}: is a file of scenes")
+        assert line.startswith(f"gswm: {file}: is a scene file")
     command = line.split("`")[1].replace("FILE", str(out))
     assert main(command.split()[1:]) == 0
     assert len(hdf5.read(out)) == 2
@@ -386,7 +386,7 @@ def test_rules_are_measured_beside_the_truth_collisions_too(made: Episodes) -> N
     exact = collisions(boxes, boxes, space.contacts, 3).scores()
     assert exact["collision_recall"] == 1
     assert exact["collision_precision"] > 0.7
-    with pytest.raises(UserError, match="about contacts"):
+    with pytest.raises(UserError, match="needs contacts"):
         evaluate(Baseline("stay"), [replace(made, space=None)], rules)
 
 

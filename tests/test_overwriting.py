@@ -147,7 +147,7 @@ def test_what_is_no_file_is_never_replaced(
 ) -> None:
     os.mkfifo(pipe := tmp_path / "mine.safetensors")
     assert main(["export", str(model), "--out", str(pipe), "--force"]) == 2
-    assert "it is no regular file" in capsys.readouterr().err
+    assert "it is not a regular file" in capsys.readouterr().err
     assert pipe.is_fifo()
 
 

@@ -141,10 +141,8 @@ def test_a_signal_saves_and_the_exit_code_says_so(tmp_path: Path, which: signal.
     last = metrics_of(out)[-1]["step"]
     assert state_of(out)["step"] >= last > 0
     assert (out / "last.safetensors").exists()
-    said = (
-        f"stopped at step {newest(out)}; the run is in {out}; `gswm train --resume {out}` goes on"
-    )
-    assert said in log.read_text()
+    stopped = f"stopped at step {newest(out)}; the run is in {out}"
+    assert f"{stopped}; `gswm train --resume {out}` resumes it" in log.read_text()
 
 
 def test_a_lost_terminal_saves_the_run(tmp_path: Path) -> None:
@@ -222,7 +220,7 @@ def test_a_signal_while_data_are_made_ends_the_process_well(
     out.mkdir()
     write_json(out / "recipe.json", to_dict(small()))
     assert main(args) == 143
-    said = f"stopped; nothing is lost: `gswm train --resume {out}` goes on\n"
+    said = f"stopped; nothing is lost: `gswm train --resume {out}` resumes it\n"
     assert capsys.readouterr().err == said
 
 
@@ -310,7 +308,7 @@ def test_a_damaged_checkpoint_is_named_and_the_run_goes_on_from_the_one_before(
     assert said[:2] == [
         f"the checkpoint {newest.parent} is damaged: {newest.name} has changed; "
         "using the one before it",
-        "going on from step 6",
+        "resuming from step 6",
     ]
     assert_same_run(tmp_path, undisturbed)
 
@@ -384,7 +382,7 @@ def test_on_a_full_disk_the_last_checkpoint_survives_and_the_run_can_go_on(
     said = log.read_text().splitlines()[-1]
     assert said == (
         f"gswm: no room to write {out / 'checkpoints/00000003'}, file too large: "
-        "make room and start again; what was whole before is kept"
+        "free some space and start again; existing files are kept"
     )
     assert state_of(out) == whole
     assert [p.name for p in (out / "checkpoints").iterdir()] == ["00000001"]
@@ -542,7 +540,7 @@ def test_a_run_whose_folder_is_removed_ends_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_after(monkeypatch, 4, lambda: shutil.rmtree(tmp_path / "run"))
-    with pytest.raises(UserError, match=r"run was removed or moved while it was trained"):
+    with pytest.raises(UserError, match=r"run was removed or moved during training"):
         train_here(small(8), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -558,7 +556,7 @@ def test_another_number_of_threads_is_recorded_and_said(
         monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)
         capsys.readouterr()
         train_here(small(4), tmp_path)
-        said = "look out: torch uses 3 threads, and used 1 before" in capsys.readouterr().err
+        said = "warning: torch uses 3 threads, and used 1 before" in capsys.readouterr().err
         assert said == (threads == 3)
     assert [start["threads"] for start in RunFolder(tmp_path).starts()] == [1, 1, 3]
 
@@ -591,7 +589,7 @@ def test_lost_best_weights_are_told_of_and_replaced_by_the_next_best(
     capsys.readouterr()
     monkeypatch.setattr(launch, "validate", lambda *_: {"error": 1e9})
     train_here(small(8), tmp_path)
-    lost = "look out: the best weights so far, of step 3, are lost" in capsys.readouterr().err
+    lost = "warning: the best weights so far, of step 3, are lost" in capsys.readouterr().err
     assert lost == (how != "whole")
     step = weights.read_header(best)["about"]["step"]
     assert step == (3 if how == "whole" else 6)
@@ -601,7 +599,7 @@ def test_what_is_no_run_cannot_be_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", "--resume", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"gswm: {tmp_path} is no run: it has no recipe.json\n"
+    assert capsys.readouterr().err == f"gswm: {tmp_path} is not a run: it has no recipe.json\n"
 
 
 def test_every_tensor_that_a_step_changes_is_saved(tmp_path: Path) -> None:

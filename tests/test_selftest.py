@@ -132,8 +132,8 @@ def test_what_is_no_number_does_not_agree() -> None:
     ("settings", "said"),
     [
         (["--recipes", "nothing"], "there is no recipe 'nothing'"),
-        (["--paths", "captured"], "'captured' is on a GPU alone"),
-        (["--paths", "deferred", "compiled"], "'compiled' is on a GPU alone"),
+        (["--paths", "captured"], "'captured' needs a GPU"),
+        (["--paths", "deferred", "compiled"], "'compiled' needs a GPU"),
     ],
 )
 def test_a_mistake_is_one_line(

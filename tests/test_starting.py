@@ -244,5 +244,5 @@ def test_a_start_that_is_not_there_is_refused_before_the_video_is_read(
 ) -> None:
     video = synthetic_videos.save(tmp_path / "film.mp4", synthetic_videos.refusal("frames"))
     assert main(["fit", str(video), "--start", "nothing", "--out", str(tmp_path / "out")]) == 2
-    assert "cannot begin with 'nothing'" in capsys.readouterr().err
+    assert "cannot start from 'nothing'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -26,8 +26,8 @@ from gswm.weights import files as weights
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["nothing"], "'nothing' is no run"),
-        (["--world", "maze", "--video", "x.mp4"], "one of the two"),
+        (["nothing"], "'nothing' is not a run"),
+        (["--world", "maze", "--video", "x.mp4"], "either --world or --video"),
         (["--world", "nowhere"], "there is no world 'nowhere'"),
         (["two-layer", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["--port", "99999"], "--port is 99999"),

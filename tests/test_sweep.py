@@ -198,7 +198,7 @@ def test_real_runs_go_on_where_they_were_stopped(
     finished = again()
     assert [(row["state"], row["steps"]) for row in finished] == [("finished", 3)]
     assert all(row["strict_error"] is not None for row in finished)
-    assert "going on from step 1" in (tmp_path / "single-ball-1.log").read_text()
+    assert "resuming from step 1" in (tmp_path / "single-ball-1.log").read_text()
     capsys.readouterr()
     assert again() == finished
     said = capsys.readouterr()
@@ -295,7 +295,7 @@ def test_a_mean_is_of_two_or_more() -> None:
         (["maze", "--jobs", "many"], "--jobs"),
         (["maze", "--seeds=4..0"], "such as 0..4"),
         (["--plain", "maze"], "name the recipes first"),
-        (["maze", "--resume=run"], "the same --out to go on"),
+        (["maze", "--resume=run"], "the same --out to resume"),
         (["maze", "--jobs"], "--jobs needs a value"),
         (["maze", "--seed", "1"], "use --seeds"),
         (["maze", "--launcher", "cloud"], "it must be one of local, slurm"),

@@ -252,8 +252,8 @@ def test_an_export_in_half_is_half_as_large_and_scores_the_same(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("best.safetensors", "it is what is to be read"),
-        ("last.safetensors", "it is what is to be read"),
+        ("best.safetensors", "it is also an input"),
+        ("last.safetensors", "it is also an input"),
         ("recipe.json", "the name must end in .safetensors"),
     ],
 )
@@ -336,10 +336,10 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),
         (["two-layer", "maze"], "Unrecognized options: maze"),
-        (["two-layer", "--train.start", "none"], "'none' is no run, no *.safetensors, and none"),
+        (["two-layer", "--train.start", "none"], "'none' is not a run"),
         (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),
-        (["two-layer", "--checkpoint-parts", "15X"], "'15X' is no size: write 15M"),
+        (["two-layer", "--checkpoint-parts", "15X"], "'15X' is not a size: write 15M"),
         (["two-layer", "--checkpoint-parts", "1K"], "parts of 1K are too small: take 1M or more"),
         (["two-layer", "--save-every", "0"], "--save-every is 0: it must be at least 1"),
         (["two-layer", "--train.batch", "0"], "--train.batch is 0: it must be at least 1"),
@@ -381,7 +381,10 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
-        (["two-layer", "--data", "moon"], "moon is no video, no folder of them and no HDF5 file"),
+        (
+            ["two-layer", "--data", "moon"],
+            "moon is not a video, a folder of videos or an HDF5 file",
+        ),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "2048"], "two-layer has no frames of 2048 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
@@ -418,7 +421,7 @@ def test_resume_goes_on_with_the_settings_of_the_run(
     before = (finished / "recipe.json").read_bytes()
     assert main(["train", "--resume", str(finished), "--device", "cpu"]) == 0
     said = capsys.readouterr().err.splitlines()
-    assert said == ["going on from step 6", f"trained at step 6; the run is in {finished}"]
+    assert said == ["resuming from step 6", f"trained at step 6; the run is in {finished}"]
     assert (finished / "recipe.json").read_bytes() == before
 
 
@@ -426,7 +429,7 @@ def test_resume_goes_on_with_the_settings_of_the_run(
 def test_resume_may_stand_anywhere(finished: Path, capsys: Capture, words: list[str]) -> None:
     words = [word.replace("RUN", str(finished)) for word in words]
     assert main(["train", *words, *([] if "--device" in words else ["--device", "cpu"])]) == 0
-    assert "going on from step 6" in capsys.readouterr().err
+    assert "resuming from step 6" in capsys.readouterr().err
     assert main(["train", "single-ball", *words]) == 2
     assert "a run knows its recipe: leave single-ball off" in capsys.readouterr().err
 

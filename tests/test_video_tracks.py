@@ -140,7 +140,7 @@ def test_a_mistake_is_one_line(small_clips: Path, film: Path, tmp_path: Path) ->
     with pytest.raises(UserError, match="there is no video"):
         gswm.track(tmp_path / "nowhere.mp4")
     tracks = gswm.track(film, frames=1)
-    for name, said in (("film.gif", "must end in"), ("film.mp4", "is what is to be read")):
+    for name, said in (("film.gif", "must end in"), ("film.mp4", "is also an input")):
         with pytest.raises(UserError, match=said):
             tracks.save(film.with_name(name))
 

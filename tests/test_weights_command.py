@@ -147,5 +147,5 @@ def test_there_is_a_line_for_each_file_however_wide_the_terminal(
     number = len(finding.shipped())
     assert len(lines) == number + 2
     assert max(map(len, lines)) <= columns
-    assert lines[-1] == f"{number} files, checksums right"
+    assert lines[-1] == f"{number} files, checksums verified"
     assert ("commit" in lines[0]) == ("mota" in lines[1]) == (columns == 200)

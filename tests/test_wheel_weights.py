@@ -88,7 +88,7 @@ def test_an_installed_package_lists_models_that_it_does_not_contain(
     size = wheel_weights.catalog()["maze"]["bytes"] / 1e6
     assert re.match(rf"maze +{size:.1f}  not available .*corridor@10 0\.\d+", said["maze"])
     away = len(said) - 2
-    assert said[""].startswith(f"1 file, checksums right; {away} others are not here: set GSWM_")
+    assert said[""].startswith(f"1 file, checksums verified; {away} others are not here: set GSWM_")
 
     monkeypatch.setenv(finding.ADDRESS, "https://example.org/weights")
     finding.cached("maze").parent.mkdir(parents=True)
@@ -97,7 +97,7 @@ def test_an_installed_package_lists_models_that_it_does_not_contain(
     said = listing(capsys)
     assert " cache " in said["maze"]
     assert " downloadable " in said["occlusion"]
-    assert said[""].startswith("2 files, checksums right; `gswm weights fetch NAME` downloads")
+    assert said[""].startswith("2 files, checksums verified; `gswm weights fetch NAME` downloads")
     assert said[""].endswith(f"other {away - 1}")
 
 
@@ -107,7 +107,7 @@ def test_a_model_that_should_be_in_the_wheel_is_missed(
     (installed / "two-layer.safetensors").unlink()
     assert main(["weights"]) == 2
     said = capsys.readouterr()
-    assert "1 of 1 files are not what shipped: two-layer missing" in said.err
+    assert "1 of 1 files are damaged or missing: two-layer missing" in said.err
     assert len(said.err.splitlines()) == 1
 
 
@@ -138,4 +138,4 @@ def test_all_weights_are_encoded_at_once_and_once(
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == coded
     capsys.readouterr()
     assert main(["weights"]) == 0
-    assert capsys.readouterr().out.endswith("2 files, checksums right\n")
+    assert capsys.readouterr().out.endswith("2 files, checksums verified\n")

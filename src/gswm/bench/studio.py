@@ -42,7 +42,7 @@ def bench_studio(
     if model not in catalog.models:
         catalog.add_weights(model, model)
     if not catalog.model(model).editable:
-        raise UserError(f"{model} cannot be edited, and it is edits that are timed: name another")
+        raise UserError(f"{model} cannot be edited, and this benchmark times edits: name another")
     world = catalog.models[model].world
     server = Server(StudioApp(catalog, FirstView(model, world), rules_for("127.0.0.1"))).start()
     rows = []

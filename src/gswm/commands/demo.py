@@ -95,17 +95,17 @@ class DemoCommand:
         if ANY_VIDEO in there:
             sections.insert(0, self.film())
         else:
-            print(f"without the example video: '{ANY_VIDEO}', which tracks it, is not installed")
+            print(f"skipped the example video: '{ANY_VIDEO}', which tracks it, is not installed")
         can = {name: world for name, world in WORLDS.items() if not world.missing()}
         for name in (name for name in WORLDS if name not in can):
-            print(f"without {name}: it takes {WORLDS[name].missing()}")
+            print(f"skipped {name}: it needs {WORLDS[name].missing()}")
         shown = tuple(self.world(name, world) for name, world in can.items())
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
         index = self.out / "index.html"
         lead = "Tracks and futures of the installed models, computed on this machine."
         write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
-        print(f"look at {index}")
+        print(f"open {index}")
 
     def film(self) -> Section:
         """The example video, tracked by the weights for any video."""

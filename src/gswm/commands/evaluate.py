@@ -114,7 +114,7 @@ class EvaluateCommand:
             return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
-            raise UserError("name a model, or --baseline, to measure: one of the two")
+            raise UserError("give either a model or --baseline")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
         check_json(self.json, force=self.force)
@@ -156,14 +156,14 @@ class EvaluateCommand:
         if self.baseline is not None:
             if self.given != "mean" or self.samples:
                 which = "--given" if self.given != "mean" else "--samples"
-                raise UserError(f"{which} is about models: a rule of --baseline samples nothing")
+                raise UserError(f"{which} needs a model: baselines do not sample")
             return replace(rules, samples=0)
         samples = rules.samples if self.samples is None else self.samples
         if samples < 0:
             raise UserError(f"--samples must be 0 or more, not {samples}")
         if samples and not rules.can_sample:
             raise UserError(
-                f"--samples needs a protocol of center errors by means; {rules.name} is none"
+                f"--samples needs a protocol of center errors by means, and {rules.name} is not one"
             )
         return replace(rules, posterior=self.given, samples=samples)
 
@@ -171,7 +171,7 @@ class EvaluateCommand:
         """Score tracks against labels, and print the scores."""
         if self.given != "mean" or self.samples is not None:
             which = "--given" if self.given != "mean" else "--samples"
-            raise UserError(f"{which} cannot be used with --labels: tracks are by means")
+            raise UserError(f"{which} cannot be used with --labels: tracks use means")
         check_json(self.json, force=self.force)
         names = [name for name in (self.model, self.video) if name is not None]
         device = find_device(self.device)
@@ -191,7 +191,7 @@ class EvaluateCommand:
         self.check_no_labels()
         for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
             if self.sets(name):
-                raise UserError(f"{flag(name)} says nothing about {video}: leave out one of them")
+                raise UserError(f"{flag(name)} does not apply to {video}: leave out one of them")
         check_json(self.json, force=self.force)
         device = find_device(self.device)
         measured = VideoModel(model, video, device, self.half, self.allow_damaged)
@@ -262,7 +262,7 @@ def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict
         raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
     there = worlds.WORLDS.get(hdf5.world_of(world))
     if name in ("walls", "simulator") and not isinstance(there, Balls | None):
-        raise UserError(f"'{name}' is about bouncing balls; {there.name} has other rules")
+        raise UserError(f"'{name}' needs a world of bouncing balls, and {there.name} is not one")
     collide = there.collide if isinstance(there, Balls) else True
     return Baseline(name, collide), {"baseline": name}
 

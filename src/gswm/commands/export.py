@@ -48,9 +48,9 @@ class ExportCommand:
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
         if self.half and self.compact:
-            raise UserError("give --half or --compact: one of the two")
+            raise UserError("give either --half or --compact")
         if self.hub is not None and self.out is not None:
-            raise UserError("give --out or --hub: one of the two")
+            raise UserError("give either --out or --hub")
         source = self.weights()
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])

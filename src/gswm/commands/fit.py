@@ -81,4 +81,4 @@ class FitCommand:
         )
         out = self.out or Path("fits") / self.video.stem
         done = fit_video(self.video, out, cfg, tell)
-        print(f"look at {done}")
+        print(f"open {done}")

@@ -88,7 +88,7 @@ class ImagineCommand:
     def run(self) -> None:
         """Imagine, and write the pictures."""
         if self.world is not None and self.video is not None:
-            raise UserError("name --world or --video: one of the two")
+            raise UserError("name either --world or --video")
         futures = self.futures if self.sample else 1
         check_range({"--episode": self.episode, "--trail": self.trail}, 0)
         check_range({"--futures": futures, "--given": self.given, "--steps": self.steps}, 1)

@@ -88,7 +88,7 @@ class ImportCommand:
         frames = [skipped.frames for skipped in summary.skipped if skipped.frames is not None]
         if self.once and frames:
             other = replace(self, frames=min(frames), force=summary.videos > 0)
-            tell(f"gswm: to take the short ones too: `{other.command()}`, then the same again")
+            tell(f"gswm: to include the short ones: `{other.command()}`, then the same again")
 
     def command(self) -> str:
         """The command of this import."""
@@ -171,10 +171,12 @@ def import_once(folder: Path, cut: Cut) -> Path:
     """The file with a folder's videos, or with one, imported unless an earlier command did."""
     out = file_of(folder)
     if not out.exists() and not folder.exists():
-        raise UserError(f"{folder} is no video, no folder of them and no HDF5 file; check the name")
+        raise UserError(
+            f"{folder} is not a video, a folder of videos or an HDF5 file; check the name"
+        )
     with alone_in(folder):
         if out.exists():
-            tell(f"{folder}: taken from {out}; remove that file to import the videos anew")
+            tell(f"{folder}: taken from {out}; remove that file to import again")
             return out
         region = None if cut.region is None else as_text(cut.region)
         how = (cut.size, cut.fps, cut.frames, cut.fit, region)

@@ -75,7 +75,7 @@ def source_of(
 ) -> TrackSource:
     """Find the tracks to score. `names` are MODEL and VIDEO, or VIDEO alone."""
     if tracks is not None and baseline is not None:
-        raise UserError("give --tracks or --baseline: one of the two")
+        raise UserError("give either --tracks or --baseline")
     if tracks is None and baseline is None:
         if len(names) == 2:
             model = VideoModel(names[0], Path(names[1]), device, half, allow_damaged)

@@ -36,4 +36,4 @@ def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) ->
         return
     header = read_header(find(model))
     if line := misfit.warning(share, header, video=printable(video), own=own):
-        tell(f"look out: {line}")
+        tell(f"warning: {line}")

@@ -29,7 +29,7 @@ class SelfTestCommand:
         """Compare, and print a line for each result."""
         device = find_device(self.device)
         if device.type != "cuda" and (wanting := [p for p in self.paths if p != "deferred"]):
-            raise UserError(f"'{wanting[0]}' is on a GPU alone: leave it out, or use one")
+            raise UserError(f"'{wanting[0]}' needs a GPU: leave it out")
         print(f"Fast and plain path on {device.type}: relative differences")
         found = []
         for row in selftest(device, self.recipes, self.paths):
@@ -47,6 +47,6 @@ class SelfTestCommand:
             )
             raise DisagreementError(
                 f"{len(wrong)} of {len(found)} disagree: {first.recipe}, {first.path}: {what}; "
-                "train with --plain until it is mended"
+                "train with --plain until it is fixed"
             )
         print(f"all {len(found)} agree")

@@ -51,7 +51,7 @@ class StudioCommand:
         from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
         if self.world is not None and self.video is not None:
-            raise UserError("name --world or --video: one of the two")
+            raise UserError("name either --world or --video")
         if not 0 <= self.port < 1 << 16:
             raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
         check_rate(self.video_fps)

@@ -27,8 +27,8 @@ from gswm.train.sweep import SCORES, Job, Sweep
 RESULT = "sweep.json"
 MOST_SEEDS = 10_000
 ABOUT = """Train many runs at once on one device: every recipe with every seed, each in
-OUT/RECIPE-SEED. The same command goes on with those that were stopped, and leaves those that are
-finished. All other settings are those of `gswm train`, for every run."""
+OUT/RECIPE-SEED. The same command resumes stopped runs, and skips finished ones. All other settings
+are those of `gswm train`, for every run."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class SweepArguments:
         for name in (word.partition("=")[0] for word in settings):
             if name in ("--seed", "--resume"):
                 raise UserError(
-                    f"{name} is not for a sweep: use --seeds, and the same --out to go on"
+                    f"{name} cannot be used in a sweep: use --seeds, and the same --out to resume"
                 )
         check_range({"--jobs": self.jobs}, 1)
         if self.launcher == "local" and self.slurm is not None:

@@ -164,7 +164,7 @@ class TrackCommand:
             check_bytes(video.shape[1], 1, self.scale * model.image_size)
         footage = self.footage_of_episode(video.shape[1])
         if footage is None and any(out.suffix.lower() == ".txt" for out in outs):
-            raise UserError(f"{self.source} does not know its videos' sizes; give --out FILE.csv")
+            raise UserError(f"{self.source} lacks the sizes of its videos; give --out FILE.csv")
         known: dict[str, Any] = {
             "actions": actions_of(model, episodes),
             "background": episodes.background,

@@ -77,7 +77,7 @@ class TrainCommand:
         model = parsed.recipe.model.resized_from(default.recipe.model)
         parsed = replace(parsed, recipe=replace(parsed.recipe, model=model))
         if start.resume is not None and parsed.out != start.resume:
-            raise UserError(f"--resume goes on in {start.resume}: leave --out off")
+            raise UserError(f"--resume continues in {start.resume}: leave --out off")
         return parsed
 
     def on_videos(self) -> "TrainCommand":
@@ -113,7 +113,7 @@ class TrainCommand:
 
 def goes_on(out: Path) -> str:
     """Advice on continuing a stopped run."""
-    return f"`{shlex.join(['gswm', 'train', '--resume', str(out)])}` goes on"
+    return f"`{shlex.join(['gswm', 'train', '--resume', str(out)])}` resumes it"
 
 
 def recipes() -> str:
@@ -125,7 +125,7 @@ def about() -> str:
     """The description of the command in its help."""
     return (
         f"Train a recipe; `gswm train RECIPE --help` shows its settings; {recipes()}. Ctrl-C, "
-        "SIGTERM and SIGHUP save and end, with code 130, 143 or 129; --resume goes on."
+        "SIGTERM and SIGHUP save and end, with code 130, 143 or 129; --resume resumes."
     )
 
 

@@ -46,9 +46,9 @@ class WeightsCommand:
             print(line)
         here = sum(model.is_here for model in models)
         if bad := [f"{model.name} {model.fault}" for model in models if model.fault is not None]:
-            count = f"{len(bad)} of {here} files are not what shipped"
+            count = f"{len(bad)} of {here} files are damaged or missing"
             raise UserError(f"{count}: {', '.join(bad)}; {finding.MEND}")
-        print(f"{here} file{'s' * (here != 1)}, checksums right{elsewhere(models)}")
+        print(f"{here} file{'s' * (here != 1)}, checksums verified{elsewhere(models)}")
 
 
 @dataclass(frozen=True)

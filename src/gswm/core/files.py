@@ -52,8 +52,8 @@ def room(what: str | Path) -> Iterator[None]:
         reason = (error.strerror or str(error)).lower()
         if error.errno in FULL:
             raise DiskFullError(
-                f"no room to write {what}, {reason}: make room and start again; "
-                "what was whole before is kept"
+                f"no room to write {what}, {reason}: free some space and start again; "
+                "existing files are kept"
             ) from error
         raise UserError(f"cannot write {what}: {reason}") from error
 
@@ -96,14 +96,14 @@ def check_output(
     if not path.exists():
         return
     if any(file.exists() and path.samefile(file) for file in sources):
-        raise UserError(f"cannot write '{path}': it is what is to be read; name another file")
+        raise UserError(f"cannot write '{path}': it is also an input; name another file")
     check_new(path, force=force)
 
 
 def check_new(path: Path, *, force: bool) -> None:
     """Raise a UserError for an existing file without `force`, and for anything but a file."""
     if path.exists() and not path.is_file():
-        raise UserError(f"cannot write '{path}': it is no regular file; name another")
+        raise UserError(f"cannot write '{path}': it is not a regular file; name another")
     if path.exists() and not force:
         raise UserError(f"{path} exists; give --force to replace it, or another name")
 
@@ -253,7 +253,9 @@ def flush(path: Path) -> None:
 def check_regular(path: Path) -> None:
     """Raise a UserError for a pipe, a socket or a device, which might never end."""
     if path.exists() and not path.is_file():
-        what = "it is a folder" if path.is_dir() else "it is no regular file but a pipe or device"
+        what = (
+            "it is a folder" if path.is_dir() else "it is not a regular file but a pipe or device"
+        )
         raise UserError(f"cannot read {path}: {what}; name a file")
 
 

@@ -126,7 +126,7 @@ class Footage:
         """Parse the values of an untrusted file; raises a UserError if they are invalid."""
         sound = (frames >= 0) & (frames < FARTHEST) & ~(abs(times) >= FARTHEST)
         if not (placement.is_sound and sound.all()):
-            raise UserError("its placements, frame numbers or times make no sense")
+            raise UserError("its placements, frame numbers or times are invalid")
         return Footage(placement, frames.astype(np.int64), times.astype(np.float64))
 
 

@@ -101,7 +101,7 @@ def nothing_on(
 def known(episodes: Episodes) -> Truth:
     """The ground truth of `episodes`; raises a UserError if there is none."""
     if episodes.truth is None:
-        raise UserError("nothing is known about the objects of these videos: it cannot be measured")
+        raise UserError("these videos have no ground truth for objects")
     return episodes.truth
 
 

@@ -252,14 +252,14 @@ def measure(
             measured["counts"] = counts(predicted, spread)
         if "corridor" in rules.metrics:
             if episodes.corridors is None:
-                raise UserError(f"{rules.name} is about mazes: these episodes have no corridors")
+                raise UserError(f"{rules.name} needs mazes: these episodes have no corridors")
             grid = episodes.corridors.grid.cpu().repeat_interleave(number, dim=0)
             measured["corridor"] = corridor(predicted, spread, grid, given)
         if "futures" in rules.metrics:
             measured["futures"] = futures(predicted, spread, given, number)
         if "collisions" in rules.metrics:
             if episodes.space is None:
-                raise UserError(f"{rules.name} is about contacts: of these episodes none are known")
+                raise UserError(f"{rules.name} needs contacts: these episodes have none")
             contacts = episodes.space.contacts[:, : rules.frames].repeat_interleave(number, dim=0)
             measured["collisions"] = collisions(predicted, spread, contacts, given)
         if seen.tracked is not None and "tracking" in rules.metrics:
@@ -287,11 +287,11 @@ def check_known(model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Ru
         of_pixels = {name: p.frames for name, p in PROTOCOLS.items() if p.metrics == ONLY_PIXELS}
         names = " or ".join(name for name, frames in of_pixels.items() if frames <= there)
         least = min(of_pixels, key=lambda name: of_pixels[name])
-        longer = f"{least} measures pixels alone, of {of_pixels[least]} frames or more, and these "
+        longer = f"{least} measures only pixels, of {of_pixels[least]} frames or more, and these "
         longer += f"have {there}: import longer videos, with --frames {of_pixels[least]}"
         raise UserError(
-            f"nothing is known about the objects of these videos, and {rules.name} measures them: "
-            + (f"--protocol {names} measures pixels alone" if names else longer)
+            f"these videos have no ground truth for objects, and {rules.name} measures them: "
+            + (f"--protocol {names} measures only pixels" if names else longer)
         )
 
 
@@ -341,7 +341,7 @@ def whole(track: Track) -> Boxes:
 def past_of(track: Track) -> Track:
     """The track of the given frames, with a row for each episode or each future."""
     if track.past is None:
-        raise UserError("the model does not say what it saw in the given frames: `past` is None")
+        raise UserError("the model returned no track of the given frames: `past` is None")
     return track.past
 
 

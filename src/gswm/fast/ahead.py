@@ -55,9 +55,9 @@ class Ahead:
             self.said.seek(0)
             lines = self.said.read().strip().splitlines()
             why = lines[-1] if lines else f"exit code {code}"
-            self.tell(f"steps stay as they are, since the compiler failed: {why}")
+            self.tell(f"steps are not compiled, since the compiler failed: {why}")
         else:
-            self.tell("compiled: from here on steps are shorter")
+            self.tell("compiled: steps are shorter from now on")
         return True
 
     def __enter__(self) -> "Ahead":

@@ -166,7 +166,7 @@ def train_within(
             healthy = healthy_weights(run, watch.healthy, recipe)
             since = f"from step {watch.healthy}" if healthy else f"from {start or 'the beginning'}"
             begin = healthy or start
-            tell(f"{error}; another attempt, {since}, with more help by motion")
+            tell(f"{error}; another attempt, {since}, with stronger supervision by motion")
             teaching = teaching.stronger()
             continue
         if signals.exit_code:

@@ -190,7 +190,7 @@ def measured(video: Path, cfg: FitConfig, tell: Tell) -> VideoFacts:
     facts = measure(video, parse_region(cfg.region)).facts
     for verdict in verdicts_on(facts):
         if not verdict.fatal:
-            tell(f"look out: {verdict.line}")
+            tell(f"warning: {verdict.line}")
     return facts
 
 

@@ -98,7 +98,7 @@ def held_out(file: Path) -> HeldOut:
         episodes = stored.read(which)
     known = tuple(each for each in footages if each is not None)
     if len(known) < len(footages):
-        raise UserError(f"{file} does not know its videos' sizes: prepare it again")
+        raise UserError(f"{file} lacks the sizes of its videos: prepare it again")
     return HeldOut(episodes, known)
 
 

@@ -46,11 +46,11 @@ def read_start(name: str) -> TrainedStart:
     try:
         model = read_header(find(name))["recipe"].model
     except UserError as error:
-        line = f"cannot begin with '{name}': {error}; --start {NEW} trains new weights"
+        line = f"cannot start from '{name}': {error}; --start {NEW} trains new weights"
         raise UserError(line) from error
     if not isinstance(model, GSWMConfig) or not model.takes_background:
         raise UserError(
-            f"cannot begin with '{name}': it is no G-SWM with a static background, as `gswm fit` "
+            f"cannot start from '{name}': it is no G-SWM with a static background, as `gswm fit` "
             f"makes them; --start {NEW} trains new weights"
         )
     return TrainedStart(name, model)
@@ -63,7 +63,7 @@ def check_start(name: str, settings: GSWMConfig) -> None:
         there, here = value_of(theirs, setting), value_of(settings, setting)
         if there != here:
             raise UserError(
-                f"cannot begin with '{name}': its {setting} is {there}, and {here} is prepared; "
+                f"cannot start from '{name}': its {setting} is {there}, and {here} is prepared; "
                 f"--start {NEW} trains new weights"
             )
 

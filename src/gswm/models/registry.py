@@ -156,7 +156,7 @@ def checked(make: Callable[[], Recipe], entry: ModelEntry) -> Recipe:
     made = make() if callable(make) else make
     if not isinstance(made, Recipe) or not isinstance(made.model, entry.config):
         raise UserError(
-            f"a recipe of '{entry.kind}' is a function that returns a Recipe with settings of "
+            f"a recipe of '{entry.kind}' must be a function that returns a Recipe with settings of "
             f"{entry.config.__name__}; {make!r} is not"
         )
     try:

@@ -277,7 +277,9 @@ class Track:
             episode: Index of the video in the batch.
         """
         if self.futures is not None:
-            raise UserError("imagined frames are in no video: use track.past for the given ones")
+            raise UserError(
+                "imagined frames are not part of a video: use track.past for the given ones"
+            )
         self.check_index(episode)
         there = to_array(self.present[episode])
         if len(there) != len(footage):
@@ -354,7 +356,7 @@ class Track:
         check_videos(video)
         if len(video) != len(self):
             ours, theirs = counted(len(self), "video"), counted(len(video), "video")
-            raise UserError(f"this is the track of {ours}, and there are {theirs} to draw on")
+            raise UserError(f"the track has {ours}, and there are {theirs} to draw on")
         if video.shape[1] < least:
             ours, theirs = counted(least, "frame"), counted(video.shape[1], "frame")
             raise UserError(f"this is the track of {ours}, and the video has {theirs}")

@@ -170,5 +170,5 @@ def num_bytes(text: str) -> int:
     """A size such as 15M or 15MiB in bytes."""
     found = re.fullmatch(r"([0-9]+)\s*(Ki|Mi|Gi|K|M|G|)B?", text.strip())
     if not found or not int(found[1]):
-        raise UserError(f"'{text}' is no size: write 15M, 500K or a number of bytes")
+        raise UserError(f"'{text}' is not a size: write 15M, 500K or a number of bytes")
     return int(found[1]) * UNITS[found[2]]

@@ -264,7 +264,7 @@ CHECKS = [
     Check(
         "exploding",
         exploding,
-        "the loss explodes, or the picture falls to pieces",
+        "the loss explodes, or reconstructions get much worse",
         ("lower --train.lr", "lower --train.clip"),
     ),
     Check(

@@ -73,8 +73,8 @@ class RunFolder:
             if lines := differences(to_dict(recipe), to_dict(self.recipe())):
                 raise UserError(
                     f"{self.path} is a run of another recipe, {lines[0]}: `--resume {self.path}` "
-                    "alone goes on with it as it is; with other settings, begin another run "
-                    f"(--out) with its weights (--train.start {self.path})"
+                    "without other settings resumes it; with other settings, start a new run "
+                    f"(--out) from its weights (--train.start {self.path})"
                 )
         elif self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
@@ -91,15 +91,15 @@ class RunFolder:
         if theirs != gswm.__version__:
             raise UserError(
                 f"{self.path} was started by gswm {theirs}, and this is {gswm.__version__}: "
-                "go on with that version, or choose another --out"
+                "resume with that version, or choose another --out"
             )
         if any_code or not starts:
             return
         last, here = starts[-1].get("commit"), commit()
         if last and here and last != here:
             raise UserError(
-                f"{self.path} was trained by commit {last} of gswm, and this is {here}: go on "
-                "with that one, or with --any-code if nothing that matters has changed since"
+                f"{self.path} was trained by commit {last} of gswm, and this is {here}: resume "
+                "with that one, or with --any-code if no relevant code has changed since"
             )
 
     def check_none_lost(self) -> None:
@@ -148,7 +148,7 @@ class RunFolder:
         """The recipe of the run."""
         file = self.path / "recipe.json"
         if not file.is_file():
-            raise UserError(f"{self.path} is no run: it has no recipe.json")
+            raise UserError(f"{self.path} is not a run: it has no recipe.json")
         return from_dict(Recipe, read_json(file), where=str(file))
 
     def starts(self) -> list[dict[str, Any]]:
@@ -235,8 +235,8 @@ def place_of(handle: int, known: Path) -> Path:
         if os.path.samestat(ours, os.stat(moved)):
             return moved
     raise UserError(
-        f"{known} was removed or moved while it was trained: nothing can be saved there any more; "
-        "`gswm train --resume` goes on from the last checkpoint in it, if it still is somewhere"
+        f"{known} was removed or moved during training: nothing can be saved there any more; "
+        "`gswm train --resume` resumes from its last checkpoint, if the folder still exists"
     )
 
 

@@ -143,7 +143,7 @@ class Run:
             self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
             self.began = state["began"]
             self.saved = found.step
-            self.display.tell(f"going on from step {found.step}")
+            self.display.tell(f"resuming from step {found.step}")
         if self.processes.is_first:
             self.check_threads()
             self.check_best()
@@ -170,7 +170,7 @@ class Run:
         before = starts[-2].get("threads", now) if len(starts) > 1 else now
         if self.saved and before != now and self.device.type == "cpu":
             self.display.tell(
-                f"look out: torch uses {now} threads, and used {before} before: the weights will "
+                f"warning: torch uses {now} threads, and used {before} before: the weights will "
                 f"differ in their last digits; OMP_NUM_THREADS={before} keeps to it"
             )
 
@@ -184,7 +184,7 @@ class Run:
         except UserError as error:
             self.best = {}
             self.display.tell(
-                f"look out: the best weights so far, of step {step}, are lost ({error}); the best "
+                f"warning: the best weights so far, of step {step}, are lost ({error}); the best "
                 "from now on are kept"
             )
 
@@ -251,7 +251,7 @@ class Run:
     def warn(self, line: dict[str, float]) -> None:
         """Print warnings about problems, if any."""
         for text in self.diagnostics.look(line):
-            self.display.tell(f"look out: {text}")
+            self.display.tell(f"warning: {text}")
 
     def score(self) -> None:
         """Validate if due, and save the weights if they are the best so far."""

@@ -74,7 +74,9 @@ def launcher(
     except ImportError as error:
         raise UserError("--launcher slurm needs submitit: pip install 'gswm[slurm]'") from error
     if cluster == "slurm" and shutil.which("sbatch") is None:
-        raise UserError("--launcher slurm: there is no sbatch here; run it where jobs are sent")
+        raise UserError(
+            "--launcher slurm: there is no sbatch here; run it on a machine that can submit jobs"
+        )
     executor = submitit.AutoExecutor(folder, cluster=cluster)
     try:
         executor.update_parameters(

@@ -123,7 +123,7 @@ class Sweep:
         """Start or resume a run; signals from the terminal do not reach it."""
         job.folder.parent.mkdir(parents=True, exist_ok=True)
         self.running[(self.launch or self.launch_here)(job)] = job
-        self.tell(f"{job.folder.name} started; it says more in {job.log}")
+        self.tell(f"{job.folder.name} started; its log is {job.log}")
 
     def launch_here(self, job: Job) -> Process:
         """Start a local process with its share of the cores."""
@@ -194,7 +194,7 @@ class Sweep:
         """Make all runs save and end, or end them at once the second time."""
         at_once, self.passed_on = self.signals > 1, self.signals
         if not at_once:
-            self.tell("stopping: each run saves a checkpoint; the same command goes on later")
+            self.tell("stopping: each run saves a checkpoint; the same command resumes them")
         for process in self.running:
             process.kill() if at_once else process.terminate()
 

@@ -171,12 +171,12 @@ def fetch_once(url: str, file: BinaryIO, limits: Limits, until: float) -> None:
         with opener(sockets).open(asked, timeout=min(limits.silence, left)) as answer:
             take(answer, url, file, limits)
         if time.monotonic() >= until:
-            raise BrokenError("the time is over")
+            raise BrokenError("the time limit is reached")
     except HTTPError as error:
         error.close()
         if error.code == UNSATISFIABLE and had:
             file.truncate(0)
-            raise BrokenError("the server has less than is here") from error
+            raise BrokenError("the server's file is smaller than the partial download") from error
         if error.code in AGAIN:
             raise BrokenError(f"the server answers {error.code} {error.reason}") from error
         raise UserError(f"cannot download {url}: {error.code} {error.reason}") from error
@@ -197,7 +197,7 @@ def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None
         had = 0
     elif not re.match(rf"bytes {had}-", answer.headers.get("Content-Range", "")):
         file.truncate(0)
-        raise BrokenError("the server sends another part than was asked for")
+        raise BrokenError("the server sent another part than requested")
     too_much = UserError(f"cannot download {url}: it has more than {in_bytes(limits.size)}")
     if had + (rest or 0) > limits.size:
         raise too_much

@@ -110,7 +110,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{path} is no safetensors file, or is damaged: {error}") from error
+        raise UserError(f"{path} is not a safetensors file, or is damaged: {error}") from error
     if header.get("format") not in (FORMAT, CODED):
         raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
     return header
@@ -119,7 +119,7 @@ def read_metadata(path: Path) -> dict[str, str]:
 def check_about(about: Any, path: Path) -> None:
     """Check the parts of a header other than the recipe."""
     if not isinstance(about, dict):
-        raise UserError(f"{path} is damaged: `about` in its header is no object")
+        raise UserError(f"{path} is damaged: `about` in its header is not an object")
     for name, is_right in ABOUT.items():
         if name in about and not is_right(about[name]):
             said = shortened(about[name])
@@ -232,7 +232,7 @@ def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
         header = file.metadata() or {}
     wanted = header.get("sha256")  # files of before have none
     if not ships and wanted is not None and digest(tensors) != wanted:
-        raise UserError(f"{path} is damaged: its weights are not what its checksum says")
+        raise UserError(f"{path} is damaged: its checksum does not match")
     try:
         return decode(tensors, header.get("encoding"))
     except UserError as error:

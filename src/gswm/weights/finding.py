@@ -48,7 +48,7 @@ def find(name: str | Path) -> Path:
     if str(name) in names():
         return fetch(str(name))
     known = ", ".join(names()) or "none"
-    raise UserError(f"'{name}' is no run, no *.safetensors, and none that ships ({known})")
+    raise UserError(f"'{name}' is not a run, a *.safetensors file or a shipped model ({known})")
 
 
 def for_any_video() -> str:
@@ -124,7 +124,7 @@ def check_shipped(path: Path) -> bool:
     if (wrong := fault(path, checksums())) == "unlisted":
         raise UserError(f"{path} is not in the checksums.txt beside it: add its line of sha256sum")
     if wrong is not None:
-        raise UserError(f"{path} is {wrong}: it is not what shipped; {MEND}")
+        raise UserError(f"{path} is {wrong}: it differs from the shipped file; {MEND}")
     return True
 
 
@@ -150,8 +150,8 @@ def base_address() -> str | None:
         fits = fits and not (parts.username or parts.password or parts.query or parts.fragment)
     if not fits:
         raise UserError(
-            f"{ADDRESS} is no address of a folder: write https://host/folder, without a user name, "
-            "a query or a fragment"
+            f"{ADDRESS} is not the address of a folder: write https://host/folder, without a user "
+            "name, a query or a fragment"
         )
     return said.rstrip("/")
 

@@ -70,7 +70,9 @@ def keep(
             with kept.locked() as ours:
                 if not ours or not kept.write(world, windows, seed, memory, labels):
                     return None
-            tell(f"{number} episodes of {world.name} are kept in {kept.path}: delete it at will")
+            tell(
+                f"{number} episodes of {world.name} are cached in {kept.path}, which can be deleted"
+            )
         return kept.mapped(number)
     except (OSError, UserError):  # a full disk, or a set that is being deleted: they are made anew
         return None

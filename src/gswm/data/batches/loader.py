@@ -125,7 +125,7 @@ def open_loader(
     if labels and file.form.labels is None:
         file.close()
         raise UserError(
-            f"{source}: has no labels to teach by: set --model.schedule.label-weight to 0, or "
+            f"{source}: has no labels for supervision: set --model.schedule.label-weight to 0, or "
             "prepare the video with `gswm fit --prepare`"
         )
     windows = Windows(len(file), _first(first_frames, file.num_frames), **common)
@@ -182,7 +182,7 @@ def free_memory(device: torch.device) -> int:
 
 def _first(asked: int | None, there: int, what: str = "frames") -> int:
     if asked is not None and not 1 <= asked <= there:
-        raise UserError(f"the first {asked} {what} were asked for, and there are {there}")
+        raise UserError(f"the first {asked} {what} were requested, and there are {there}")
     return asked or there
 
 

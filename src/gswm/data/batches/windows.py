@@ -67,7 +67,7 @@ class Windows:
                 f"choose a multiple of {self.ranks}"
             )
         if not 0 <= self.rank < self.ranks:
-            raise UserError(f"rank {self.rank} is none of 0 to {self.ranks - 1}")
+            raise UserError(f"rank {self.rank} is not within 0 to {self.ranks - 1}")
         rows = torch.arange(self.rank * self.rows, (self.rank + 1) * self.rows)
         seed = mix(torch.tensor(signed(self.seed)))
         keys = mix(seed + 2 * rows + torch.arange(2)[:, None]).to(self.device)

@@ -41,11 +41,11 @@ def decoding(path: Path) -> Iterator[None]:
     from av.error import FFmpegError
 
     if not path.is_file():
-        raise UnusableError("it is no regular file; remove it")
+        raise UnusableError("it is not a regular file; remove it")
     try:
         yield
     except (FFmpegError, ValueError, OverflowError) as error:
-        said = str(getattr(error, "strerror", None) or "its headers make no sense").lower()
+        said = str(getattr(error, "strerror", None) or "its headers are invalid").lower()
         raise UnusableError(f"it cannot be decoded ({said}); replace or remove it") from error
 
 

@@ -164,7 +164,7 @@ class Writer:
                 return
             if not self.episodes:
                 self._file.close()
-                raise UserError(f"{self.path}: not written, for there are no episodes to write")
+                raise UserError(f"{self.path}: not written, since there are no episodes")
             with _writing(self.path):
                 self._file.close()
             check_signals()
@@ -208,7 +208,9 @@ class File:
             self.attributes = dict(self._handle.attrs)
         if (about := self.attributes).get("format") == SCENES:
             draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
-            raise UserError(f"{path}: is a file of scenes, undrawn; `gswm data {draws}` draws it")
+            raise UserError(
+                f"{path}: is a scene file without pictures; `gswm data {draws}` draws it"
+            )
         if "imgs" not in self.shapes:
             held = ", ".join(sorted(self.shapes)) or "nothing"
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")

@@ -123,7 +123,7 @@ class Balls(World):
                 if not len(which):
                     break
             else:
-                raise RuntimeError(f"{self.name}: no place for ball {ball} in {ATTEMPTS} attempts")
+                raise RuntimeError(f"{self.name}: no room for ball {ball} in {ATTEMPTS} attempts")
         return places
 
     def path(

@@ -138,6 +138,6 @@ def tensors_of(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(
-            f"{path} is no safetensors file, or is damaged: write one with "
+            f"{path} is not a safetensors file, or is damaged: write one with "
             "safetensors.torch.save_file(lpips.LPIPS(net='alex').state_dict(), ...)"
         ) from error

@@ -190,7 +190,7 @@ class Stove(PosteriorModel[StoveConfig]):
     ) -> Track:
         """A future from a state, in which the first action is taken."""
         if actions is not None and state.objects.id.shape[1] != self.cfg.num_objects:
-            raise UserError("under actions no object can be added")
+            raise UserError("with actions, no object can be added")
         scene, scenes, rewards = state, [], []
         for t in range(steps):
             o = scene.objects.o

@@ -51,7 +51,7 @@ def draw(solids: Solids, settings: Settings, size: int, samples: int = SAMPLES) 
         done = run([python, blender_program.__file__, str(source), str(target)])
         if not target.exists():
             said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-            raise UserError(f"Blender drew nothing; the last that it said: {said}")
+            raise UserError(f"Blender drew nothing; its last line: {said}")
         with np.load(target) as out:
             video, masks = torch.from_numpy(out["video"]), torch.from_numpy(out["masks"])
     return BlenderFrames(video.permute(0, 3, 1, 2), masks)
@@ -96,7 +96,7 @@ def find_python() -> str:
         return named
     if importlib.util.find_spec("bpy") is None:
         raise UserError(
-            "drawing with Blender takes bpy, in a Python of its own: python3.11 -m venv blender; "
+            "drawing with Blender needs bpy, in a Python of its own: python3.11 -m venv blender; "
             "blender/bin/pip install bpy; export GSWM_BLENDER=blender/bin/python"
         )
     return sys.executable

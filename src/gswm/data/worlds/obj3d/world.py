@@ -74,7 +74,7 @@ class Obj3D(World):
         """The world whose episodes are in these scene files, one a split."""
         files = tuple(scene_file.load(path) for path in paths)
         if len({file.split for file in files}) < len(files):
-            raise UserError(f"{paths[0].parent}: two files hold scenes of one split; take one out")
+            raise UserError(f"{paths[0].parent}: two files hold scenes of one split; remove one")
         if any(file.settings != files[0].settings for file in files):
             raise UserError(f"{paths[0].parent}: settings of the files differ; keep one world's")
         return Obj3D(settings=files[0].settings, files=files)
@@ -150,7 +150,7 @@ class Obj3D(World):
                 raise UserError(f"{self.name}: the files hold scenes of the seeds {seeds}")
             if n is None or first + n > len(held):
                 asked = "episodes without end" if n is None else f"{first + n} episodes"
-                raise UserError(f"{self.name}: {asked} were asked for, and there are {len(held)}")
+                raise UserError(f"{self.name}: {asked} were requested, and there are {len(held)}")
             some = held[first : first + n]
             yield from (some[i : i + step] for i in range(0, n, step))
             return

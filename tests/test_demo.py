@@ -78,7 +78,7 @@ def test_without_the_default_weights_the_demo_says_so(
 ) -> None:
     monkeypatch.setattr(demo, "WORLDS", {})
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    assert "without the example video" in capsys.readouterr().out
+    assert "skipped the example video" in capsys.readouterr().out
 
 
 def test_the_example_video_is_small_and_credited() -> None:

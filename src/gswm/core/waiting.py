@@ -61,7 +61,7 @@ def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[
     Args:
         what: A description of the work.
         unit: The unit of progress, as a plural.
-        total: The number of units. Default: None (unknown; the bar only counts).
+        total: The number of units; None if unknown, and the bar only counts.
     """
     from rich.console import Console  # half a tenth of a second, which most commands do without
     from rich.markup import escape

@@ -1,7 +1,7 @@
-"""Moving values between arrays, by whatever is fastest where they are: numpy on a CPU.
+"""Moves values between arrays with the fastest library for the device: numpy on a CPU.
 
-There, torch needs two to four times as long to copy windows of a picture or to make numbers bytes,
-and to touch new memory, since numpy asks for large pages. The values are the same.
+On a CPU, torch takes two to four times as long to copy windows of a picture, to convert numbers to
+bytes, and to touch new memory, since numpy requests large pages. The values are the same.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def new_bytes(shape: tuple[int, ...], device: torch.device) -> UInt8[Tensor, "..."]:
-    """Memory that holds anything."""
+    """Uninitialized memory."""
     if device.type == "cpu":
         return torch.from_numpy(np.empty(shape, np.uint8))
     return torch.empty(shape, dtype=torch.uint8, device=device)
@@ -27,7 +27,7 @@ def blank(shape: tuple[int, ...], device: torch.device) -> Int16[Tensor, "..."]:
 def every_window(
     canvas: Shaped[Tensor, "frame height width channel"], side: int
 ) -> Shaped[Tensor, "pixel {side} row"]:
-    """A view: of each pixel the `side` × `side` pixels that it is the first of, row by row.
+    """A view of the `side` × `side` window that starts at each pixel, row by row.
 
     Pixels are counted through all frames, up to the last that has a whole window.
     """
@@ -39,7 +39,7 @@ def every_window(
 def take(
     windows: Shaped[Tensor, "pixel side row"], at: Int64[Tensor, " window"]
 ) -> Shaped[Tensor, "window side row"]:
-    """The windows of some pixels."""
+    """Copy the windows of some pixels."""
     if windows.device.type == "cpu":
         return torch.from_numpy(windows.numpy()[at.numpy()])
     return windows.index_select(0, at)
@@ -50,7 +50,7 @@ def put(
     at: Int64[Tensor, " window"],
     values: Shaped[Tensor, "window side row"],
 ) -> None:
-    """Write windows, of which no two overlap."""
+    """Write windows that do not overlap."""
     if windows.device.type == "cpu":
         windows.numpy()[at.numpy()] = values.numpy()
     else:
@@ -58,7 +58,7 @@ def put(
 
 
 def shift(values: Int16[Tensor, "*shape"], bits: int, out: UInt8[Tensor, "*shape"]) -> None:
-    """Write values without their last bits, which are then from 0 to 255, as bytes."""
+    """Write values as bytes, after dropping their last bits, which leaves 0 to 255."""
     if values.device.type == "cpu":
         numbers = np.dtype(np.int16)
         np.right_shift(values.numpy(), bits, out.numpy(), dtype=numbers, casting="unsafe")

@@ -1,7 +1,7 @@
 """Bouncing balls: INTERACTION, OCCLUSION, 2 LAYER and 2 LAYER-D of the paper (App. C.1).
 
-An episode is all that its seed draws: colors where they vary, directions, then places. Of the
-other choices each has one option and draws nothing.
+An episode is determined by the draws of its seed: colors if they vary, directions, then positions.
+All other choices have one option and draw nothing.
 """
 
 import itertools
@@ -24,14 +24,14 @@ from gswm.data.worlds.sprites import draw
 BLUE, RED = (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)
 PALETTE = (BLUE, RED, (1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0))
 BOX = 64.0
-"""The side of the box in the simulation, whatever the size of the frames."""
+"""The side of the simulated box, for frames of any size."""
 SPEED = 3.0
 ATTEMPTS = 1000
 
 
 @dataclass(frozen=True)
 class Start:
-    """The first frame of some episodes."""
+    """The first frame of several episodes."""
 
     positions: Float64[Tensor, "episode object 2"]
     velocities: Float64[Tensor, "episode object 2"]
@@ -46,13 +46,13 @@ class Balls(World):
     layers: tuple[int, ...]
     """The layer of each ball, the one in front last."""
     radius: float
-    """In sides of the box / 64, as speeds are: pixels of a frame of 64."""
+    """Radius in sides of the box / 64, as for speeds: pixels of a frame of 64."""
     num_objects: int
     """Slots for balls; those beyond the balls stay empty."""
     colors: Literal["any", "distinct", "by layer"]
-    """Drawn from five, drawn from five without repeating one, or blue behind and red in front."""
+    """Drawn from five colors, with or without repetition, or blue behind and red in front."""
     apart: bool
-    """Whether no two balls overlap in the first frame, be they of two layers."""
+    """Whether balls do not overlap in the first frame, even across layers."""
     collide: bool
     """Whether balls of one layer collide."""
     splits: dict[SplitName, Split]
@@ -108,7 +108,7 @@ class Balls(World):
         return Start(*(torch.from_numpy(a) for a in (positions, velocities, colors)))
 
     def _places(self, states: RandomStates) -> Float64[np.ndarray, "episode object 2"]:
-        """Uniform places in the box, each drawn again while it overlaps one before it."""
+        """Uniform positions in the box, drawn again while they overlap earlier ones."""
         places = np.empty((states.n, len(self.layers), 2))
         for ball in range(len(self.layers)):
             which = np.arange(states.n)
@@ -141,7 +141,7 @@ class Balls(World):
         velocities: Float64[Tensor, "episode time ball 2"],
         colors: Float64[Tensor, "episode ball 3"],
     ) -> Truth:
-        """The record of balls on these paths in pixels, with the empty slots behind them."""
+        """The ground truth of balls on these paths in pixels, with empty slots after them."""
         scale = self.image_size / BOX
         if scale != 1:
             positions, velocities = positions * scale, velocities * scale
@@ -150,7 +150,7 @@ class Balls(World):
         device = positions.device
 
         def slots(state: Tensor) -> Tensor:
-            """Of each ball to of each slot in every frame, zero where the slot is empty."""
+            """Values per ball as values per slot in every frame, zero for empty slots."""
             padded = F.pad(state, (0, 0) * (state.ndim - 3) + (0, empty))
             return padded.expand(episodes, time, *padded.shape[2:])
 
@@ -184,7 +184,7 @@ class Balls(World):
 def episode_seeds(
     seed: int, n: int | None, step: int, first: int = 0
 ) -> Iterator[Int64[np.ndarray, " episode"]]:
-    """The seeds of `n` episodes from number `first` on, or of all, `step` at a time."""
+    """The seeds of `n` episodes from number `first` on, or of all, in groups of `step`."""
     state = np.random.RandomState(seed)
     state.randint(0, 2**32 - 1, size=first, dtype=np.int64)
     left = itertools.count(n, -step) if n is not None else itertools.repeat(step)

@@ -14,14 +14,15 @@ from gswm.data.splits import SplitName as SplitName
 
 MEMORY = 1 << 30
 REUSED = 32 << 20
-"""Blocks of more bytes an allocator gives back to the system, and takes anew. To touch new memory
-on a CPU can take as long as to draw in it."""
+"""Larger blocks are returned to the system by an allocator, and requested anew. On a CPU, touching
+new memory can take as long as drawing in it.
+"""
 
 SIZES = range(16, 1025)
-"""Pixels on a side that frames can have, in worlds that draw them at any size."""
+"""Possible sizes of frames in pixels, in worlds that draw at any size."""
 
 Layout = Literal["obj3d", "clips", "balls", "single-ball", "maze", "video"]
-"""The file layouts: `storage.layouts` says what each of them holds."""
+"""The file layouts; see `storage.layouts`."""
 Style = Literal["paths", "maze", "stills"]
 """Style of scenes in figures: paths of objects on a dark square; the same between the walls of a
 maze; or the frames themselves, for scenes with light and shadow."""
@@ -29,14 +30,14 @@ maze; or the frames themselves, for scenes with light and shadow."""
 
 @dataclass(frozen=True)
 class Split:
-    """Which episodes of a world a data set has: the first `episodes` of those of `seed`."""
+    """The episodes of a dataset: the first `episodes` of a seed."""
 
     seed: int
     episodes: int
 
 
 def check_size(name: str, size: int, sizes: range = SIZES) -> None:
-    """Refuse a size of frames that a world cannot draw."""
+    """Raise a UserError for a frame size that a world cannot draw."""
     if size not in sizes:
         step = f"a multiple of {sizes.step} from " if sizes.step > 1 else ""
         given = f"{step}{sizes[0]} to {sizes[-1]}"
@@ -44,7 +45,7 @@ def check_size(name: str, size: int, sizes: range = SIZES) -> None:
 
 
 def splits(seed: int, train: int, others: int) -> dict[SplitName, Split]:
-    """The paper's data sets: `seed` is of the first, and the others' follow it."""
+    """The paper's datasets: the first has `seed`, and the others the following ones."""
     val, test = Split(seed + 1, others), Split(seed + 2, others)
     return {"train": Split(seed, train), "val": val, "test": test}
 
@@ -57,24 +58,25 @@ class World(ABC):
     """
 
     name: str
-    """By which commands and recipes know the world."""
+    """The name of the world in commands and recipes."""
     num_frames: int
-    """Frames of an episode."""
+    """Frames per episode."""
     image_size: int
-    """Pixels on a side of a frame."""
+    """Side of a frame in pixels."""
     num_objects: int
-    """Slots for objects, some of which may be empty."""
+    """Number of object slots, some of which may be empty."""
     splits: dict[SplitName, Split]
-    """The data sets that `gswm data make` writes and training and evaluation use."""
+    """The datasets that `gswm data make` writes and that training and evaluation use."""
     layout: Layout
     """The file layout that stores the world's episodes without loss."""
     protocol: str = "gswm-10-90"
-    """The evaluation protocol that `gswm eval` uses unless another is named: one of
-    `eval.protocols`, or of your own, by `gswm.register_protocol`."""
+    """The default protocol of `gswm eval`: one of `eval.protocols`, or your own, added by
+    `gswm.register_protocol`.
+    """
     style: Style = "paths"
     """Style of the world's scenes in figures of a report."""
     has_scene_files: bool = False
-    """Whether the world can draw scenes that were simulated before: see `with_scenes`."""
+    """Whether the world can draw scenes that were simulated before; see `with_scenes`."""
 
     @abstractmethod
     def episodes(
@@ -85,30 +87,29 @@ class World(ABC):
         memory: int = MEMORY,
         first: int = 0,
     ) -> Iterator[Episodes]:
-        """The `n` episodes of `seed` from number `first` on, or all, without end, in chunks.
+        """The `n` episodes of `seed` from number `first` on, or endless ones, in chunks.
 
-        Episode i of a seed is the same for every `n`, `first` and device, and however it is
-        chunked; those before `first` are not made. A chunk's making takes no more than about
-        `memory` bytes.
+        Episode i of a seed is the same for every `n`, `first`, device and chunk size; those before
+        `first` are not generated. Generating a chunk takes about `memory` bytes at most.
         """
 
     def identity(self) -> str:
-        """All settings that episodes depend on, as text, so that episodes can be kept on disk.
+        """All settings that episodes depend on, as text, so that episodes can be cached on disk.
 
-        Default: empty, and none are kept.
+        Default: empty (no cache).
         """
         return ""
 
     def missing(self) -> str:
-        """The software that this machine lacks to make episodes, and how to install it."""
+        """The software that this machine lacks to generate episodes, and how to install it."""
         return ""
 
     def with_workers(self, workers: int) -> "World":
-        """The same world, simulated by up to `workers` processes where it can use several."""
+        """The same world, simulated by up to `workers` processes if it supports several."""
         return self
 
     def with_scenes(self, path: Path) -> "World":
-        """The same world, whose episodes are the scenes in a file, or in the files of a folder."""
+        """The same world with episodes from a scene file, or from the files of a folder."""
         raise UserError(f"{self.name} has no scene files: leave out {path}")
 
     def resized(self, size: int) -> "World":
@@ -122,12 +123,12 @@ class World(ABC):
         raise UserError(f"{self.name} has frames of {self.image_size} pixels, and of no other size")
 
     def shortened(self, frames: int) -> "World":
-        """The same world for a caller that needs the first `frames` frames of each episode.
+        """The same world, for a caller that needs only the first `frames` frames of each episode.
 
-        A world that is slow to draw leaves out the others. This one draws them all.
+        A world that is slow to draw skips the others. Default: draw all.
         """
         return self
 
     def drawn_by(self, renderer: str) -> "World":
-        """The same world, drawn by another renderer."""
+        """The same world drawn by another renderer."""
         raise UserError(f"{self.name} has one renderer, which has no name: leave out '{renderer}'")

@@ -1,13 +1,13 @@
 """Moving digits that enter and leave: the test case of SQAIR (NeurIPS 2018).
 
-Digits cross the frame in lanes. A lane has at most one digit at a time, so there are as many
-digits in a frame as lanes at the most, and often fewer. Each comes from beyond one side, leaves
-by another, and moves with a constant acceleration:
+Digits cross the frame in lanes. A lane has at most one digit at a time, so a frame has at most as
+many digits as lanes, and often fewer. Each enters from one side, leaves by another, and moves with
+a constant acceleration:
 
-    p(u) = (1 - u)² from + 2 u (1 - u) by + u² to,    u from 0 to 1 while it is there
+    p(u) = (1 - u)² from + 2 u (1 - u) by + u² to,    u from 0 to 1 while it is present
 
-Where two digits overlap, their ink adds up, to white at the most. An episode is a function of the
-seed and of its number alone.
+The ink of overlapping digits adds up, and is clipped at white. An episode depends only on the seed
+and its number.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ from gswm.data.worlds.glyphs import Glyphs, draw_ink, square, write
 
 NUM_FRAMES = 40
 VISITS = 3
-"""Digits that come in one lane, one after the other: more than start within an episode."""
+"""Number of successive digits in a lane: more than start within an episode."""
 DURATION = (20.0, 32.0)
-"""Frames from where a digit is beyond one side to where it is beyond another."""
+"""Frames that a digit takes to cross the frame."""
 PAUSE = (4.0, 28.0)
-"""Frames until the next one comes in the same lane."""
+"""Frames until the next digit enters the same lane."""
 SHOWN = 0.15
-"""The share of a digit's box that must be in the frame for it to be present."""
+"""Smallest fraction of a digit's box inside the frame for it to be present."""
 AT_ONCE = 64
 """Episodes planned at once."""
 ON_CPU = 8
@@ -44,7 +44,7 @@ MOST_LANES = 8
 
 @dataclass(frozen=True)
 class Visits:
-    """The digits of some episodes, and when and how each crosses the frame."""
+    """The digits of several episodes, with the times and paths of their crossings."""
 
     start: Float64[Tensor, "episode lane visit"]
     """In frames."""
@@ -54,7 +54,7 @@ class Visits:
     glyphs: Glyphs
 
     def share(self, frame: Float64[Tensor, " time"]) -> Float64[Tensor, "episode time lane visit"]:
-        """The u of each digit: it is there from 0 to 1."""
+        """The u of each digit, which is visible from 0 to 1."""
         return (frame[:, None, None] - self.start[:, None]) / self.duration[:, None]
 
     def places(self, u: Float64[Tensor, "episode time lane visit"]) -> Tensor:
@@ -71,7 +71,7 @@ class Digits(World):
     """The largest number of digits in a frame."""
     image_size: int = 64
     num_objects: int = field(init=False, repr=False, compare=False)
-    """A slot for each digit of an episode."""
+    """One slot for each digit of an episode."""
     splits: dict[SplitName, Split] = field(
         default_factory=lambda: splits(31, train=10_000, others=200), repr=False
     )
@@ -120,7 +120,7 @@ class Digits(World):
                 yield self.show(map_tensors(lambda x, part=part: x[part], visits), device)
 
     def show(self, visits: Visits, device: torch.device) -> Episodes:
-        """The episodes in which these digits come and go."""
+        """The episodes with these digits."""
         frame = torch.arange(self.num_frames, dtype=torch.float64)
         u = visits.share(frame)
         truth = describe(visits, u, self.image_size)
@@ -135,7 +135,7 @@ class Digits(World):
 
 
 def plan(seed: int, first: int, n: int, lanes: int) -> Visits:
-    """The digits of `n` episodes from number `first` on."""
+    """Draw the digits of `n` episodes from number `first` on."""
     dice = Dice(seed, first, n, 0)
     shape = (lanes, VISITS)
     duration, pause = dice.uniform(*DURATION, *shape), dice.uniform(*PAUSE, *shape)
@@ -157,7 +157,7 @@ def plan(seed: int, first: int, n: int, lanes: int) -> Visits:
 def beyond(
     side: Int64[Tensor, "*row"], along: Float64[Tensor, "*row"], half: Float64[Tensor, "*row 2"]
 ) -> Float64[Tensor, "*row 2"]:
-    """The middle of a box that touches a side from outside: left, right, top or bottom."""
+    """The center of a box that touches a side from outside: left, right, top or bottom."""
     x = torch.where(side == 0, -half[..., 0], 1 + half[..., 0])
     y = torch.where(side == 2, -half[..., 1], 1 + half[..., 1])
     sideways = side < 2
@@ -199,7 +199,7 @@ def draw(
     places: Float64[Tensor, "episode time lane 2"],
     image_size: int,
 ) -> UInt8[Tensor, "episode time 3 height width"]:
-    """Frames with the sum of the ink of all lanes."""
+    """Frames with the summed ink of all lanes."""
     total = torch.zeros((), device=ink.device)
     corner = places * image_size - square(image_size) / 2
     for lane in range(which.shape[2]):
@@ -214,7 +214,7 @@ def draw(
 def under(
     corner: Float64[Tensor, "episode time"], side: int, image_size: int
 ) -> Float32[Tensor, "episode time pixel side"]:
-    """Weights of each pixel of a square at `corner` for each pixel along an axis of the frame."""
+    """Bilinear weights of a square at `corner`, along one axis of the frame."""
     pixel = torch.arange(image_size, dtype=torch.float64, device=corner.device)
     own = torch.arange(side, dtype=torch.float64, device=corner.device)
     apart = pixel[:, None] - own - corner[..., None, None]

@@ -1,7 +1,7 @@
-"""Glyphs: the digits 0 to 9 as strokes of a pen, each written in a hand of its own.
+"""Glyphs: the digits 0 to 9 as pen strokes, each in its own handwriting.
 
-A digit is a set of line segments in a box from -1 to 1, y downwards. A hand bends it smoothly,
-then slants, stretches and turns it. Ink is where the pen of some thickness passed:
+A digit is a set of line segments in a box from -1 to 1, with y downwards. The handwriting bends it
+smoothly, then slants, stretches and rotates it. With the thickness of the pen,
 
     ink(p) = clip((thickness / 2 - d(p)) / pixel + 1/2, 0, 1),    d the distance to the strokes
 """
@@ -18,32 +18,32 @@ from gswm.data.worlds.clips.dice import Dice
 
 SEGMENTS = 24
 HEIGHT = (0.34, 0.42)
-"""Height of a digit before it is slanted and turned, in sides of the frame."""
+"""Height of a digit before slant and rotation, in sides of the frame."""
 NARROW = (0.85, 1.15)
-"""A factor on its width."""
+"""Factor on its width."""
 THICKNESS = (0.045, 0.075)
-"""Of the pen, in sides of the frame."""
+"""Thickness of the pen, in sides of the frame."""
 SLANT, TURN, BEND = 0.35, 0.15, 0.07
-"""The largest slant, turn (in radians) and bend (in half heights), to either side."""
+"""Largest slant, rotation (in radians) and bend (in half heights), in either direction."""
 EXTENT = 0.6
-"""The side of a square that holds any glyph, in sides of the frame."""
+"""Side of a square that contains any glyph, in sides of the frame."""
 
 Segments = Float64[Tensor, "*row segment end 2"]
 
 
 @dataclass(frozen=True)
 class Glyphs:
-    """Digits as they were written, the middle of their boxes at 0. The unit is the frame's side."""
+    """Written digits, with the centers of their boxes at 0. The unit is the frame's side."""
 
     segments: Float64[Tensor, "*row segment end 2"]
-    """Both ends of each, x and y."""
+    """Both ends of each segment, x and y."""
     thickness: Float64[Tensor, "*row"]
     hw: Float64[Tensor, "*row 2"]
-    """Height and width of the ink's box."""
+    """Height and width of the bounding box of the ink."""
 
 
 def write(dice: Dice, digits: Int64[Tensor, "episode ..."]) -> Glyphs:
-    """Each digit, in a hand that the dice choose."""
+    """Write each digit in a random handwriting."""
     shape = tuple(digits.shape[1:])
     points = shapes().to(digits.device)[digits]
     phase = dice.uniform(0.0, 2 * pi, *shape, 1, 1, 2)
@@ -68,7 +68,7 @@ def write(dice: Dice, digits: Int64[Tensor, "episode ..."]) -> Glyphs:
 
 
 def draw_ink(glyphs: Glyphs, image_size: int) -> Float32[Tensor, "row side side"]:
-    """Each glyph on a square of its own, `EXTENT` of a frame of so many pixels on a side."""
+    """Each glyph on its own square, which is `EXTENT` of a frame with this side in pixels."""
     side = square(image_size)
     at = (torch.arange(side, dtype=torch.float32, device=glyphs.hw.device) + 0.5 - side / 2) / (
         image_size
@@ -87,7 +87,7 @@ def draw_ink(glyphs: Glyphs, image_size: int) -> Float32[Tensor, "row side side"
 
 
 def square(image_size: int) -> int:
-    """Pixels on a side of the square that holds any glyph."""
+    """Side in pixels of the square that contains any glyph."""
     return 2 * -(-int(EXTENT * image_size) // 2) + 2
 
 
@@ -98,7 +98,7 @@ def shapes() -> Float64[Tensor, "digit segment end 2"]:
 
 
 def strokes_of_digits() -> list[list[Tensor]]:
-    """Of each digit, the points that the pen passes in one go."""
+    """The points of the pen strokes of each digit."""
 
     def line(*points: tuple[float, float]) -> Tensor:
         return torch.tensor(points, dtype=torch.float64)
@@ -130,7 +130,7 @@ def strokes_of_digits() -> list[list[Tensor]]:
 
 
 def segments_of(strokes: list[Tensor]) -> Float64[Tensor, "segment end 2"]:
-    """Strokes as `SEGMENTS` segments, about as many to each as it is long."""
+    """Strokes as `SEGMENTS` segments, distributed by length."""
     lengths = [float(stroke.diff(dim=0).norm(dim=-1).sum()) for stroke in strokes]
     first = SEGMENTS
     if len(strokes) == 2:

@@ -1,12 +1,12 @@
 """Maze: agents that wander in corridors and never turn back (App. C).
 
 Kruskal's algorithm joins 3 × 3 rooms, the odd cells of a grid of 7 × 7, by opening cells between
-them until one tree spans all rooms. The agents walk on what stays closed: the walls of that maze
-are the corridors here, the outer ring among them. A corridor that ends is led on through one of
-the cells beside its end, so an agent always has a way that is not back.
+them until one tree spans all rooms. The agents walk on the cells that remain closed: the walls of
+that maze, including the outer ring, are the corridors here. A dead end is extended through one of
+the cells beside it, so an agent never has to turn back.
 
-Every choice is made by one uniform number of the episode's own: episode i of a seed is block i
-of a counter-based generator, whatever is made before it or with it.
+Every choice uses one uniform number of the episode: episode i of a seed is block i of a
+counter-based generator, independent of all others.
 """
 
 from collections.abc import Iterator
@@ -32,12 +32,12 @@ MIN_AGENTS, MAX_AGENTS = 3, 4
 COLORS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0, 1))
 """Red, lime, blue, yellow, cyan, magenta."""
 DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
-"""Up, right, down, left: (row, column) of one step. The way back is two further on."""
+"""Up, right, down, left: (row, column) of one step. The reverse direction is two further on."""
 
 AT_ONCE = 1024
-"""Episodes simulated at once."""
+"""Number of episodes simulated at once."""
 DRAWING = 8 * NUM_FRAMES * 3
-"""Bytes that drawing takes for each pixel of an episode."""
+"""Bytes that drawing takes per pixel of an episode."""
 
 DRAWS = {
     "edges": (2 * ROOMS * (ROOMS - 1),),
@@ -47,7 +47,7 @@ DRAWS = {
     "start": (MAX_AGENTS,),
     "turns": (NUM_STEPS - 1, MAX_AGENTS),
 }
-"""The uniform numbers of an episode, in their order."""
+"""The uniform numbers of an episode, in order."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Maze(World):
 def uniforms(
     seed: int, start: int, n: int, device: str | torch.device = "cpu"
 ) -> dict[str, Tensor]:
-    """The numbers in [0, 1) that make episodes start, start + 1, ... of `seed`."""
+    """The numbers in [0, 1) that determine episodes start, start + 1, ... of `seed`."""
     sizes = [int(np.prod(shape)) for shape in DRAWS.values()]
     blocks = -(-sum(sizes) // 4)  # Philox makes four numbers for each value of its counter
     philox = np.random.Philox(key=seed, counter=start * blocks)
@@ -121,7 +121,7 @@ def describe(
     cells: Int[Tensor, "episode step agent 2"],
     image_size: int,
 ) -> tuple[Truth, Corridors]:
-    """The record of agents on these ways, with the empty slots behind them."""
+    """The ground truth of agents on these paths, with empty slots after them."""
     cell = image_size / SIDE
     n, device = len(grid), grid.device
     agent = torch.arange(MAX_AGENTS, device=device)
@@ -135,7 +135,7 @@ def describe(
     velocities = torch.cat([step, step[:, -1:]], dim=1)
 
     def slots(values: Tensor, time: int = NUM_FRAMES) -> Tensor:
-        """Of each agent to of each slot in every frame, zero where the slot is empty."""
+        """Values per agent as values per slot in every frame, zero for empty slots."""
         axes = [1] * (values.ndim - 3)
         values = values * present.reshape(n, 1, MAX_AGENTS, *axes)
         padded = F.pad(values, (0, 0) * len(axes) + (0, NUM_SLOTS - MAX_AGENTS))
@@ -158,7 +158,7 @@ def describe(
 def kruskal(
     u: Float64[Tensor, "episode edge"], rows: int, columns: int
 ) -> Int[Tensor, "episode height width"]:
-    """Mazes of rows × columns rooms: 0 for a room or an opened cell, 1 for what stays closed."""
+    """Mazes of rows × columns rooms: 0 for rooms and opened cells, 1 for closed ones."""
     n, device = len(u), u.device
     room = torch.arange(rows * columns, device=device).reshape(rows, columns)
     ends = torch.cat(
@@ -206,7 +206,7 @@ def walk(
     u_start: Float64[Tensor, "episode agent"],
     u_turn: Float64[Tensor, "episode step agent"],
 ) -> Int[Tensor, "episode step_plus_1 agent 2"]:
-    """(row, column) of every agent: from any corridor cell, on in any direction but back."""
+    """(row, column) of every agent: from any corridor cell, in any direction but back."""
     n, height, width = grid.shape
     agents = u_start.shape[1]
     device = grid.device
@@ -235,7 +235,7 @@ def walk(
 def choose(
     allowed: Bool[Tensor, "*batch option"], u: Float64[Tensor, "*batch"]
 ) -> Int[Tensor, "*batch"]:
-    """One of the allowed options, each as likely as the others when `u` is uniform."""
+    """One of the allowed options, with equal probabilities for uniform `u`."""
     rank = allowed.cumsum(dim=-1)
     wanted = (u * rank[..., -1]).long() + 1
     return (rank < wanted[..., None]).sum(dim=-1)
@@ -244,7 +244,7 @@ def choose(
 def frames_of(
     steps: Float64[Tensor, "episode step object 2"],
 ) -> Float64[Tensor, "episode time object 2"]:
-    """Every step, and the middle of every two."""
+    """Every step, and the midpoint of every two."""
     middle = (steps[:, 1:] + steps[:, :-1]) / 2
     both = torch.stack([steps[:, :-1], middle], dim=2).flatten(1, 2)
     return torch.cat([both, steps[:, -1:]], dim=1)

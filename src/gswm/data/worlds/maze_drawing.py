@@ -1,9 +1,9 @@
-"""Drawing mazes: agents on corridors, fast because they have few places to be.
+"""Draws mazes fast, since agents have few possible positions.
 
-The same pictures as `sprites.draw` makes of them, on black corridors between white blocks. In
-every frame an agent is in the middle of a cell or halfway between two, so the coverage α of all
-such places is computed once, as stamps, and blending one reads and writes the stamp's pixels
-alone. The canvas counts 1/128 of a gray level, in 16 bits.
+The pictures equal those of `sprites.draw`, on black corridors between white blocks. In every frame
+an agent is in the middle of a cell or halfway between two, so the coverage α of all such positions
+is computed once, as stamps, and blending one reads and writes only its pixels. The canvas counts
+1/128 of a gray level, in 16 bits.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from gswm.data.worlds.sprites import BITS, SIDE
 from gswm.data.worlds.threads import in_threads
 
 FULL = (255 << BITS) + 1
-"""White; a full 1 that lost its last digit still truncates to 255."""
+"""White; a 1 with a rounding error still truncates to 255."""
 GROUP = 8
-"""Episodes that a thread draws in a row."""
+"""Number of episodes that a thread draws in a row."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class CellStamps:
     corner: Int64[Tensor, " place"]
     """The stamp's first pixel."""
     alpha: Float32[Tensor, "stamp width row"]
-    """One of each place, in reading order, and one of no agent; α of a pixel once a channel."""
+    """One stamp per position, in reading order, and one without an agent; α is repeated per
+    channel.
+    """
 
 
 def make_stamps(cells: int, image_size: int, device: torch.device) -> CellStamps:
@@ -57,7 +59,7 @@ def draw_mazes(
     present: Bool[Tensor, "episode agent"],
     image_size: int,
 ) -> UInt8[Tensor, "episode 2*step-1 3 {image_size} {image_size}"]:
-    """The frames of every step, and of the middle of every two steps."""
+    """The frames of every step, and of the midpoint of every two steps."""
     n, side, device = len(grid), grid.shape[1], grid.device
     stamps = make_stamps(side, image_size, device)
     frames = 2 * cells.shape[1] - 1

@@ -1,19 +1,19 @@
 """Disks in a box: straight lines, walls, and elastic collisions within a layer (App. C.1).
 
-A frame is ten steps of 0.1. In each, from where the disks would come to be,
+A frame is ten steps of 0.1. In each step, based on the tentative next positions,
 
-    1. a wall turns the velocity of whoever would cross it inwards,
+    1. walls reflect the velocities of disks that would cross them,
     2. disks of one layer that would overlap exchange their velocities along the line between
-       them, pair by pair, (1, 0), (2, 0), (2, 1), ..., all from the same would-be positions,
-    3. everyone moves.
+       them, pair by pair, (1, 0), (2, 0), (2, 1), ..., all from the same tentative positions,
+    3. all disks move.
 
 Collisions make this chaotic: the last bit of a velocity decides where a disk is a hundred frames
 later. So every operation is one that IEEE 754 rounds in one way, in one order, on any device. The
-episodes that the paper's generator makes depend on one more thing: it takes products of vectors
-by BLAS, which multiplies and adds the second components in one rounding (`fused`).
+episodes of the paper's generator depend on one more detail: it computes products of vectors by
+BLAS, which multiplies and adds the second components with a single rounding (`fused`).
 
-The same lines run on tensors and on arrays. A CPU takes arrays: the arithmetic is the same, and
-numpy begins an operation in a fraction of torch's time, which is most of the time there is.
+The same code runs on tensors and on arrays. On a CPU it uses arrays: the arithmetic is the same,
+and numpy launches an operation in a fraction of torch's time, which dominates there.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Array: TypeAlias = Tensor | np.ndarray
 STEPS = 10
 DT = 0.1
 CACHED = 2048
-"""Episodes that a CPU simulates at a time: many, since an operation's start costs most."""
+"""Number of episodes that a CPU simulates at a time: many, since launching operations dominates."""
 SPLITTER = 2.0**27 + 1
 """Splits a double into two halves (Dekker 1971)."""
 
@@ -45,9 +45,9 @@ def simulate(
 ) -> tuple[
     Float64[Tensor, "episode {frames} object 2"], Float64[Tensor, "episode {frames} object 2"]
 ]:
-    """Positions and velocities of `frames` frames, the first of them as given.
+    """Positions and velocities of `frames` frames, starting with the given ones.
 
-    Masses are equal. An object of radius 0 is none: it collides with nobody.
+    Masses are equal. An object of radius 0 does not exist and never collides.
     """
     episodes, objects, _ = positions.shape
     path = positions.new_empty(2, frames, 2, objects, episodes)
@@ -69,11 +69,11 @@ def simulate(
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs that collide in some episode, in the order in which they are looked at."""
+    """The pairs that collide in some episode, in the order in which they are handled."""
 
     ends: Int[Array, "2 pair"]
     reach: Float64[Array, "pair episode"]
-    """The square of the distance at which they touch; 0 where they never do."""
+    """The squared distance at which they touch; 0 if they never do."""
 
 
 def meeting(
@@ -99,7 +99,7 @@ def step(
     side: float,
     pairs: Pairs | None,
 ) -> tuple[Float64[Array, "2 object episode"], Float64[Array, "2 object episode"]]:
-    """Positions and velocities a tenth of a frame later."""
+    """Positions and velocities after a tenth of a frame."""
     v = reflect(x + DT * v, v, radius, side)
     trial = x + DT * v
     if pairs is not None and exchange(trial, v, pairs):
@@ -113,7 +113,7 @@ def reflect(
     radius: Float64[Array, "object episode"],
     side: float,
 ) -> Float64[Array, "2 object episode"]:
-    """Velocities that no longer lead out of the box."""
+    """Reflect velocities that lead out of the box."""
     lib, speed = library(v), abs(v)
     v = lib.where(trial < radius, speed, v)
     return lib.where(trial + radius > side, -speed, v)
@@ -124,7 +124,7 @@ def exchange(
     v: Float64[Array, "2 object episode"],
     pairs: Pairs,
 ) -> bool:
-    """Let the pairs that overlap in `trial` collide, in place; whether any did."""
+    """Let pairs that overlap in `trial` collide, in place; return whether any did."""
     apart = trial[:, pairs.ends[0]] - trial[:, pairs.ends[1]]
     square = apart * apart
     episode, pair = hits(square[0] + square[1] < pairs.reach)
@@ -152,9 +152,9 @@ def native(tensor: Shaped[Tensor, "..."]) -> Shaped[Array, "..."]:
 
 
 def library(array: Array) -> ModuleType:
-    """Whose functions take `array`; where both have one, they agree in name and order.
+    """The library of `array`; the functions used here have the same names and order in both.
 
-    Only the square root is apart: torch's, on a CPU, can be off in the last bit.
+    Except for the square root: torch's can be off in the last bit on a CPU.
     """
     return np if isinstance(array, np.ndarray) else torch
 
@@ -162,7 +162,7 @@ def library(array: Array) -> ModuleType:
 def hits(
     close: Bool[Array, "pair episode"],
 ) -> tuple[Int[Array, " hit"], Int[Array, " hit"]]:
-    """Episode and pair of each that is close, those of an episode together and in order."""
+    """Episode and pair of each close pair, sorted by episode."""
     if isinstance(close, np.ndarray):
         pair, episode = np.divmod(np.flatnonzero(close), close.shape[1])
         order = np.argsort(episode, kind="stable")
@@ -179,7 +179,7 @@ def dot(a: Float64[Array, "2 *#hit"], b: Float64[Array, "2 *#hit"]) -> Float64[A
 def fused(
     a: Float64[Array, "*#hit"], b: Float64[Array, "*#hit"], c: Float64[Array, "*#hit"]
 ) -> Float64[Array, "*#hit"]:
-    """Multiply and add, a · b + c, rounded once: Dekker's product and Knuth's sum keep the rest."""
+    """Fused multiply-add, a · b + c, rounded once, by Dekker's product and Knuth's sum."""
     product = a * b
     (a_high, a_low), (b_high, b_low) = halves(a), halves(b)
     rest = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -190,7 +190,7 @@ def fused(
 
 
 def halves(a: Float64[Array, "*hit"]) -> tuple[Float64[Array, "*hit"], Float64[Array, "*hit"]]:
-    """Two numbers of half the digits that add up to `a`."""
+    """Split `a` into two numbers with half the digits."""
     scaled = a * SPLITTER
     high = scaled - (scaled - a)
     return high, a - high

@@ -1,8 +1,8 @@
-"""Many of numpy's `RandomState` at once: the same numbers, for thousands of seeds in one go.
+"""Many of numpy's `RandomState` in parallel: the same numbers, for thousands of seeds at once.
 
-The paper's ball worlds are defined by what `numpy.random.RandomState(seed)` draws, one seed an
-episode. Here the generators are columns of one array. Each has a cursor of its own, since each
-rejects different draws. numpy promises that this stream never changes.
+The paper's ball worlds are defined by the draws of `numpy.random.RandomState(seed)`, with one seed
+per episode. Here the generators are columns of one array. Each has its own cursor, since each
+rejects different draws. numpy guarantees that this stream never changes.
 """
 
 import math
@@ -15,9 +15,9 @@ SHIFT = 397
 
 
 class RandomStates:
-    """The generators `RandomState(seed)` of every seed; draws have one row a generator.
+    """The generators `RandomState(seed)` of every seed; draws have one row per generator.
 
-    `which`, where a draw takes it, says which generators draw; the others are left as they are.
+    `which` selects the generators that draw; the others are unchanged.
     """
 
     def __init__(self, seeds: Int64[np.ndarray, " n"]) -> None:
@@ -56,7 +56,7 @@ class RandomStates:
         return low + (high - low) * self.random(count, which)
 
     def randn(self, count: int) -> Float64[np.ndarray, "n count"]:
-        """`randn(count)`: by the polar method, which makes two numbers and keeps the second."""
+        """`randn(count)` by the polar method, which generates two numbers and keeps the second."""
         columns = [] if self.spare is None else [self.spare]
         self.spare = None
         while len(columns) < count:
@@ -66,7 +66,7 @@ class RandomStates:
         return np.stack(columns, 1) if columns else np.empty((self.n, 0))
 
     def randint(self, options: int, count: int) -> Int64[np.ndarray, "n count"]:
-        """`randint(0, options, count)`, and the places of `choice` with replacement."""
+        """`randint(0, options, count)`, and the indices of `choice` with replacement."""
         return np.stack([self._below(options) for _ in range(count)], 1)
 
     def permutation(self, length: int) -> Int64[np.ndarray, "n length"]:
@@ -79,7 +79,7 @@ class RandomStates:
         return out
 
     def _below(self, options: int) -> Int64[np.ndarray, " n"]:
-        """A whole number from 0 to `options` - 1 each; a single option takes no word."""
+        """An integer from 0 to `options` - 1 for each; a single option uses no word."""
         out = np.zeros(self.n, np.int64)
         mask = (1 << (options - 1).bit_length()) - 1
         which = np.arange(self.n if mask else 0)
@@ -90,7 +90,7 @@ class RandomStates:
         return out
 
     def _polar(self) -> list[Float64[np.ndarray, " n"]]:
-        """Two normal numbers each."""
+        """Two normal numbers for each."""
         points = np.empty((self.n, 2))
         square = np.empty(self.n)
         which = np.arange(self.n)
@@ -113,7 +113,7 @@ def _seeded(seeds: UInt32[np.ndarray, " n"]) -> UInt32[np.ndarray, "624 n"]:
 
 
 def _twisted(key: UInt32[np.ndarray, "624 m"]) -> UInt32[np.ndarray, "624 m"]:
-    """The key of the next 624 words, in three runs that need only what is there before them."""
+    """The state of the next 624 words, in three runs that depend only on earlier values."""
     new = np.empty_like(key)
     head = LENGTH - SHIFT
     for start, stop in ((0, head), (head, 2 * head), (2 * head, LENGTH)):

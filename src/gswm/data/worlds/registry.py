@@ -72,7 +72,7 @@ class Worlds(Mapping[str, World]):
 
 
 def made(value: Any) -> World:
-    """A world, or what a class or function of one returns."""
+    """A world, or the result of a class or function."""
     world = value if isinstance(value, World) or not callable(value) else value()
     if not isinstance(world, World):
         raise UserError(f"register a World, not {type(world).__name__}")
@@ -80,7 +80,7 @@ def made(value: Any) -> World:
 
 
 def check(world: World) -> None:
-    """Refuse a world that does not state what it must."""
+    """Raise a UserError for a world without required attributes."""
     name = getattr(world, "name", "")
     if not name or ":" in name:
         raise UserError(f"{source(world)} is called '{name}': give it a `name` without a colon")

@@ -1,7 +1,7 @@
 """Random single ball: down the middle, then to one of the two lower corners (App. C).
 
-Only two episodes exist. The first five frames tell nothing about which one it is, so a model
-that has seen them must imagine both.
+There are only two episodes. Their first five frames are equal, so a model that has seen only these
+must imagine both.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ class SingleBall(World):
         memory: int = MEMORY,
         first: int = 0,
     ) -> Iterator[Episodes]:
-        """See `World`. Episode i goes as `randint(2)` number i of `RandomState(seed)` says."""
+        """See `World`. Episode i follows number i of `randint(2)` of `RandomState(seed)`."""
         both = two_episodes(self.image_size).to(device)
         chunk = max(1, memory // (4 * both.video[0].nbytes))
         rng = np.random.RandomState(seed)
@@ -71,7 +71,7 @@ class SingleBall(World):
 
 
 def two_episodes(image_size: int = 64) -> Episodes:
-    """0: the one that goes left. 1: the one that goes right."""
+    """The episode to the left (0), and the one to the right (1)."""
     scale = image_size / BOX
     time = torch.arange(NUM_FRAMES, dtype=torch.float64)
     sideways = SPEED * (time - (TURN - 1)).clamp_min(0)
@@ -97,6 +97,6 @@ def two_episodes(image_size: int = 64) -> Episodes:
 
 
 def velocities(positions: Tensor) -> Tensor:
-    """The next position of each frame's object; the previous one in the last frame."""
+    """The step to the next position; in the last frame, that from the previous one."""
     step = positions.diff(dim=1)
     return torch.cat([step, step[:, -1:]], dim=1)

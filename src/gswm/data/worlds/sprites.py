@@ -1,17 +1,17 @@
-"""Drawing: anti-aliased disks, one over the other, on a black or a given background (App. C).
+"""Draws anti-aliased disks over each other, on a black or a given background (App. C).
 
 Every object of the paper's worlds is one sprite of 17 × 17 pixels, a disk with soft edges,
 
     α(d) = clip(8.5 - d, 0, 1),    d the distance from the sprite's middle, in its pixels
 
-scaled to the object's radius s. Pixel p of a row takes, between the sprite's pixels and zero
-beyond them, the sprite at (p - (x - s)) · 17 / (2s), and so does a column with y. Objects are
-drawn in the order of their slots, canvas ← canvas (1 - α) + color α, truncated to 1/128 of a grey
-level; last, the canvas becomes 8 bit by truncation.
+scaled to the object's radius s. Pixel p of a row samples the sprite, which is zero outside, at
+(p - (x - s)) · 17 / (2s), and columns do the same with y. Objects are drawn in the order of their
+slots, canvas ← canvas (1 - α) + color α, truncated to 1/128 of a gray level; finally, the canvas is
+truncated to 8 bits.
 
-Only the window of pixels that an object touches is read and written. What it holds depends on the
-object's place within a pixel alone, and linearly so between the few places (knots) at which a
-pixel comes to lie on a sprite's pixel: α of a window is a weighted sum of four stamps.
+Only the window of pixels that an object touches is read and written. Its α depends only on the
+object's position within a pixel, and is linear between the few positions (knots) at which a pixel
+coincides with a pixel of the sprite: α of a window is a weighted sum of four stamps.
 """
 
 from dataclasses import dataclass
@@ -28,14 +28,15 @@ from gswm.data.worlds.threads import in_threads, shares
 
 SIDE = 17
 BITS = 7
-"""A canvas holds that many binary digits of a grey level's fraction, in 16 bit."""
+"""Number of fractional bits of a gray level on a 16-bit canvas."""
 FULL = 255.001 * (1 << BITS)
 """The value of 1 on a canvas: large enough that a rounded 1 still truncates to 255."""
 APART = 4.0
-"""Between the knots of two sizes."""
+"""Offset between the knots of two sizes."""
 GROUP = 1024
-"""Frames that a CPU's core paints at a time: many, since two threads that begin operations often
-wait for each other more than they work."""
+"""Number of frames that a CPU core paints at a time: many, since two threads that often launch
+operations mostly wait for each other.
+"""
 
 
 def draw(
@@ -46,10 +47,10 @@ def draw(
     background: Float[Tensor, "frame height width 3"] | None = None,
     memory: int = MEMORY,
 ) -> UInt8[Tensor, "frame 3 height width"]:
-    """One picture a frame; an object of size 0 is not drawn.
+    """One picture per frame; an object of size 0 is not drawn.
 
-    Meant for few different sizes: each needs stamps of its own. The pictures lie in memory as
-    (frame, height, width, 3). On a GPU, drawing takes about `memory` bytes beside them.
+    Intended for few different sizes, since each needs its own stamps. The pictures are (frame,
+    height, width, 3) in memory. On a GPU, drawing takes about `memory` bytes besides them.
     """
     frames, objects, _ = positions.shape
     out = new_bytes((frames, image_size, image_size, 3), positions.device)
@@ -79,11 +80,11 @@ class Footprints:
     """The pixels that each object touches."""
 
     corner: Int64[Tensor, "object frame 2"]
-    """The first of them, x and y."""
+    """The first pixel, x and y."""
     stamps: Int64[Tensor, "object frame 4"]
-    """The stamps that α is made of,"""
+    """The stamps that make up α."""
     weights: Float32[Tensor, "object frame 4"]
-    """and how much of each."""
+    """The weight of each stamp."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +92,14 @@ class Stamps:
     """α at the knots, for every size."""
 
     width: int
-    """Pixels on a side of a window."""
+    """Side of a window in pixels."""
     sizes: Float64[Tensor, " size"]
     knots: Float64[Tensor, "size knot"]
     """Distance of the window's first pixel from the sprite's edge, from 0 to 1, then padded; plus a
-    multiple of APART, so that knots rise from size to size."""
+    multiple of APART, so that knots increase from size to size.
+    """
     table: Float32[Tensor, "stamp value"]
-    """One row a size, a knot in y and a knot in x; α of a pixel once a channel."""
+    """One row per size, knot in y and knot in x; α is repeated per channel."""
 
     def footprints(
         self,
@@ -124,7 +126,7 @@ class Stamps:
 
 @lru_cache(maxsize=8)
 def make_stamps(sizes: tuple[float, ...], device: torch.device) -> Stamps:
-    """The stamps of all of `sizes`, which rise."""
+    """The stamps of all `sizes`, which are increasing."""
     different = torch.tensor(sizes, dtype=torch.float64)
     pixel = (2 / SIDE) * different.clamp_min(1e-6)
     index = torch.arange(SIDE + 2, dtype=torch.float64)

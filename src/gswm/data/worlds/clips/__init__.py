@@ -1,7 +1,7 @@
-"""Clips: random textured objects before random still backgrounds, as a fixed camera films them.
+"""Clips: random textured objects in front of random still backgrounds, as from a fixed camera.
 
-In reading order: `settings` (all ranges), `dice` (random numbers), `themes` (what kinds of clips
-there are), `camera` (from the ground to the picture), `looks` and `sprites` (what objects look
-like), `motion` (how they move), `scenery` (backgrounds), `painting` (objects over backgrounds),
-`film` (light, noise and compression), `world`.
+In reading order: `settings` (all ranges), `dice` (random numbers), `themes` (kinds of clips),
+`camera` (projection of the ground), `looks` and `sprites` (appearance of objects), `motion`,
+`scenery` (backgrounds), `painting` (objects over backgrounds), `film` (light, noise and
+compression), `world`.
 """

@@ -1,10 +1,11 @@
-"""The camera: from places on the ground to places in the picture, and back.
+"""The camera: projection from the ground to the picture, and its inverse.
 
-The ground is seen from above, or in perspective. A place (X, Y) has the depth d = 1 - Y, and with
+The ground is seen from above, or in perspective. A point (X, Y) has the depth d = 1 - Y. With the
+scale
 
     s = 1 / (1 + κ d)
 
-is seen at x = 1/2 + (X - 1/2) s + lean (1 - s), y = 1 - d s, where lengths appear s times as large:
+it appears at x = 1/2 + (X - 1/2) s + lean (1 - s), y = 1 - d s, and lengths are s times as large:
 s = 1 at the lower edge, and s = 1 - κ (1 - y) everywhere. κ = 0 looks straight down.
 """
 
@@ -15,14 +16,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 LEAST = 0.05
-"""The scale beyond which there is no ground."""
+"""The scale below which no ground is visible."""
 LARGEST = 1.25
-"""The scale nearer than the lower edge of the picture, where perspective ends."""
+"""The scale in front of the lower edge of the picture, where perspective ends."""
 
 
 @dataclass(frozen=True)
 class Perspective:
-    """The cameras of some episodes."""
+    """The cameras of several episodes."""
 
     kappa: Float[Tensor, " episode"]
     lean: Float[Tensor, " episode"]
@@ -46,7 +47,7 @@ class Perspective:
     def ground(
         self, seen: Float[Tensor, "episode ... 2"]
     ) -> tuple[Float[Tensor, "episode ... 2"], Float[Tensor, "episode ..."]]:
-        """The place on the ground that is seen at a place, and the scale there."""
+        """The point on the ground at a position in the picture, and the scale there."""
         x, y = seen.unbind(-1)
         scale = self.scale(y).clamp_min(LEAST)
         lean = like(self.lean, x)
@@ -55,5 +56,5 @@ class Perspective:
 
 
 def like(values: Float[Tensor, " episode"], other: Tensor) -> Float[Tensor, "episode ..."]:
-    """Values of episodes, to be combined with what an episode has many of."""
+    """Values of episodes, shaped to broadcast against values with more axes."""
     return values.reshape(-1, *[1] * (other.ndim - 1))

@@ -1,7 +1,7 @@
 """Random numbers: parameters of episodes from a CPU's generator, and fields of noise by hashing.
 
-Both are functions of the seed and the episode's number alone. Fields are made where they are
-needed, with integer arithmetic, which every device does alike.
+Both depend only on the seed and the episode's number. Fields are computed on their device with
+integer arithmetic, which is the same everywhere.
 """
 
 from math import prod
@@ -17,9 +17,9 @@ PER_FRAME = 96
 
 
 class Dice:
-    """Numbers for `n` episodes of a seed from number `first` on, a row each.
+    """Random numbers for `n` episodes of a seed from number `first` on, one row each.
 
-    Each call takes the next numbers of every row, so that an episode does not depend on the others.
+    Each call uses the next numbers of every row, so that episodes are independent of each other.
     """
 
     def __init__(self, seed: int, first: int, n: int, frames: int) -> None:
@@ -54,7 +54,7 @@ class Dice:
         return self.unit(*shape) < share
 
     def choice(self, weights: Tensor, *shape: int) -> Int64[Tensor, "episode ..."]:
-        """An index, as likely as its weight; weights are of all, or of each row."""
+        """An index drawn by weight; weights are shared, or given for each row."""
         edges = weights.double().cumsum(-1)
         edges = (edges / edges[..., -1:]).reshape(-1, *[1] * len(shape), weights.shape[-1])
         return (self.unit(*shape)[..., None] >= edges[..., :-1]).sum(-1)
@@ -64,27 +64,27 @@ class Dice:
         return (self.unit(*shape) * 2**31).to(torch.int32)
 
     def colors(self, vivid: float | Tensor, *shape: int) -> Float64[Tensor, "episode ... 3"]:
-        """Colors of any brightness; `vivid` is how far from grey the most colorful are."""
+        """Colors of any brightness; `vivid` is the largest distance from gray."""
         value, strength = self.uniform(0.04, 0.96, *shape, 1), self.unit(*shape, 1) ** 1.5
         hue = self.uniform(-1.0, 1.0, *shape, 3)
         return (value + vivid * strength * (hue - hue.mean(-1, keepdim=True))).clamp(0.02, 0.98)
 
 
 def hashed(keys: Int32[Tensor, "*shape"]) -> Int32[Tensor, "*shape"]:
-    """32 random bits of each key."""
+    """32 random bits for each key."""
     bits = (keys ^ ((keys >> 16) & 0xFFFF)) * 0x7FEB352D
     bits = (bits ^ ((bits >> 15) & 0x1FFFF)) * (0x846CA68B - 2**32)
     return bits ^ ((bits >> 16) & 0xFFFF)
 
 
 def random_bits(keys: Int32[Tensor, " row"], *shape: int) -> Int32[Tensor, "row ..."]:
-    """32 random bits for each place of a field, one field a key."""
+    """32 random bits for each position of a field, one field per key."""
     place = torch.arange(prod(shape), dtype=torch.int32, device=keys.device)
     return hashed(hashed(keys)[:, None] + place * (0x9E3779B1 - 2**32)).unflatten(1, shape)
 
 
 def white(keys: Int32[Tensor, " row"], *shape: int) -> Float32[Tensor, "row ..."]:
-    """Uniform numbers in [0, 1), one field a key."""
+    """Uniform numbers in [0, 1), one field per key."""
     return ((random_bits(keys, *shape) >> 8) & 0xFFFFFF).float() * 2.0**-24
 
 

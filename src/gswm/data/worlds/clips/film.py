@@ -1,4 +1,4 @@
-"""FilmLook: what light, lens, sensor and compression make of what there is to see."""
+"""Camera effects: light, lens, sensor and compression."""
 
 from dataclasses import dataclass
 from math import pi
@@ -11,37 +11,37 @@ from gswm.data.worlds.clips.dice import Dice, random_bits
 from gswm.data.worlds.clips.settings import ClipSettings
 
 BLOCK = 8
-"""Pixels on a side of the blocks that compression cuts pictures into."""
+"""Side of the blocks of compression in pixels."""
 
 
 @dataclass(frozen=True)
 class FilmLook:
-    """Camera effects of some episodes."""
+    """Camera effects of several episodes."""
 
     gain: Float[Tensor, "episode time 3"]
-    """Of red, green and blue in each frame."""
+    """Gain of red, green and blue in each frame."""
     offset: Float[Tensor, "episode time"]
     still_gain: Float[Tensor, "episode 3"]
     """The same for the background picture."""
     still_offset: Float[Tensor, " episode"]
     focus: Float[Tensor, " episode"]
-    """Above 0 for blurred pictures, below for sharpened ones."""
+    """Positive for blurred pictures, negative for sharpened ones."""
     noise: Float[Tensor, "episode 2"]
     """Standard deviations of a pixel's brightness and color."""
     key: Int[Tensor, " episode"]
     step: Float[Tensor, " episode"]
-    """By which compression rounds; 0 for none."""
+    """Quantization step of compression; 0 for none."""
     sway: Float[Tensor, "episode time 3"]
     """Offsets of swaying parts to the right and down, in pixels, and their gain in brightness."""
     region: Float[Tensor, "episode 2"]
-    """From where to where in the background's field parts sway."""
+    """Range of the background's field in which parts sway."""
     sways: Bool[Tensor, " episode"]
     shutter: Float[Tensor, " episode"]
-    """The share of a frame's time in which it is exposed."""
+    """Fraction of a frame's time in which the shutter is open."""
 
 
 def draw_film(dice: Dice, settings: ClipSettings) -> FilmLook:
-    """The parameters of all films."""
+    """Draw the parameters of all camera effects."""
     frames = settings.num_frames
     time = torch.arange(frames, dtype=torch.float64)
     drift = dice.chance(settings.drift)
@@ -95,7 +95,7 @@ def draw_film(dice: Dice, settings: ClipSettings) -> FilmLook:
 def refocused(
     pictures: Float32[Tensor, "frame 3 height width"], focus: Float32[Tensor, " frame"]
 ) -> Float32[Tensor, "frame 3 height width"]:
-    """Each pixel mixed with its neighbors, to the sides and then above and below."""
+    """Mix each pixel with its neighbors, horizontally and then vertically."""
     amount = focus[:, None, None, None]
     for axis in (3, 2):
         size = pictures.shape[axis]
@@ -112,7 +112,7 @@ def swayed(
     field: Float32[Tensor, "episode height width"],
     film: FilmLook,
 ) -> Float32[Tensor, "episode time 3 height width"]:
-    """The background of every frame, some parts moved by up to a pixel or two."""
+    """The background of every frame, with some parts moved by up to a pixel or two."""
     low, high = (values[:, None, None] for values in film.region.unbind(-1))
     inside = (((field - low) * 8).clamp(0, 1) * ((high - field) * 8).clamp(0, 1))[:, None]
     right, down = (
@@ -130,7 +130,7 @@ def swayed(
 def grain(
     key: Int[Tensor, " frame"], sigma: Float32[Tensor, "frame 2"], side: int
 ) -> Float32[Tensor, "frame 3 {side} {side}"]:
-    """Sensor noise: the sum of four random bytes is nearly normal."""
+    """Sensor noise: the sum of four random bytes, which is nearly normal."""
     bits = random_bits(key, side, side)
     first, second = (bits & 0xFF).float(), ((bits >> 8) & 0xFF).float()
     third, fourth = ((bits >> 16) & 0xFF).float(), ((bits >> 24) & 0xFF).float()
@@ -143,7 +143,7 @@ def grain(
 
 
 def cosines(device: torch.device) -> Float32[Tensor, "64 64"]:
-    """The discrete cosine transform of a block, a row for each pattern; its transpose undoes it."""
+    """The discrete cosine transform of a block, one row per pattern; its transpose inverts it."""
     n = torch.arange(BLOCK, dtype=torch.float64)
     wave = ((2 * n + 1) * n[:, None] * (pi / (2 * BLOCK))).cos() * (2 / BLOCK) ** 0.5
     wave[0] /= 2**0.5
@@ -153,7 +153,7 @@ def cosines(device: torch.device) -> Float32[Tensor, "64 64"]:
 def compressed(
     pictures: Float32[Tensor, "frame 3 height width"], step: Float32[Tensor, " frame"]
 ) -> Float32[Tensor, "frame 3 height width"]:
-    """Pictures whose blocks' cosine coefficients are rounded, coarser for finer patterns."""
+    """Pictures with quantized cosine coefficients of blocks, coarser for finer patterns."""
     frames, _, height, width = pictures.shape
     red, green, blue = pictures.unbind(1)
     level = (red + 2 * green + blue) / 4
@@ -176,7 +176,7 @@ def compressed(
 def to_bytes(
     pictures: Float32[Tensor, "frame 3 height width"],
 ) -> UInt8[Tensor, "frame 3 height width"]:
-    """Bytes, which lie in memory in the order (frame, height, width, 3)."""
+    """Convert to bytes, in the memory order (frame, height, width, 3)."""
     rounded = (pictures * 255 + 0.5).clamp_(0, 255).to(torch.uint8)
     return rounded.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
 
@@ -186,5 +186,5 @@ def expose(
     gain: Float32[Tensor, "frame 3"],
     offset: Float32[Tensor, " frame"],
 ) -> Float32[Tensor, "frame 3 height width"]:
-    """Pictures in a light, as far as a sensor can tell them apart."""
+    """Pictures in a light, clipped to the range of a sensor."""
     return torch.addcmul(offset[:, None, None, None], pictures, gain[:, :, None, None]).clamp_(0, 1)

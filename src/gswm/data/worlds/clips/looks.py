@@ -1,8 +1,8 @@
-"""Appearances: what objects are made of.
+"""Appearances: the parts of objects.
 
-An object is drawn from parts, each a superellipse |x/a|^p + |y/b|^p = 1 at some place and angle in
-one of the object's four colors. Coordinates reach from about -1 to 1, x to the right or, seen from
-above, ahead, and y down. Some parts swing: an object that walks has two phases.
+An object consists of parts, each a superellipse |x/a|^p + |y/b|^p = 1 with a position and an angle,
+in one of the object's four colors. Coordinates range from about -1 to 1; x is to the right or, seen
+from above, ahead, and y is down. Some parts swing: a walking object has two phases.
 """
 
 from collections.abc import Callable
@@ -28,26 +28,26 @@ WAVES = 5
 
 @dataclass(frozen=True)
 class Appearances:
-    """Appearance of objects of some episodes, or of a sequence of objects."""
+    """Appearances of the objects of several episodes, or of a sequence of objects."""
 
     kind: Int[Tensor, "*object"]
     numbers: Float[Tensor, "*object 16"]
-    """Uniform in [0, 1]: an object's proportions."""
+    """Proportions of an object: uniform numbers in [0, 1]."""
     colors: Float[Tensor, "*object 4 3"]
     texture: Int[Tensor, "*object"]
     key: Int[Tensor, "*object"]
-    """Of the noise on it."""
+    """Key of its noise."""
     strength: Float[Tensor, "*object"]
     """Position of the texture between the first color and the second."""
     frequency: Float[Tensor, "*object"]
     angle: Float[Tensor, "*object"]
-    """Of stripes, gradients and checks."""
+    """Angle of stripes, gradients and checks."""
     shade: Float[Tensor, "*object 2"]
     """Brightness gradient of the object along x and y."""
     grain: Float[Tensor, "*object"]
     """Standard deviation of fine noise."""
     soft: Float[Tensor, "*object"]
-    """The width of its edges."""
+    """Width of its edges."""
     opacity: Float[Tensor, "*object"]
 
 
@@ -102,7 +102,7 @@ def draw_looks(
 def apart_from(
     colors: Float[Tensor, "episode object 4 3"], ground: Float[Tensor, "episode 3"]
 ) -> Float[Tensor, "episode object 4 3"]:
-    """Colors, of which those of bodies are not those of the ground."""
+    """Colors in which bodies differ from the ground."""
     level = ground.mean(-1)[:, None]
     body = colors[:, :, BODY].mean(-1)
     sign = torch.where(level < 0.5, 1.0, -1.0)
@@ -115,7 +115,7 @@ def apart_from(
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of some objects, the first at the back."""
+    """The parts of several objects, the first at the back."""
 
     x: Float[Tensor, "object part"]
     y: Float[Tensor, "object part"]
@@ -130,17 +130,17 @@ class Parts:
     swing: Float[Tensor, "object part"]
     """Displacement of the part: forward in one phase, backward in the other."""
     waves: Float[Tensor, "object wave 2"]
-    """Amplitudes of the first part's outline, and where they are largest."""
+    """Amplitudes and phases of the first part's outline."""
     sides: Float[Tensor, " object"]
-    """Of the first part, where it is a polygon; else 0."""
+    """Number of sides of the first part, if it is a polygon; else 0."""
 
     def swings(self) -> Bool[Tensor, " object"]:
-        """Which objects have two phases."""
+        """Mask of the objects with two phases."""
         return (self.swing != 0).any(-1)
 
 
 class Sketch:
-    """Parts as they are added, for objects of one kind."""
+    """Collects parts for objects of one kind."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -161,7 +161,7 @@ class Sketch:
         swing: float | Tensor = 0.0,
         where: Tensor | None = None,
     ) -> None:
-        """Put a part over those before it, for all objects or only `where`."""
+        """Put a part over the previous ones, for all objects or only `where`."""
         given = [
             torch.as_tensor(v, dtype=torch.float64) for v in (x, y, angle, a, b, p, tone, swing)
         ]
@@ -174,7 +174,7 @@ class Sketch:
 
 
 def parts_of(looks: Appearances) -> Parts:
-    """The parts of objects, which are one after the other."""
+    """The parts of a sequence of objects."""
     number = len(looks.kind)
     table = torch.zeros(number, MOST_PARTS, 8, dtype=torch.float64)
     waves = torch.zeros(number, WAVES, 2, dtype=torch.float64)
@@ -191,12 +191,12 @@ def parts_of(looks: Appearances) -> Parts:
 
 
 def between(u: Tensor, low: float, high: float) -> Tensor:
-    """From `low` to `high`, for `u` from 0 to 1."""
+    """Interpolate from `low` to `high`, for `u` from 0 to 1."""
     return low + (high - low) * u
 
 
 def decorate(to: Sketch, u: Tensor, a: Tensor | float, b: Tensor | float) -> None:
-    """Perhaps a spot, perhaps a band, in the second color."""
+    """Add a spot or a band in the second color, at random."""
     spot, band = u[12] < 0.3, u[12] > 0.75
     to.add(
         *(between(u[13], -0.4, 0.4) * a, between(u[14], -0.3, 0.3) * b),

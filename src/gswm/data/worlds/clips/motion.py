@@ -1,8 +1,8 @@
-"""Motion: where objects are in every frame.
+"""Motion: the positions of objects in every frame.
 
 Objects move on the ground: straight, in curves, with sudden turns and stops, back and forth between
-borders, or thrown. An object is made to be near some place of the picture at some time, so that
-many enter, leave, or do both.
+borders, or thrown. Paths pass a random position of the picture at a random time, so that many
+objects enter, leave, or do both.
 """
 
 from dataclasses import dataclass
@@ -20,20 +20,20 @@ from gswm.data.worlds.clips.themes import KINDS, THEMES, UPRIGHT, of_themes
 MARGIN = 0.04
 """Distance from the picture's edges at which objects turn back."""
 EMPTY = 0.05
-"""Share of clips without objects, where that is allowed."""
+"""Fraction of clips without objects, if that is allowed."""
 CROSSING = 0.35
-"""Share of objects that cross the border of the picture at some time."""
+"""Fraction of objects that cross the border of the picture at some time."""
 FARTHEST = 0.25
-"""Objects start where the scale is no less."""
+"""Smallest scale at which objects start."""
 SEEN_SIZES = (0.02, 0.55)
-"""No object looks smaller or larger, however far away or near it is."""
+"""Smallest and largest apparent size of an object at any distance."""
 OUTSIDE = 5.0
-"""Objects go no further from the middle than this."""
+"""Largest distance of objects from the middle."""
 
 
 @dataclass(frozen=True)
 class Routes:
-    """The roads of some episodes, drawn or not: a line on the ground, and how wide it is."""
+    """The roads of several episodes, drawn or not: a line on the ground, and its width."""
 
     middle: Float[Tensor, "episode 2"]
     angle: Float[Tensor, " episode"]
@@ -43,7 +43,7 @@ class Routes:
 
 @dataclass(frozen=True)
 class Dish:
-    """The round area of some episodes that objects do not leave."""
+    """The round area of several episodes that objects do not leave."""
 
     middle: Float[Tensor, "episode 2"]
     radius: Float[Tensor, " episode"]
@@ -55,18 +55,18 @@ class Motion:
 
     exists: Bool[Tensor, "episode object"]
     size: Float64[Tensor, "episode object"]
-    """The longer side, where the scale is 1."""
+    """The longer side at a scale of 1."""
     xy: Float64[Tensor, "episode time object 2"]
-    """In the picture, whose side is 1."""
+    """Position in the picture, whose side is 1."""
     scale: Float64[Tensor, "episode time object"]
     angle: Float64[Tensor, "episode time object"]
-    """By which the sprite is turned."""
+    """Rotation of the sprite."""
     flip: Float64[Tensor, "episode time object"]
-    """-1 where the sprite is seen in a mirror."""
+    """-1 if the sprite is mirrored."""
     phase: Int64[Tensor, "episode time object"]
-    """0 or 1: which step an object that walks is taking."""
+    """0 or 1: the current step of a walking object."""
     order: Int64[Tensor, "episode time object"]
-    """The larger is in front."""
+    """Depth order: larger is in front."""
 
 
 def draw_tracks(dice: Dice, camera: Perspective) -> Routes:
@@ -85,25 +85,25 @@ def draw_dish(dice: Dice) -> Dish:
 
 @dataclass(frozen=True)
 class Habits:
-    """Motion parameters of the objects of some episodes."""
+    """Motion parameters of the objects of several episodes."""
 
     pace: Float64[Tensor, "episode object"]
-    """The usual speed; 0 for objects that rest."""
+    """Typical speed; 0 for resting objects."""
     in_lanes: Bool[Tensor, " episode"]
     in_box: Bool[Tensor, " episode"]
     """Whether objects turn back at the borders of the picture,"""
     in_dish: Bool[Tensor, " episode"]
     """or at those of the dish."""
     pull: Float64[Tensor, "episode 2"]
-    """By which the velocity changes in each frame."""
+    """Change of velocity in each frame."""
     turn: Float64[Tensor, "episode object"]
     """Drift of directions."""
     saccade: Float64[Tensor, " episode"]
-    """The probability of a sudden turn,"""
+    """Probability of a sudden turn."""
     stops: Float64[Tensor, " episode"]
-    """and of a stop or a start."""
+    """Probability of a stop or a start."""
     eager: Float64[Tensor, "episode object"]
-    """The share of the speed that is wished that is reached in a frame."""
+    """Fraction of the target speed that is reached in a frame."""
 
 
 def draw_motion(
@@ -116,7 +116,7 @@ def draw_motion(
     dish: Dish,
     in_dish: Bool[Tensor, " episode"],
 ) -> Motion:
-    """Paths, sizes and turns of all objects."""
+    """Draw paths, sizes and rotations of all objects."""
     low, most = settings.objects
     number = kind.shape[1]
     some = 1 + (dice.unit() ** 1.3 * most).floor()
@@ -160,7 +160,7 @@ def draw_habits(
     in_dish: Bool[Tensor, " episode"],
     number: int,
 ) -> Habits:
-    """Draw motion parameters for the themes of some episodes."""
+    """Draw motion parameters for the themes of several episodes."""
     named = {name: of_themes(name)[theme] for name in ("lanes", "bounce", "thrown", "turn")}
     in_lanes = dice.chance(named["lanes"])
     in_box = dice.chance(named["bounce"]) & (camera.kappa == 0) & ~in_dish
@@ -190,7 +190,7 @@ def walk(
     Float64[Tensor, "episode time object"],
     Float64[Tensor, "episode time object"],
 ]:
-    """Places on the ground, directions and speeds."""
+    """Positions on the ground, directions and speeds."""
     pace, frames = habits.pace, settings.num_frames + 1
     number, moves = pace.shape[1], pace > 0
     place, heading = starts(dice, settings, camera, tracks, dish, habits)
@@ -231,9 +231,9 @@ def starts(
     dish: Dish,
     habits: Habits,
 ) -> tuple[Float64[Tensor, "episode object 2"], Float64[Tensor, "episode object"]]:
-    """Places and directions in the first frame.
+    """Positions and directions in the first frame.
 
-    Were it to go straight, an object would be at some place in the picture at some time.
+    On a straight path, an object would pass a random position of the picture at a random time.
     """
     number = habits.pace.shape[1]
     in_lanes = habits.in_lanes[:, None]
@@ -268,7 +268,7 @@ def towards(heading: Float64[Tensor, "*object"]) -> Float64[Tensor, "*object 2"]
 def on_lanes(
     dice: Dice, there: Float64[Tensor, "episode object 2"], tracks: Routes
 ) -> Float64[Tensor, "episode object 2"]:
-    """Places in the middle of lanes, as far from the camera, or as far along, as those given."""
+    """Positions in the middle of lanes, at the same distance from the camera, or along the road."""
     number = there.shape[1]
     angle, lanes = tracks.angle[:, None], tracks.lanes[:, None]
     lane = (dice.unit(number) * lanes).floor()
@@ -284,7 +284,7 @@ def on_lanes(
 def draw_sizes(
     dice: Dice, settings: ClipSettings, theme: Int64[Tensor, " episode"], number: int
 ) -> Float64[Tensor, "episode object"]:
-    """Sizes around one that is typical of the clip."""
+    """Draw sizes around a size that is typical of the clip."""
     low, high = settings.usual_sizes
     part = torch.tensor([theme.sizes for theme in THEMES], dtype=torch.float64)[theme]
     u = part[:, 0] + dice.unit() * (part[:, 1] - part[:, 0])
@@ -296,7 +296,7 @@ def draw_sizes(
 def draw_pace(
     dice: Dice, settings: ClipSettings, camera: Perspective, number: int
 ) -> Float64[Tensor, "episode object"]:
-    """Speeds around one that is typical of the clip; 0 for objects that rest."""
+    """Draw speeds around a speed that is typical of the clip; 0 for resting objects."""
     low, high = settings.speeds
     usual = low * (high / low) ** dice.uniform(0.2, 1.0) * (1 + camera.kappa)
     pace = usual[:, None] * dice.uniform(0.4, 1.4, number)
@@ -310,7 +310,7 @@ def bounced(
     dish: Dish,
     habits: Habits,
 ) -> tuple[Float64[Tensor, "episode object 2"], Float64[Tensor, "episode object 2"]]:
-    """Steps, and the velocity gained by falling, turned back at the borders."""
+    """Steps, and velocities gained by falling, reflected at the borders."""
     after = place + step
     low, high = (after < MARGIN) & (step < 0), (after > 1 - MARGIN) & (step > 0)
     back = (low | high) & habits.in_box[:, None, None]

@@ -1,8 +1,8 @@
 """Painting: sprites over backgrounds.
 
-Only a window around each object is sampled. Objects are taken from the front to the back: of what
-an object shows, the share that the ones before it let through is added to the picture, and in the
-end the background shows where light still passes. So the visible part of each object is known too.
+Only a window around each object is sampled. Objects are drawn from front to back: each adds its
+color times the transmission of those before it, and finally the background is added with the
+remaining transmission. This also gives the visible part of each object.
 """
 
 from collections.abc import Iterator
@@ -17,29 +17,29 @@ from gswm.core.records import map_tensors
 from gswm.data.worlds.clips.sprites import REACH, SIDE, SMALLEST, Sprites
 
 SHARPEST = 8
-"""Pixels on a side of the smallest window."""
+"""Side of the smallest window in pixels."""
 SOFTER = 4
 """Coarseness of the sprites of shadows."""
 TAPS = 3
-"""Moments that a blurred object is the average of."""
+"""Number of moments that a blurred object averages."""
 STILL = 0.7
-"""Pixels by which an object may move while the shutter is open and not be blurred."""
+"""Largest motion in pixels during the exposure without blur."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Sprites in frames, one after the other, on the CPU."""
+    """Sprites in frames, in sequence, on the CPU."""
 
     frame: Int64[Tensor, " item"]
     rank: Int64[Tensor, " item"]
-    """0 for the one in front of all others of its frame."""
+    """Depth rank within a frame; 0 is in front."""
     sprite: Int64[Tensor, " item"]
     xy: Float64[Tensor, "item 2"]
     """Center of the sprite, in pixels."""
     turn: Float64[Tensor, "item 2 2"]
-    """From coordinates of the sprite to pixels."""
+    """Matrix from sprite coordinates to pixels."""
     smear: Float64[Tensor, "item 2"]
-    """Motion while the shutter is open, in pixels."""
+    """Motion during the exposure, in pixels."""
 
     def __getitem__(self, which: Tensor) -> "Placed":
         return map_tensors(lambda values: values[which], self)
@@ -47,7 +47,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Group:
-    """Items whose windows have the same size, and their windows."""
+    """Items with windows of the same size, and their windows."""
 
     side: int
     items: Int64[Tensor, " item"]
@@ -61,16 +61,17 @@ class Group:
 def boxes(
     turn: Float64[Tensor, "*item 2 2"], hull: Float64[Tensor, "*item direction 2"]
 ) -> tuple[Float64[Tensor, "*item 2"], Float64[Tensor, "*item 2"]]:
-    """The middle of each sprite's box, from that of the sprite, and its width and height."""
+    """The center of each sprite's box, relative to that of the sprite, and its width and height."""
     points = hull @ turn.mT
     low, high = points.amin(-2), points.amax(-2)
     return (low + high) / 2, high - low
 
 
 def groups(placed: Placed, sprites: Sprites, side: int, coarser: int = 1) -> Iterator[Group]:
-    """Sample the windows of all items that the frame shows, those of one size at a time.
+    """Sample the windows of all items in the frame, one group per size.
 
-    Sprites are taken at the level whose pixels are half to one of the frame's, or a coarser one.
+    Sprites are sampled at the level whose pixels are half to one of the frame's, or at a coarser
+    one.
     """
     half = placed.turn.abs().sum(-1) * REACH + placed.smear.abs() / 2 + 1
     first, last = placed.xy - half, placed.xy + half
@@ -121,21 +122,21 @@ def sample(
 def windows(
     canvas: Float32[Tensor, "frame channel height width"], side: int
 ) -> Float32[Tensor, "place channel {side} {side}"]:
-    """A view: the windows of every pixel, counted through the values of all frames."""
+    """A view of the windows of every pixel, counted through the values of all frames."""
     frames, channels, height, width = canvas.shape
     last = ((frames - 1) * channels * height + height - side) * width + width - side
     return canvas.as_strided((last + 1, channels, side, side), (1, height * width, width, 1))
 
 
 def take(view: Tensor, at: Int64[Tensor, " item"]) -> Tensor:
-    """Copies of some windows; numpy is faster on a CPU."""
+    """Copy some windows; numpy is faster on a CPU."""
     if view.device.type == "cpu":
         return torch.from_numpy(view.numpy()[at.numpy()])
     return view.index_select(0, at.to(view.device))
 
 
 def put(view: Tensor, at: Int64[Tensor, " item"], values: Tensor) -> None:
-    """Write windows, of which no two overlap."""
+    """Write windows that do not overlap."""
     if view.device.type == "cpu":
         view.numpy()[at.numpy()] = values.numpy()
     else:
@@ -148,11 +149,11 @@ class Painted:
 
     color: Float32[Tensor, "frame 3 side side"]
     through: Float32[Tensor, "frame side side"]
-    """Visible share of the background."""
+    """Visible fraction of the background."""
     shown: Float64[Tensor, " item"]
-    """The area of each item in its frame, in pixels, hidden or not."""
+    """Area of each item in its frame in pixels, hidden or not."""
     seen: Float64[Tensor, " item"]
-    """The part of it that nothing hides."""
+    """Visible part of that area."""
 
 
 def paint(
@@ -162,7 +163,7 @@ def paint(
     side: int,
     through: Float32[Tensor, "frame side side"] | None = None,
 ) -> Painted:
-    """Paint all items; `through` is what things in front of them let pass."""
+    """Paint all items; `through` is the transmission of things in front of them."""
     device = sprites.levels[SIDE].device
     canvas = torch.zeros(frames, 4, side, side, device=device)
     canvas[:, 3] = 1 if through is None else through
@@ -215,7 +216,7 @@ def place(
     angle: Float64[Tensor, "*item"],
     flip: Float64[Tensor, "*item"],
 ) -> Float64[Tensor, "*item 2 2"]:
-    """The matrix of each sprite that is `size` pixels long before it turns."""
+    """The matrix of each sprite with a length of `size` pixels before rotation."""
     low, high = sprites.hull.amin(1), sprites.hull.amax(1)
     scale = size / (high - low).amax(-1)[sprite]
     cos, sin = angle.cos() * scale, angle.sin() * scale

@@ -1,4 +1,4 @@
-"""Plans: all that is random in episodes, before anything is drawn."""
+"""Plans: all random choices of episodes, before anything is drawn."""
 
 from dataclasses import dataclass, replace
 from math import pi
@@ -30,7 +30,7 @@ MOST_GHOSTS = 3
 
 @dataclass(frozen=True)
 class Things:
-    """Static things that some backgrounds show."""
+    """Static things in the backgrounds."""
 
     exists: Bool[Tensor, "episode thing"]
     in_front: Bool[Tensor, "episode thing"]
@@ -54,21 +54,21 @@ class Ghosts:
     angle: Float64[Tensor, "episode ghost"]
     flip: Float64[Tensor, "episode ghost"]
     smear: Float64[Tensor, "episode ghost 2"]
-    """By how much it is smeared, in sizes of its own."""
+    """Amount of smear, relative to its size."""
 
 
 @dataclass(frozen=True)
 class Shadows:
-    """The light of some episodes that objects keep from the ground."""
+    """The shadows of several episodes."""
 
     offset: Float64[Tensor, "episode 2"]
-    """From an object to its shadow, in sizes of the object."""
+    """Offset from an object to its shadow, relative to the object's size."""
     strength: Float64[Tensor, " episode"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is drawn at random for some episodes, on the CPU."""
+    """All random choices for several episodes, on the CPU."""
 
     camera: Perspective
     tracks: Routes
@@ -89,7 +89,7 @@ class Plan:
 
 
 def make_plan(settings: ClipSettings, seed: int, first: int, n: int) -> Plan:
-    """Draw all that is random in `n` episodes of a seed."""
+    """Draw all random choices of `n` episodes of a seed."""
     dice = Dice(seed, first, n, settings.num_frames)
     theme = dice.choice(of_themes("share"))
     deep = dice.chance(of_themes("perspective")[theme])
@@ -114,7 +114,7 @@ def make_plan(settings: ClipSettings, seed: int, first: int, n: int) -> Plan:
 
 
 def faded(plan: Plan, vivid: Float64[Tensor, " episode"]) -> Plan:
-    """The same episodes with less color; 0 leaves none."""
+    """The same episodes with less color; 0 gives grayscale."""
 
     def fade(colors: Float64[Tensor, "episode *rest 3"]) -> Float64[Tensor, "episode *rest 3"]:
         grey = colors.mean(-1, keepdim=True)
@@ -145,7 +145,7 @@ def draw_things(
     camera: Perspective,
     ground: Float64[Tensor, "episode 3"],
 ) -> Things:
-    """Static things: half of the clips have some of the kinds that move there."""
+    """Draw static things: half of the clips have some, of the kinds that move there."""
     number = settings.clutter
     same = weights("kinds", KINDS)[theme]
     kinds = torch.where(dice.chance(0.5)[:, None], same, weights("kinds", KINDS)[:1])
@@ -164,11 +164,11 @@ def draw_things(
 def draw_ghosts(
     dice: Dice, settings: ClipSettings, camera: Perspective, looks: Appearances, motion: Motion
 ) -> Ghosts:
-    """Ghosts, each of which looks like one of the clip's objects.
+    """Draw ghosts, each of which looks like one of the clip's objects.
 
     It stands where an object that the clip left out would have been at some time, or anywhere if
-    there is no such place. Half of the ghosts are faint and smeared: the median of something that
-    stood there for only a part of the time.
+    there is no such place. Half of the ghosts are faint and smeared, like the median of something
+    that stood there only for a part of the time.
     """
     frames, number = motion.scale.shape[1:]
     most = MOST_GHOSTS if number else 0

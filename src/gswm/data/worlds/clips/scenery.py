@@ -1,7 +1,7 @@
-"""Scenery: the still backgrounds, without the things that stand in them.
+"""Scenery: still backgrounds, without the things that stand in them.
 
-A background is a ground with a pattern, seen by the episode's camera, and what is above the
-horizon. Noise of many scales, spots, shadows and uneven light cover all of it.
+A background is a patterned ground, seen by the episode's camera, and the area above the horizon.
+Noise of many scales, spots, shadows and uneven light cover all of it.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from gswm.data.worlds.clips.motion import Dish, Routes
 from gswm.data.worlds.clips.themes import GROUNDS
 
 REGIONS = 6
-"""Of a ground with patches."""
+"""Number of regions of a ground with patches."""
 HORIZON = 2 * LEAST
-"""The scale from which on the ground is hidden by what is above the horizon."""
+"""The scale below which the ground is hidden by the area above the horizon."""
 FIELD = 128
-"""Pixels on a side of the noise that grounds are textured by."""
+"""Side of the noise that textures grounds, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -30,38 +30,39 @@ class Scenery:
     """Parameters of some backgrounds."""
 
     ground: Int[Tensor, " episode"]
-    """Which of `GROUNDS`."""
+    """Index into `GROUNDS`."""
     key: Int[Tensor, " episode"]
     colors: Float[Tensor, "episode 4 3"]
-    """Of the ground, of its pattern, of lines on it, of what is above the horizon."""
+    """Colors of the ground, its pattern, its lines, and the area above the horizon."""
     slope: Float[Tensor, " episode"]
-    """Of the noise: small for large spots, near 1 for fine grain."""
+    """Slope of the noise: small for large spots, near 1 for fine grain."""
     rough: Float[Tensor, "episode 2"]
     """Strength of the noise: in brightness, and between two colors."""
     zoom: Float[Tensor, " episode"]
     """Of the noise."""
     frequency: Float[Tensor, " episode"]
-    """Of tiles, stripes and checks: how many across the picture."""
+    """Number of tiles, stripes or checks across the picture."""
     angle: Float[Tensor, " episode"]
     line: Float[Tensor, " episode"]
     """Width of lines."""
     edge: Float[Tensor, "episode 2"]
     """Height of a wall's foot, and its slope."""
     sites: Float[Tensor, "episode region 2"]
-    """Middles of patches."""
+    """Centers of patches."""
     levels: Float[Tensor, "episode region"]
-    """Share of the pattern's color in each patch."""
+    """Fraction of the pattern's color in each patch."""
     shine: Float[Tensor, "episode 4"]
-    """Uneven light: across, down, and how much of a spot there is, and how dark corners are."""
+    """Uneven light: horizontal and vertical gradient, strength of a spot, and darkness of corners.
+    """
     spot: Float[Tensor, "episode 2"]
     speckle: Float[Tensor, "episode 2"]
-    """The share of pixels that are spots, and how bright these are."""
+    """Fraction of pixels that are spots, and their brightness."""
     shade: Float[Tensor, "episode 2"]
-    """Darkness of shadows from outside the picture, and the share of the ground without them."""
+    """Darkness of shadows from outside the picture, and the fraction of the ground without them."""
 
 
 def draw_scenery(dice: Dice, ground_weights: Float[Tensor, "episode ground"]) -> Scenery:
-    """The parameters of all backgrounds."""
+    """Draw the parameters of all backgrounds."""
     colors = dice.colors(0.45 * dice.unit(1, 1) ** 2, 4)
     near = dice.uniform(0.05, 0.8, 1)
     colors[:, 1] = torch.lerp(colors[:, 0], colors[:, 1], near)
@@ -90,7 +91,7 @@ def draw_scenery(dice: Dice, ground_weights: Float[Tensor, "episode ground"]) ->
 
 @dataclass(frozen=True)
 class Grounds:
-    """Ground coordinates of each pixel of some backgrounds."""
+    """Ground coordinates of each pixel of several backgrounds."""
 
     x: Float32[Tensor, "episode side side"]
     y: Float32[Tensor, "episode side side"]
@@ -98,7 +99,7 @@ class Grounds:
     side: int
 
     def line(self, distance: Tensor, width: Tensor) -> Tensor:
-        """Share of a pixel within half a width of a line, both measured on the ground."""
+        """Fraction of a pixel within half a width of a line, both measured on the ground."""
         pixel = 1 / (self.side * self.scale)
         share = (width / pixel).clamp_max(1)
         return ((width / 2 - distance.abs()) / pixel + 0.5).clamp(0, 1) * share
@@ -107,7 +108,7 @@ class Grounds:
 def draw_background(
     scenery: Scenery, camera: Perspective, tracks: Routes, dish: Dish, side: int
 ) -> tuple[Float32[Tensor, "episode 3 {side} {side}"], Float32[Tensor, "episode {side} {side}"]]:
-    """The backgrounds, and a smooth field from 0 to 1 that tells parts of each apart."""
+    """Draw the backgrounds, and a smooth field from 0 to 1 that distinguishes their parts."""
     number, device = len(scenery.key), scenery.key.device
     axis = (torch.arange(side, device=device) + 0.5) / side
     y, x = torch.meshgrid(axis, axis, indexing="ij")
@@ -140,7 +141,7 @@ def draw_background(
 def patterns(
     scenery: Scenery, on: Grounds, tracks: Routes, dish: Dish
 ) -> tuple[Float32[Tensor, "episode side side"], Float32[Tensor, "episode side side"]]:
-    """Share of the second color at each pixel of the ground, and coverage by lines."""
+    """Fraction of the second color at each pixel of the ground, and coverage by lines."""
     cos, sin = block(scenery.angle.cos()), block(scenery.angle.sin())
     count, width = block(scenery.frequency), block(scenery.line)
     across, along = (cos * on.x + sin * on.y) * count, (cos * on.y - sin * on.x) * count
@@ -203,7 +204,7 @@ def road(scenery: Scenery, on: Grounds, tracks: Routes) -> tuple[Tensor, Tensor]
 
 
 def uneven_light(scenery: Scenery, x: Tensor, y: Tensor) -> Float32[Tensor, "episode side side"]:
-    """Brighter on one side, in one spot, in the middle."""
+    """Light that is brighter on one side, in one spot, or in the middle."""
     across, down, spot, corner = (block(values) for values in scenery.shine.unbind(-1))
     middle = scenery.spot[:, :, None, None]
     near = (-((x - middle[:, 0]) ** 2 + (y - middle[:, 1]) ** 2) * 8).exp()
@@ -217,5 +218,5 @@ def noise_at(noise: Tensor, side: int) -> Tensor:
 
 
 def block(values: Float[Tensor, " episode"], axes: int = 3) -> Tensor:
-    """Numbers of episodes, to be combined with pictures."""
+    """Numbers of episodes, shaped to broadcast against pictures."""
     return values.reshape(-1, *[1] * (axes - 1))

@@ -1,4 +1,4 @@
-"""Showing: the pictures of planned episodes, and what is true of them."""
+"""Showing: pictures and ground truth of planned episodes."""
 
 from dataclasses import dataclass
 
@@ -18,32 +18,32 @@ from gswm.data.worlds.clips.sprites import Sprites, make_sprites
 from gswm.data.worlds.threads import in_threads
 
 SHOWN = 0.4
-"""The share of an object that must be in the frame for it to be present."""
+"""Smallest fraction of an object inside the frame for it to be present."""
 CLUTTER_SHADOW = 0.7
 """Strength of shadows of static things, relative to those of objects."""
 
 
 @dataclass(frozen=True)
 class Backdrop:
-    """Scenery behind and in front of the objects of some episodes."""
+    """Scenery behind and in front of the objects of several episodes."""
 
     picture: Float32[Tensor, "episode 3 side side"]
     field: Float32[Tensor, "episode side side"]
-    """Tells parts of the picture apart, from 0 to 1."""
+    """A field from 0 to 1 that distinguishes parts of the picture."""
     through: Float32[Tensor, "episode side side"]
     """Transmission of the static things in front of the objects."""
 
 
 @dataclass(frozen=True)
 class Cast:
-    """The objects of some episodes, in every frame and in one more after the last."""
+    """The objects of several episodes, in every frame and in one more after the last."""
 
     sprite: Int64[Tensor, "episode time object"]
     xy: Float64[Tensor, "episode time object 2"]
     """Positions of sprites, in pixels."""
     turn: Float64[Tensor, "episode time object 2 2"]
     center: Float64[Tensor, "episode time object 2"]
-    """Of the box."""
+    """Center of the box."""
     wh: Float64[Tensor, "episode time object 2"]
 
 
@@ -76,7 +76,7 @@ def show(plan: Plan, side: int, device: torch.device) -> Episodes:
 
 
 def on(record: Record, device: torch.device) -> Record:
-    """Parameters where pictures are, in single precision."""
+    """Parameters on the device of the pictures, in single precision."""
     return map_tensors(lambda v: (v.float() if v.is_floating_point() else v).to(device), record)
 
 
@@ -114,7 +114,7 @@ def draw_backdrop(plan: Plan, sprites: Sprites, side: int, device: torch.device)
 def haunted(
     plan: Plan, backdrop: Backdrop, sprites: Sprites, side: int
 ) -> Float32[Tensor, "episode 3 side side"]:
-    """The backgrounds, with the ghosts in them."""
+    """The backgrounds with their ghosts."""
     ghosts, which, episodes = plan.ghosts, plan.ghosts.exists, len(plan)
     number = int(which.sum())
     if not number:
@@ -140,12 +140,12 @@ def haunted(
 
 
 def shifted(items: Placed, by: Float64[Tensor, "item 2"]) -> Placed:
-    """The same items elsewhere."""
+    """The same items, shifted."""
     return Placed(**{**vars(items), "xy": items.xy + by})
 
 
 def placed_objects(plan: Plan, sprites: Sprites, side: int) -> Cast:
-    """Sprites and boxes of all objects, in the frame or not; those of empty slots mean nothing."""
+    """Sprites and boxes of all objects, in the frame or not; empty slots have arbitrary values."""
     motion = plan.motion
     index = (motion.exists.flatten().cumsum(0) - 1).clamp_min(0).view_as(motion.exists)
     first, phases = (
@@ -165,7 +165,7 @@ def placed_objects(plan: Plan, sprites: Sprites, side: int) -> Cast:
 
 
 def items_of(plan: Plan, actors: Cast) -> tuple[Placed, Tensor]:
-    """All objects of all frames, one after the other, and which slots they are."""
+    """All objects of all frames in sequence, and their slots."""
     motion, time = plan.motion, plan.film.gain.shape[1]
     exists = motion.exists[:, None].expand(-1, time, -1)
     hidden = motion.order[:, :time].masked_fill(~exists, -1)
@@ -179,7 +179,7 @@ def items_of(plan: Plan, actors: Cast) -> tuple[Placed, Tensor]:
 def cast_shadows(
     plan: Plan, items: Placed, where: Tensor, sprites: Sprites, frames: int, side: int
 ) -> Float32[Tensor, "frame side side"] | None:
-    """The light that objects leave on the ground, where there are shadows."""
+    """The light on the ground, after the shadows of objects."""
     time = where.shape[1]
     strength = plan.shadows.strength[items.frame // time]
     dark = (strength > 0).nonzero()[:, 0]

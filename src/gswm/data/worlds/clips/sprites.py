@@ -1,7 +1,7 @@
 """Sprites: pictures of objects with transparency, from which frames are drawn at any scale.
 
-An object is drawn once, large, and then averaged down again and again. A frame takes the picture
-whose pixels are about as large as its own.
+An object is drawn once, large, and then repeatedly averaged down. A frame uses the picture whose
+pixels are about as large as its own.
 """
 
 from dataclasses import dataclass
@@ -20,31 +20,31 @@ SIDE = 64
 REACH = 1.15
 """A sprite shows coordinates from -REACH to REACH."""
 SMALLEST = 2
-"""Pixels on a side of the coarsest pictures."""
+"""Side of the coarsest pictures in pixels."""
 DIRECTIONS = 48
-"""In which the outline of an object is known."""
+"""Number of directions in which the outline of an object is known."""
 SOME = 16
-"""Sprites whose outlines are found at once, which bounds the memory."""
+"""Number of sprites whose outlines are computed at once, which bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Sprites:
-    """Pictures of some objects; one that walks has two, one after the other."""
+    """Pictures of several objects; a walking one has two, in sequence."""
 
     levels: dict[int, Float32[Tensor, "sprite 4 side side"]]
-    """Red, green and blue times opacity, and opacity, by the pixels on a side."""
+    """Premultiplied RGBA, by side in pixels."""
     hull: Float64[Tensor, "sprite direction 2"]
-    """The point that is furthest in each direction, on the CPU."""
+    """The furthest point in each direction, on the CPU."""
     area: Float64[Tensor, " sprite"]
-    """Of the sprite, in its coordinates, less what is transparent, on the CPU."""
+    """Opaque area of the sprite, in its coordinates, on the CPU."""
     first: Int[Tensor, " object"]
-    """Each object's first sprite, on the CPU."""
+    """Index of each object's first sprite, on the CPU."""
     phases: Int[Tensor, " object"]
     """Number of phases of each object, on the CPU."""
 
 
 def make_sprites(looks: Appearances, device: torch.device) -> Sprites:
-    """The sprites of objects, which are one after the other."""
+    """The sprites of a sequence of objects."""
     parts = parts_of(looks)
     phases = 1 + parts.swings().long()
     owner = torch.arange(len(phases)).repeat_interleave(phases)
@@ -76,7 +76,7 @@ def coordinates(side: int, device: torch.device) -> tuple[Tensor, Tensor]:
 def draw(
     looks: Appearances, parts: Parts, uses: list[Tensor], phase: Float32[Tensor, " sprite"]
 ) -> Float32[Tensor, "sprite 4 side side"]:
-    """Paint the parts of every sprite one over the other; `uses` says which sprites have each."""
+    """Paint the parts of every sprite in order; `uses` masks the sprites that have each part."""
     device, number = phase.device, len(phase)
     x, y = coordinates(SIDE, device)
     surface = textured(looks, x, y)
@@ -138,7 +138,7 @@ def outline_radius(part: Parts, x: Tensor, y: Tensor) -> Tensor:
 
 
 def textured(looks: Appearances, x: Tensor, y: Tensor) -> Float32[Tensor, "sprite 3 side side"]:
-    """The surface of every body: from its first color to its second, as its texture says."""
+    """The surface of every body: a mix of its two colors by its texture."""
     number = len(looks.key)
     slope = torch.full((number,), 0.8, device=x.device)
     noise = octaves(looks.key, 1, SIDE, 16, slope)[:, 0]
@@ -161,7 +161,7 @@ def textured(looks: Appearances, x: Tensor, y: Tensor) -> Float32[Tensor, "sprit
 
 
 def outline(opacity: Float32[Tensor, "sprite side side"]) -> Float64[Tensor, "sprite direction 2"]:
-    """The pixel that is furthest in each direction, its outer corner or edge."""
+    """The furthest pixel in each direction, at its outer corner or edge."""
     device = opacity.device
     x, y = coordinates(SIDE, device)
     angles = torch.arange(DIRECTIONS, device=device) * (2 * pi / DIRECTIONS)
@@ -176,5 +176,5 @@ def outline(opacity: Float32[Tensor, "sprite side side"]) -> Float64[Tensor, "sp
 
 
 def column(values: Float[Tensor, " row"]) -> Float[Tensor, "row 1 1"]:
-    """Numbers of objects, to be combined with pictures of them."""
+    """Numbers of objects, shaped to broadcast against their pictures."""
     return values[:, None, None]

@@ -1,4 +1,4 @@
-"""Themes: which objects, ground and movements go together in a clip."""
+"""Themes: combinations of objects, ground and motion in a clip."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ KINDS = (
     *("car_above", "robot", "insect", "person_above"),
     *("car_ahead", "person", "bottle"),
 )
-"""Kinds of objects; `looks` says what each looks like."""
+"""Kinds of objects; `looks` draws them."""
 UPRIGHT = frozenset(("car_ahead", "person", "bottle"))
-"""Kinds that are seen from the side and so do not turn with their direction."""
+"""Kinds that are seen from the side, and so do not rotate with their direction."""
 GROUNDS = ("plain", "tiles", "stripes", "checks", "road", "dish", "patches", "wall")
 Weights = dict[str, float]
 
@@ -22,7 +22,7 @@ class Theme:
     """Probabilities for one sort of clip."""
 
     share: float
-    """Of all clips, before all shares are divided by their sum."""
+    """Relative frequency among all clips."""
     kinds: Weights
     grounds: Weights
     perspective: float = 0.0
@@ -40,9 +40,9 @@ class Theme:
     stops: float = 0.03
     """Probability that an object stops or starts in a frame."""
     spin: float = 0.2
-    """Share of objects that turn regardless of where they go."""
+    """Share of objects that rotate independently of their direction."""
     sizes: tuple[float, float] = (0.0, 1.0)
-    """Which part of the range of usual sizes, on a log scale."""
+    """The part of the range of usual sizes, on a log scale."""
 
 
 ANY_KIND: Weights = {**dict.fromkeys(KINDS, 1.0), "blob": 2.0, "slab": 2.0, "polygon": 1.5}
@@ -138,11 +138,11 @@ THEMES = (
 
 
 def of_themes(name: str) -> Tensor:
-    """A number of every theme."""
+    """A number for every theme."""
     return torch.tensor([getattr(theme, name) for theme in THEMES], dtype=torch.float64)
 
 
 def weights(name: str, choices: tuple[str, ...]) -> Tensor:
-    """The weights of some choices in every theme."""
+    """The weights of several choices in every theme."""
     rows = [[getattr(theme, name).get(choice, 0.0) for choice in choices] for theme in THEMES]
     return torch.tensor(rows, dtype=torch.float64)

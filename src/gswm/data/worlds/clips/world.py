@@ -15,16 +15,16 @@ from gswm.data.worlds.clips.showing import show
 AT_ONCE = 64
 """Episodes planned at once."""
 FRAME = 160
-"""Bytes that drawing takes for each pixel of an episode."""
+"""Bytes that drawing takes per pixel of an episode."""
 ON_CPU = 8
 """Episodes that a CPU draws at once."""
 SIZES = range(16, 513, 8)
-"""Pixels on a side that a frame can have: compression cuts it into blocks of 8."""
+"""Possible frame sizes in pixels: multiples of the 8 × 8 blocks of compression."""
 
 
 @dataclass(frozen=True)
 class Clips(World):
-    """Random objects before random backgrounds, filmed by a fixed camera."""
+    """Random objects in front of random backgrounds, filmed by a fixed camera."""
 
     name: str = "clips"
     image_size: int = 128

@@ -1,8 +1,8 @@
-"""The same scenes by Blender's Cycles, for who wants its look; some seconds a frame.
+"""Renders the same scenes with Blender's Cycles; some seconds per frame.
 
-Blender runs in a Python of its own (see `blender_program`): the one that the environment variable
-GSWM_BLENDER names, or this one if it has bpy. Only the video is Blender's. Masks, depths and all
-else are of the torch renderer's rays; `agreement` says how well the two agree.
+Blender runs in a separate Python (see `blender_program`): the one in the environment variable
+GSWM_BLENDER, or this one if it has bpy. Only the video is Blender's. Masks, depths and all other
+ground truth come from the torch renderer; `agreement` measures how well the two agree.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ from gswm.data.worlds.obj3d.renderer import Pictures, render
 from gswm.data.worlds.obj3d.settings import Settings
 
 SAMPLES = 64
-"""Rays of a pixel."""
+"""Rays per pixel."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class BlenderFrames:
 
 
 def render_blender(solids: Solids, settings: Settings, size: int) -> Pictures:
-    """Frames by Blender, with what is true of them."""
+    """Frames by Blender, with the ground truth of the torch renderer."""
     pictures = render(solids, settings, size)
     return replace(pictures, video=draw(solids, settings, size).video.to(solids.radii.device))
 
@@ -58,7 +58,7 @@ def draw(solids: Solids, settings: Settings, size: int, samples: int = SAMPLES) 
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Have the Python that has bpy do it, and hear what it says."""
+    """Run a command in the Python that has bpy, and return its output."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -70,7 +70,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def described(solids: Solids, settings: Settings, size: int, samples: int) -> dict:
-    """All that the program needs."""
+    """The input of the program."""
     camera, look = settings.camera, settings.look
     arrays = {name: getattr(solids, name).cpu().numpy() for name in solids.__dataclass_fields__}
     return {
@@ -91,7 +91,7 @@ def described(solids: Solids, settings: Settings, size: int, samples: int) -> di
 
 
 def find_python() -> str:
-    """A Python that has bpy."""
+    """Find a Python that has bpy."""
     if named := os.environ.get("GSWM_BLENDER"):
         return named
     if importlib.util.find_spec("bpy") is None:
@@ -105,7 +105,7 @@ def find_python() -> str:
 def agreement(
     one: UInt8[Tensor, "frame height width"], other: UInt8[Tensor, "frame height width"]
 ) -> list[float]:
-    """Intersection over union of every object that both, or one, of two renderers shows."""
+    """Intersection over union of every object that at least one of two renderers shows."""
     found = []
     for left, right in zip(one, other, strict=True):
         for number in sorted({*left.unique().tolist(), *right.unique().tolist()} - {0}):

@@ -2,8 +2,8 @@
 
     python blender_program.py IN.npz OUT.npz
 
-It needs bpy and numpy and nothing else, for bpy wants a numpy that is older than gswm's. Masks are
-drawn a second time, every object in a color that is its number, by one ray a pixel.
+It needs only bpy and numpy, since bpy requires an older numpy than gswm. Masks are drawn in a
+second pass with one ray per pixel, where the color of an object is its number.
 """
 
 import importlib
@@ -17,7 +17,7 @@ import numpy as np
 
 SPHERE, CYLINDER, CUBE = 1, 2, 3
 STEP = 20
-"""Between the colors of two objects in a mask."""
+"""Difference between the colors of two objects in a mask."""
 
 
 def main(source: str, target: str) -> None:
@@ -47,7 +47,7 @@ def main(source: str, target: str) -> None:
 
 
 def empty(bpy: Any, held: Any) -> None:
-    """Plane, lights and camera."""
+    """Create plane, lights and camera."""
     vector: Any = importlib.import_module("mathutils").Vector
     bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = bpy.context.scene
@@ -90,13 +90,13 @@ def empty(bpy: Any, held: Any) -> None:
 
 
 def aim(one: Any, at: Any, target: Any) -> None:
-    """Put something at a place, looking at another."""
+    """Place an object, directed at a point."""
     one.location = at
     one.rotation_euler = (target - at).to_track_quat("-Z", "Y").to_euler()
 
 
 def build(bpy: Any, held: Any, frame: int) -> list[tuple[int, Any]]:
-    """The objects of a frame, with their slots."""
+    """Create the objects of a frame, with their slots."""
     made = []
     for slot, shape in enumerate(held["shapes"][frame]):
         radius = float(held["radii"][frame, slot])
@@ -121,7 +121,7 @@ def build(bpy: Any, held: Any, frame: int) -> list[tuple[int, Any]]:
 
 
 def materials(bpy: Any, held: Any, frame: int, objects: list[tuple[int, Any]]) -> None:
-    """Rubber and metal, and the light of the world."""
+    """Create rubber, metal, and the ambient light."""
     scene = bpy.context.scene
     scene.view_settings.view_transform = "Standard"
     background(scene, float(scene["ambient"]))
@@ -138,7 +138,7 @@ def materials(bpy: Any, held: Any, frame: int, objects: list[tuple[int, Any]]) -
 def look(
     bpy: Any, one: Any, color: tuple, roughness: float, metallic: float, specular: float
 ) -> None:
-    """Give an object a material."""
+    """Assign a material to an object."""
     material = bpy.data.materials.new("look")
     material.use_nodes = True
     inputs = material.node_tree.nodes["Principled BSDF"].inputs
@@ -156,7 +156,7 @@ def dress(one: Any, material: Any) -> None:
 
 
 def paint(bpy: Any, objects: list[tuple[int, Any]]) -> None:
-    """Everything black but the objects, which shine in the color of their number."""
+    """Paint everything black except the objects, which emit the color of their number."""
     scene = bpy.context.scene
     scene.view_settings.view_transform = "Raw"
     background(scene, 0.0)
@@ -173,13 +173,13 @@ def paint(bpy: Any, objects: list[tuple[int, Any]]) -> None:
 
 
 def background(scene: Any, strength: float) -> None:
-    """The light from everywhere."""
+    """Set the ambient light."""
     scene.world.node_tree.nodes["Background"].inputs["Color"].default_value = (1, 1, 1, 1)
     scene.world.node_tree.nodes["Background"].inputs["Strength"].default_value = strength
 
 
 def draw(bpy: Any, path: str, samples: int) -> np.ndarray:
-    """The picture as bytes; with no samples, one ray through the middle of each pixel."""
+    """The picture as bytes; with 0 samples, one ray through the center of each pixel."""
     scene = bpy.context.scene
     scene.cycles.samples = samples or 1
     scene.cycles.use_denoising = False

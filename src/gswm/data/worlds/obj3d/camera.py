@@ -1,12 +1,12 @@
-"""The camera: rays through a picture, and where in the picture a solid is.
+"""The camera: rays through a picture, and boxes of solids in the picture.
 
 In the frame of the camera a point is (right, up, ahead) · (point - eye). It is seen at
 
     across = right / ahead,    down = -up / ahead,
 
-from -h to h, h being the tangent of half the field of view. A solid's box in the picture is bounded
-by planes through the eye that touch it. A plane across = k touches a circle or a sphere of radius r
-around c where, n being the part of right - k · ahead along the circle's plane,
+from -h to h, where h is the tangent of half the field of view. A solid's box in the picture is
+bounded by planes through the eye that touch it. A plane across = k touches a circle or a sphere of
+radius r around c if, with n the part of right - k · ahead along the circle's plane,
 
     ((right - k · ahead) · c)² = r² |n|²,
 
@@ -23,12 +23,12 @@ from torch import Tensor
 from gswm.data.worlds.obj3d.settings import CUBE, CYLINDER, SPHERE, CameraSettings
 
 NEAR = 0.5
-"""Objects that are not completely beyond this distance have no place in the picture."""
+"""Objects that are not completely beyond this distance have no box in the picture."""
 
 
 @dataclass(frozen=True)
 class Solids:
-    """Objects in some frames; a slot without one has the shape 0."""
+    """Objects in several frames; an empty slot has the shape 0."""
 
     shapes: Int[Tensor, "frame object"]
     materials: Int[Tensor, "frame object"]
@@ -39,7 +39,7 @@ class Solids:
 
     @property
     def halves(self) -> Float[Tensor, "frame object"]:
-        """Half the height: of a cube, also half its side."""
+        """Half the height; for a cube, also half its side."""
         return torch.where(self.shapes == CUBE, self.radii * math.sqrt(0.5), self.radii)
 
     @property
@@ -50,7 +50,7 @@ class Solids:
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole, and a square picture of `size` pixels."""
+    """A pinhole camera with a square picture of `size` pixels."""
 
     settings: CameraSettings
     size: int
@@ -69,9 +69,9 @@ class Camera:
         return torch.stack([right, torch.linalg.cross(right, ahead), ahead])
 
     def rays(self, side: int, like: Tensor) -> Float[Tensor, "row {side} column {side} 3"]:
-        """Directions through the middles of side × side parts of every pixel.
+        """Directions through the centers of side × side parts of every pixel.
 
-        Their component ahead is 1: where such a ray has gone t times its length is at depth t.
+        Their component ahead is 1, so a point at t times the direction has depth t.
         """
         n = self.size * side
         at = (2 * torch.arange(n, dtype=like.dtype, device=like.device) + 1) / n - 1
@@ -81,10 +81,10 @@ class Camera:
         return ways.reshape(self.size, side, self.size, side, 3)
 
     def boxes(self, solids: Solids) -> Float[Tensor, "frame object 4"]:
-        """Left, top, right and bottom of each object, in pixels, wherever in the picture or out.
+        """Left, top, right and bottom of each object in pixels, inside the picture or outside.
 
-        It is the box of the whole object, were nothing in front of it. Empty slots and objects
-        that are not ahead have a box of no size far outside.
+        It is the box of the whole object, ignoring occlusion. Empty slots and objects behind the
+        camera have an empty box far outside.
         """
         axes = self.axes(solids.radii)
         eye = solids.radii.new_tensor(self.settings.position)
@@ -114,7 +114,7 @@ class Camera:
 
 
 def cube_corners(solids: Solids) -> Float[Tensor, "frame object 8 3"]:
-    """From the center of each object to the corners that it would have if it were a cube."""
+    """Offsets from the center of each object to its corners, as if it were a cube."""
     cos, sin = solids.poses[..., 2].cos(), solids.poses[..., 2].sin()
     signs = torch.cartesian_prod(*[solids.radii.new_tensor([-1, 1])] * 3)
     x, y, z = signs.unbind(dim=-1)
@@ -130,7 +130,7 @@ def touching(
     radius: Float[Tensor, "*row 1"],
     upward: Float[Tensor, "*row 1"],
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """Least and largest axis / ahead of horizontal circles; of spheres where `upward` is 1."""
+    """Smallest and largest axis / ahead of horizontal circles; of spheres if `upward` is 1."""
     weight = torch.stack([torch.ones_like(upward)] * 2 + [upward], dim=-1)
     p, q = (center * axis).sum(dim=-1), (center * ahead).sum(dim=-1)
     square = radius.square()

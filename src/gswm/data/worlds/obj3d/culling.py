@@ -10,13 +10,13 @@ from gswm.data.worlds.obj3d.settings import CUBE, SPHERE
 from gswm.data.worlds.obj3d.shading import Lights
 
 LOWEST = 0.05
-"""Objects are taken to reach no higher than so far below a light."""
+"""Distance below a light above which no object is assumed to reach."""
 
 
 def shadow_boxes(
     camera: Camera, lights: Lights, solids: Solids
 ) -> Float[Tensor, "frame object light 4"]:
-    """In pixels, what holds the shadow of each object on the plane from each light."""
+    """Boxes in pixels that contain the shadow of each object on the plane from each light."""
     tall = 2 * solids.halves[..., None, None]
     corners = solids.radii.new_tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]])
     base = solids.poses[..., None, :2] + solids.radii[..., None, None] * corners
@@ -48,9 +48,9 @@ def may_darken(
     point: Float[Tensor, "3 entry"],
     spread: Float[Tensor, " entry"],
 ) -> Bool[Tensor, " entry"]:
-    """Whether a ball around an object comes between a light and points about `point`.
+    """Whether a ball around an object may block a light for points near `point`.
 
-    `reach` is the ball's radius, and `spread` how far from `point` the points are.
+    `reach` is the ball's radius, and `spread` the largest distance of the points from `point`.
     """
     way = lights.middle[:, light] - point
     offset = center.T - point
@@ -64,7 +64,7 @@ def may_darken(
 
 
 def may_shade(lights: Lights, solids: Solids) -> Bool[Tensor, "frame object other light"]:
-    """Whether the other comes near the space between an object and a light."""
+    """Whether the other object comes near the space between an object and a light."""
     center, reach = solids.centers, ball_radii(solids)
     way = (lights.middle.T - center[:, :, None])[:, :, None]
     offset = center[:, None, :, None] - center[:, :, None, None]
@@ -78,7 +78,7 @@ def may_shade(lights: Lights, solids: Solids) -> Bool[Tensor, "frame object othe
 
 
 def ball_radii(solids: Solids) -> Float[Tensor, "frame object"]:
-    """Of the ball that holds each object."""
+    """Radius of the bounding ball of each object."""
     wide = torch.where(solids.shapes == CUBE, 1.5**0.5, 2**0.5)
     return solids.radii * torch.where(solids.shapes == SPHERE, 1.0, wide)
 
@@ -95,7 +95,7 @@ def area(box: Int[Tensor, "*shape 4"]) -> Int[Tensor, "*shape"]:
 
 
 def inside(box: Int[Tensor, "*shape 4"], size: int) -> tuple[Int[Tensor, " entry"], ...]:
-    """Every pixel of every box: which box, an index an axis, and which pixel."""
+    """Every pixel of every box: the box, one index per axis, and the pixel."""
     at = torch.arange(size, device=box.device)
     left, top, right, bottom = (side[..., None] for side in box.unbind(dim=-1))
     column, row = (at >= left) & (at < right), (at >= top) & (at < bottom)
@@ -104,7 +104,7 @@ def inside(box: Int[Tensor, "*shape 4"], size: int) -> tuple[Int[Tensor, " entry
 
 
 def cuts(sizes: list[int], most: int) -> list[tuple[int, int]]:
-    """Runs of items whose sizes add up to no more than `most`, or of one item."""
+    """Runs of items whose sizes add up to at most `most`, or of one item."""
     ends, total, start = [], 0, 0
     for i, size in enumerate(sizes):
         if i > start and total + size > most:

@@ -1,11 +1,11 @@
 """The file layout of 3D episodes: the keys of balls, with the same meaning, and additional ones.
 
     boxes       left, top, right and bottom of each whole object, in pixels
-    masks       the id of the object in the middle of each pixel, or 0
-    depth       how far ahead of the camera that is
-    visibility  the share of an object in the frame that nothing hides
-    poses       x, y, z and the turn about the vertical axis; `motions` is what changes in a frame
-    contacts    the impulse between each two objects since the frame before
+    masks       the id of the object at the center of each pixel, or 0
+    depth       its distance along the optical axis
+    visibility  the visible fraction of the part of an object inside the frame
+    poses       x, y, z and the angle about the vertical axis; `motions` is their change per frame
+    contacts    the impulse between each pair of objects since the previous frame
     radii, materials
 
 Of the keys of balls, `shapes` and `masses` have values other than 0 and 1.
@@ -30,11 +30,11 @@ KEYS: dict[str, tuple[str, str]] = {
 SCENES = "gswm scenes 1"
 """Format name of scene files, which have no pictures."""
 COMPRESSED = {key: {"compression": 1, "shuffle": True} for key in ("masks", "depth")}
-"""Compression of the keys that training does not read; most of their pixels show the plane."""
+"""Compression of keys that training does not read; most of their pixels show the plane."""
 
 
 def to_tensors(episodes: Episodes, balls: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The stored arrays, beginning with the keys of balls."""
+    """The arrays to store, beginning with the keys of balls."""
     truth, space = episodes.truth, episodes.space
     assert truth is not None  # see `storage.layouts.check_parts`
     assert space is not None
@@ -51,12 +51,12 @@ def to_tensors(episodes: Episodes, balls: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def nearness(poses: Float[Tensor, "*frame object pose"]) -> Int[Tensor, "*frame object"]:
-    """The order of objects, the one nearest to the camera last."""
+    """The depth order of objects, the nearest to the camera last."""
     return (-poses[..., 1]).argsort(dim=-1, stable=True).argsort(dim=-1)
 
 
 def ids_of(stored: dict[str, Tensor]) -> Int[Tensor, "episode time object"]:
-    """Of all that exist: a file has 0 where the frame does not show the object."""
+    """The ids of all existing objects; a file has 0 if the frame does not show the object."""
     exists = stored["present"] > 0.5
     return torch.arange(1, exists.shape[-1] + 1) * exists
 

@@ -1,14 +1,14 @@
 """Intersections of rays with solids: sphere, upright cylinder with caps, and cube, in closed form.
 
-Every solid is an interval of the ray, from where it enters to where it leaves: of a round one, the
-part inside a quadric; of a cube, the parts between two pairs of sides; and of all, the part between
-the planes of top and bottom. A solid is missed where the interval is empty.
+The intersection with a solid is an interval of the ray: for a round one, the part inside a quadric;
+for a cube, the part between two pairs of sides; and for all, the part between the planes of top and
+bottom. The ray misses the solid if the interval is empty.
 
     quadric   x² + y² + w z² ≤ r²     w = 1 for a sphere, 0 for a cylinder
     slab      |x| ≤ half
 
-in the frame of the solid: its center at 0, turned by its yaw. Points and ways have their three
-coordinates on the first axis.
+in the frame of the solid: its center at 0, rotated by its yaw. Points and directions have their
+three coordinates on the first axis.
 """
 
 import torch
@@ -21,12 +21,12 @@ from gswm.data.worlds.obj3d.settings import CUBE, SPHERE
 
 TINY = 1e-12
 FIELDS = ("x", "y", "z", "radius", "half", "cos", "sin", "upward", "cube")
-"""Of a solid, as rays see it. `upward` is w; `radius` is negative where there is no solid."""
+"""Fields of a solid for ray casting. `upward` is w; `radius` is negative for an empty slot."""
 Shapes = Float[Tensor, "solid 9"]
 
 
 def shapes_of(solids: Solids) -> Shapes:
-    """The fields of all slots of all frames, one after the other."""
+    """The fields of all slots of all frames, in sequence."""
     yaw, kind = solids.poses[..., 2], solids.shapes
     parts = (
         *solids.centers.unbind(dim=-1),
@@ -46,9 +46,9 @@ def interval(
     origin: Float[Tensor, "3 #ray #part"],
     way: Float[Tensor, "3 ray part"],
 ) -> tuple[Float[Tensor, "ray part"], Float[Tensor, "ray part"]]:
-    """Entry and exit of each ray in its solid, in lengths of `way`; missed: entry > exit.
+    """Entry and exit of each ray in its solid, in lengths of `way`; entry > exit for a miss.
 
-    It is faster where all solids are cubes, or none is.
+    It is faster if all solids are cubes, or none is.
     """
     cos, sin, half, upward = (solid[name] for name in ("cos", "sin", "half", "upward"))
     ox, oy, oz = origin[0] - solid["x"], origin[1] - solid["y"], origin[2] - solid["z"]
@@ -115,7 +115,7 @@ def normals(
 ) -> Float[Tensor, "3 ray"]:
     """The outward normal of each solid at a point of its surface.
 
-    Along the edges of cubes it turns from one side to the next, over `bevel` of half the side.
+    Along the edges of cubes it is rounded, over `bevel` of half the side.
     """
     solid = {name: field[:, 0] for name, field in local(shapes, index).items()}
     cos, sin, half, radius = (solid[name] for name in ("cos", "sin", "half", "radius"))

@@ -1,9 +1,9 @@
 """The torch renderer: many frames at once, on a CPU or a GPU.
 
-Rays are cast only where they may meet something. Of each object a box in the picture is known, and
-so is one around each shadow that it throws on the plane; the pixels of all boxes of all frames are
-one list, and so are the rays through them. All else is the empty plane, which is computed once.
-Masks, depths and visibility are of the very same rays.
+Rays are cast only where they may hit something. Each object has a box in the picture, and so has
+each of its shadows on the plane; the pixels of all boxes of all frames form one list, and so do the
+rays through them. Everything else is the empty plane, which is computed once. Masks, depths and
+visibility come from the same rays.
 """
 
 from dataclasses import dataclass
@@ -31,31 +31,31 @@ from gswm.data.worlds.obj3d.surfaces import colors
 from gswm.data.worlds.threads import in_threads
 
 SIDE = 3
-"""Parts of a pixel, each way: odd, so that one ray goes through the middle."""
+"""Number of parts of a pixel along each axis: odd, so that one ray goes through the center."""
 LIVE = 60
-"""Numbers that are held at once for each ray in the list."""
+"""Number of values in memory per ray."""
 IN_CACHE = 1 << 16
-"""Rays at a time on a CPU."""
+"""Rays per batch on a CPU."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Frames, and what is true of them."""
+    """Frames and their ground truth."""
 
     video: UInt8[Tensor, "frame 3 height width"]
     masks: UInt8[Tensor, "frame height width"]
-    """In the middle of each pixel: 0 is the plane, then slots counted from 1."""
+    """Object at the center of each pixel: 0 for the plane, then slots counted from 1."""
     depth: Float[Tensor, "frame height width"]
-    """There, how far ahead of the camera."""
+    """Depth at that point."""
     visibility: Float[Tensor, "frame object"]
-    """The share of an object's rays in the picture that nothing in front of it stops."""
+    """Fraction of an object's rays in the picture that nothing blocks."""
     seen: Bool[Tensor, "frame object"]
-    """Whether the picture would show the object, were nothing in front of it."""
+    """Whether the picture would show the object without occlusion."""
 
 
 @dataclass(frozen=True)
 class Entries:
-    """A list of pixels, and in each an object that may be there."""
+    """A list of pixels, each with an object that may be there."""
 
     frame: Int[Tensor, " entry"]
     slot: Int[Tensor, " entry"]
@@ -65,7 +65,7 @@ class Entries:
 def render(
     solids: Solids, settings: Settings, size: int, side: int = SIDE, memory: int = 1 << 28
 ) -> Pictures:
-    """Frames of `size` pixels that show `solids`; what it takes beside them is about `memory`."""
+    """Frames of `size` pixels that show `solids`; takes about `memory` bytes besides them."""
     stage = RenderStage.of(settings.camera, settings.look, size, side, solids.radii.device)
     boxes = pixel_boxes(stage.camera.boxes(solids), size)
     shadows = pixel_boxes(shadow_boxes(stage.camera, stage.lights, solids), size)
@@ -92,7 +92,7 @@ def draw(
     boxes: Int[Tensor, "frame object 4"],
     shadows: Int[Tensor, "frame object light 4"],
 ) -> Pictures:
-    """Some frames."""
+    """Draw a batch of frames."""
     num, objects = solids.shapes.shape
     size, device = stage.camera.size, solids.radii.device
     pixels, parts = stage.ways.shape[1:]
@@ -157,7 +157,7 @@ def draw(
 
 
 def unmoved_since(solids: Solids) -> Int[Tensor, "frame object"]:
-    """The first of the frames up to each in which an object is where it is, and the same."""
+    """The first frame since which an object has not moved, for each frame."""
     frame = torch.arange(len(solids.shapes), device=solids.shapes.device)[:, None]
     moved = torch.ones_like(solids.shapes, dtype=torch.bool)
     moved[1:] = (solids.poses[1:] != solids.poses[:-1]).any(dim=-1)
@@ -169,7 +169,7 @@ def unmoved_since(solids: Solids) -> Int[Tensor, "frame object"]:
 def repeats(
     of: Entries, since: Int[Tensor, "frame object"]
 ) -> tuple[Int[Tensor, " repeat"], Int[Tensor, " repeat"]]:
-    """Each entry once for every frame in which its object stays: which entry, and which frame."""
+    """Each entry repeated for every frame in which its object rests: the entry and the frame."""
     number = torch.zeros_like(since).scatter_add_(0, since, torch.ones_like(since))
     number = number[of.frame, of.slot]
     which = torch.arange(len(number), device=number.device).repeat_interleave(number)
@@ -204,7 +204,7 @@ def shadow_entries(
 def shadowed(
     stage: RenderStage, shapes: Shapes, objects: int, of: Entries, light: Int[Tensor, " entry"]
 ) -> Float[Tensor, "entry source"]:
-    """1 where an object is between a point of a light and the plane."""
+    """1 if an object is between a point of a light and the plane."""
     solid = of.frame * objects + of.slot
     round_ones = int((shapes[solid, FIELDS.index("cube")] == 0).sum())
     found = []

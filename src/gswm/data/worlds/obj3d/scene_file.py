@@ -1,7 +1,7 @@
-"""Scene files: HDF5, small enough to carry to a machine that has no MuJoCo.
+"""Scene files: small HDF5 files for machines without MuJoCo.
 
-Keys are the fields of `Scenes`, those of its contacts in a group; attributes are `split`, `seed`
-and the `settings` as JSON, the camera among them. The same scenes give the same bytes.
+Keys are the fields of `Scenes`, with those of its contacts in a group; attributes are `split`,
+`seed` and the `settings` as JSON, including the camera. The same scenes give the same bytes.
 """
 
 import io

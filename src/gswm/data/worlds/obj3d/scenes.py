@@ -1,8 +1,8 @@
-"""Scenes: what is where in every frame, and who touched whom, in arrays and in a small file.
+"""Scenes: the poses of all objects in every frame, and their contacts, in arrays and a small file.
 
-Episode i of a seed is drawn and simulated by a generator of its own, whatever is made before it or
-with it. Where a drawn scene does not fit its settings (nobody is hit, or too early), the next one
-of the same generator is taken.
+Episode i of a seed is drawn and simulated with its own generator, independent of all others. If a
+scene does not fit its settings (no object is hit, or too early), the next one of the same generator
+is used.
 """
 
 import math
@@ -36,20 +36,20 @@ from gswm.data.worlds.obj3d.simulation import (
 )
 
 ATTEMPTS = 50
-"""So often new objects are drawn, if there is no scene with the ones before."""
+"""Number of times that new objects are drawn, if no scene was found with the previous ones."""
 PLACES = 1000
-"""So often objects are placed anew."""
+"""Number of times that objects are placed anew."""
 AT_ONCE = 8
-"""Episodes that a worker makes before it gives them back."""
+"""Number of episodes that a worker generates at a time."""
 
 
 @dataclass(frozen=True)
 class Contacts:
-    """Every touch of two objects, in the order of episodes and then of time."""
+    """All contacts of two objects, sorted by episode and time."""
 
     episode: Int64[np.ndarray, " contact"]
     time: Float32[np.ndarray, " contact"]
-    """When they meet, in frames."""
+    """Time of the contact, in frames."""
     pair: UInt8[np.ndarray, "contact 2"]
     """The slots of the two."""
     impulse: Float32[np.ndarray, "contact 2"]
@@ -60,10 +60,10 @@ class Contacts:
 
 @dataclass(frozen=True)
 class Scenes:
-    """Some episodes. The first slot of each is the sphere that is shot; empty slots come last."""
+    """Several episodes. The first slot of each is the sphere that is shot; empty ones come last."""
 
     shapes: UInt8[np.ndarray, "episode object"]
-    """See `SHAPES`: 0 where the slot is empty."""
+    """See `SHAPES`; 0 for an empty slot."""
     materials: UInt8[np.ndarray, "episode object"]
     colors: Float32[np.ndarray, "episode object 3"]
     radii: Float32[np.ndarray, "episode object"]
@@ -87,7 +87,7 @@ class Scenes:
         return Scenes(**parts, contacts=replace(contacts, episode=contacts.episode - start))
 
     def first_frames(self, frames: int) -> "Scenes":
-        """The same scenes, up to their frame `frames - 1` and what it shows of contacts."""
+        """The same scenes, up to frame `frames - 1` and its contacts."""
         if frames >= self.poses.shape[1]:
             return self
         kept = np.floor(self.contacts.time) + 1 < frames
@@ -109,7 +109,7 @@ class Scenes:
 
 
 def join(parts: Sequence[Scenes]) -> Scenes:
-    """Scenes as one."""
+    """Concatenate scenes."""
     starts = np.cumsum([0, *(len(part) for part in parts)])
     moved = [
         replace(part.contacts, episode=part.contacts.episode + start)
@@ -125,7 +125,7 @@ def join(parts: Sequence[Scenes]) -> Scenes:
 def make_scenes(
     settings: Settings, seed: int, n: int, first: int = 0, workers: int | None = None
 ) -> Iterator[Scenes]:
-    """Episodes `first`, ..., `first + n - 1` of `seed`, some at a time, made in other processes."""
+    """Generate episodes `first`, ..., `first + n - 1` of `seed` in other processes, in chunks."""
     import_mujoco()
     workers = min(workers or os.cpu_count() or 1, -(-n // AT_ONCE))
     starts = range(first, first + n, AT_ONCE)
@@ -177,7 +177,7 @@ def draw_looks(rng: np.random.Generator, settings: Settings) -> Looks:
 
 
 def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> SceneStart | None:
-    """A sphere that is shot at objects which stand on the plane, or None if they overlap."""
+    """A sphere that is shot at objects on the plane; None if they overlap."""
     num, radii = len(looks.radii), looks.radii
     left, right = np.array([settings.entry_across, *[settings.across] * (num - 1)]).T
     across = rng.uniform(left, right)
@@ -197,7 +197,7 @@ def place(rng: np.random.Generator, looks: Looks, settings: Settings) -> SceneSt
 
 
 def on_plane(camera: CameraSettings, across: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """Points on the plane that are seen at these shares of the picture."""
+    """Points on the plane at these fractions of the picture."""
     eye = np.array(camera.position)
     ahead = np.array(camera.target) - eye
     ahead /= np.linalg.norm(ahead)
@@ -209,7 +209,7 @@ def on_plane(camera: CameraSettings, across: np.ndarray, down: np.ndarray) -> np
 
 
 def first_touch(start: SceneStart, friction: float = 0.0) -> float:
-    """When the sphere would first reach the disk on which an object stands; never is infinity."""
+    """Time at which the sphere would first reach the base of an object; infinity for never."""
     way = start.motions[0, :2]
     offset = start.poses[1:, :2] - start.poses[0, :2]
     reach = start.looks.radii[1:] + start.looks.radii[0]
@@ -227,7 +227,7 @@ def first_touch(start: SceneStart, friction: float = 0.0) -> float:
 
 
 def record(start: SceneStart, path: Path, settings: Settings) -> Scenes:
-    """One episode."""
+    """Record one episode."""
     looks = start.looks
     empty = settings.num_slots - len(looks.shapes)
     c = path.contacts

@@ -1,13 +1,13 @@
-"""All numbers of the 3D world: what is in a scene, how it moves, who looks at it, what lights it.
+"""All numbers of the 3D world: scenes, motion, camera and light.
 
-Camera and lights are those of CLEVR's base scene, turned so that the camera looks along y. The
+Camera and lights are those of CLEVR's base scene, rotated so that the camera looks along y. The
 lights' powers and colors are fitted to the gray of the original videos.
 """
 
 from dataclasses import dataclass, field
 
 SHAPES = ("none", "sphere", "cylinder", "cube")
-"""By number. A cube of radius r has a half side of r / √2, so that all stand on a disk of r."""
+"""Shapes by number. A cube of radius r has a half side of r / √2, so all stand on a disk of r."""
 SPHERE, CYLINDER, CUBE = 1, 2, 3
 MATERIALS = ("rubber", "metal")
 RUBBER, METAL = 0, 1
@@ -34,7 +34,7 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class CameraSettings:
-    """A camera in the plane x = 0 that looks at the middle of the scene."""
+    """A camera in the plane x = 0, directed at the middle of the scene."""
 
     position: Point = (0.0, -9.92, 5.34)
     target: Point = (0.0, 0.0, 0.0)
@@ -44,7 +44,7 @@ class CameraSettings:
 
 @dataclass(frozen=True)
 class LightSettings:
-    """A disk that shines, with its face to the middle of the scene."""
+    """A light disk, facing the middle of the scene."""
 
     position: Point
     radius: float
@@ -55,7 +55,7 @@ class LightSettings:
 
 @dataclass(frozen=True)
 class LookSettings:
-    """Light, and how the plane and the objects send it back."""
+    """Light, and reflection by the plane and the objects."""
 
     lights: tuple[LightSettings, ...] = (
         LightSettings((2.04, -6.77, 4.26), radius=0.7, power=0.239, color=(1.0, 0.93, 0.80)),
@@ -64,16 +64,17 @@ class LookSettings:
     )
     """Key, fill and back."""
     points: int = 4
-    """Points of each light that a ray on the plane tests, so that shadows have soft edges; a pixel
-    has 9 such rays. A ray on an object tests one point."""
+    """Points of each light that a ray on the plane tests, for soft shadows; a pixel has 9 such
+    rays. A ray on an object tests one point.
+    """
     ambient: float = 0.375
-    """Light from everywhere, which casts no shadow."""
+    """Ambient light, without shadows."""
     bounce: float = 0.08
-    """The share of a light that other surfaces reflect into its shadows on the plane."""
+    """Fraction of a light that other surfaces reflect into its shadows on the plane."""
     ground: float = 0.35
     """Diffuse reflection of the plane."""
     far: Range = (12.0, 60.0)
-    """Between these distances the plane turns into the backdrop."""
+    """Distances between which the plane fades into the backdrop."""
     backdrop: float = 0.131
     around: Range = (0.15, 0.04)
     """Surroundings that metal reflects: at the horizon, and above."""
@@ -82,11 +83,11 @@ class LookSettings:
     clear: float = 0.85
     """Opacity of these objects in metal."""
     rubber: float = 0.61
-    """Diffuse reflection of rubber, as a share of the object's color."""
+    """Diffuse reflection of rubber, relative to the object's color."""
     rubber_gloss: tuple[float, float] = (16.0, 0.0)
     """Exponent and strength of highlights on rubber."""
     metal: float = 0.08
-    """Diffuse reflection of metal, as a share of the object's color."""
+    """Diffuse reflection of metal, relative to the object's color."""
     mirror: float = 1.0
     """Mirror reflection of metal."""
     metal_gloss: tuple[float, float] = (120.0, 0.7)
@@ -94,8 +95,9 @@ class LookSettings:
     white: float = 0.7
     """The color of these highlights, from 0 (the object's) to 1 (the light's)."""
     bevel: float = 0.12
-    """Width of the bevel along the edges of a cube, as a share of half its side. The normals are
-    rounded, the shape is not."""
+    """Width of the bevel along the edges of a cube, relative to half its side. The normals are
+    rounded, the shape is not.
+    """
 
 
 SHADOWS_LOOK = LookSettings(
@@ -127,47 +129,47 @@ class Settings:
     """Distributions of scenes, and their physics."""
 
     objects: tuple[int, int] = (3, 4)
-    """The fewest and the most that stand on the plane; the sphere that is shot comes on top."""
+    """Smallest and largest number of objects on the plane, without the sphere that is shot."""
     colors: tuple[str, ...] = ("crimson", "leaf", "navy", "olive", "plum")
     shapes: tuple[str, ...] = ("sphere", "cylinder", "cube")
     materials: tuple[str, ...] = ("rubber", "metal")
     shot_materials: tuple[str, ...] = ("rubber",)
-    """Of the sphere that is shot; the others are made of any of `materials`."""
+    """Materials of the sphere that is shot; the others have any of `materials`."""
     radii: tuple[float, ...] = (0.70, 0.76, 0.82)
     cube_scale: float = 1.3
-    """The radius of a cube, in radii of other shapes. At √2 its sides are as wide as a sphere."""
+    """The radius of a cube, relative to other shapes. At √2 its sides are as wide as a sphere."""
     gap: float = 0.15
-    """The least distance between two objects in the first frame."""
+    """Smallest distance between two objects in the first frame."""
     across: Range = (0.25, 0.75)
-    """Horizontal range of objects, as shares of the picture from left to right."""
+    """Horizontal range of objects, as fractions of the picture from left to right."""
     down: Range = (0.40, 0.62)
-    """The same from its top to its bottom."""
+    """Vertical range of objects, from top to bottom."""
     entry_across: Range = (0.05, 0.95)
-    """Horizontal range of the start of the sphere, from left to right."""
+    """Horizontal range of the sphere's start, from left to right."""
     entry: Range = (0.84, 0.96)
-    """The same from its top to its bottom."""
+    """Vertical range of the sphere's start, from top to bottom."""
     speed: Range = (0.18, 0.28)
-    """Of the sphere in the first frame, in lengths a frame."""
+    """Speed of the sphere in the first frame, in lengths per frame."""
     first_contact: Range = (10.5, 28.0)
-    """Between these frames two objects touch for the first time."""
+    """Range of the time of the first contact, in frames."""
     mass: float | None = 1.0
-    """Of every object; None for its density times its volume."""
+    """Mass of every object; None for density times volume."""
     densities: tuple[float, float] = (1.0, 1.0)
-    """Of rubber and of metal, where `mass` is None."""
+    """Densities of rubber and of metal, if `mass` is None."""
     restitution: float = 0.9
-    """The share of the speed at which two objects near that they part with; exact to 0.01 from
-    0.8 on, to 0.08 below."""
+    """Ratio of the speeds after and before a collision; exact to 0.01 from 0.8 on, to 0.08 below.
+    """
     grip: float = 0.3
-    """Friction between two objects, by which round ones spin too."""
+    """Friction between two objects, which also makes round ones spin."""
     friction: float = 0.018
-    """The share of its speed that the surface takes from an object in a frame, when small."""
+    """Fraction of its speed that an object loses to the surface per frame, if small."""
     num_frames: int = 100
     camera: CameraSettings = field(default_factory=CameraSettings)
     look: LookSettings = field(default_factory=LookSettings)
 
     @property
     def num_slots(self) -> int:
-        """Objects of a scene at the most: the first is the sphere that is shot."""
+        """Largest number of objects of a scene; the first is the sphere that is shot."""
         return self.objects[1] + 1
 
 
@@ -177,9 +179,9 @@ HARD = Settings(
     across=(0.12, 0.88),
     down=(0.33, 0.66),
 )
-"""More objects than the usual scenes have, and none of their colors."""
+"""More objects than usual scenes, in other colors."""
 TWO = Settings(objects=(1, 1))
-"""One object that stands on the plane, and the sphere that is shot at it."""
+"""One object on the plane, and the sphere that is shot at it."""
 SHADOWS = Settings(
     objects=(3, 5),
     colors=("pink", "red", "blue", "green", "yellow"),

@@ -1,14 +1,14 @@
-"""Light: what the plane and the objects look like, under lights that are disks.
+"""Shading of the plane and the objects under area lights.
 
-A part of a pixel sees each light as one point of it, every part another one: over a pixel, a shadow
-is as soft as the disk is wide. From a point q of a light at distance d, a surface with the normal n
-receives
+Each part of a pixel uses one point of each light disk, every part another one, so that over a pixel
+shadows are as soft as the disk is wide. From a point q of a light at distance d, a surface with the
+normal n receives
 
     E = power · max(n · l, 0) · max(face · -l, 0) · (d_0 / d)²
 
-l being the way to q, and d_0 the distance of the light from the middle of the scene. Rubber sends
-it back evenly, with a faint gloss. Metal has a strong gloss, and mirrors the plane, the other
-objects and what is around.
+where l is the direction to q, and d_0 the distance of the light from the middle of the scene.
+Rubber reflects it diffusely, with a faint gloss. Metal has a strong gloss, and mirrors the plane,
+the other objects and the surroundings.
 """
 
 import math
@@ -26,17 +26,17 @@ GOLDEN = math.pi * (3 - math.sqrt(5))
 
 @dataclass(frozen=True)
 class Lights:
-    """Lights as points, one of each for each part of a pixel."""
+    """Lights as points, one of each light for each part of a pixel."""
 
     points: Float[Tensor, "3 light part"]
     face: Float[Tensor, "3 light"]
-    """The way it shines."""
+    """The direction in which it shines."""
     middle: Float[Tensor, "3 light"]
     radius: Float[Tensor, " light"]
     strength: Float[Tensor, " light"]
     """power · d_0²."""
     tint: Float[Tensor, "channel light"]
-    """The lights' colors; one channel where all are white."""
+    """The lights' colors; one channel if all are white."""
 
     @staticmethod
     def of(lights: tuple[LightSettings, ...], parts: int, like: Tensor) -> "Lights":
@@ -69,7 +69,7 @@ def received(
     normal: Float[Tensor, "3 #ray"],
     at: Float[Tensor, "3 light ray"],
 ) -> Float[Tensor, "light ray"]:
-    """E from a point `at` of each light, were nothing in between."""
+    """E from a point `at` of each light, without occlusion."""
     way = at - point[:, None]
     square = way.square().sum(dim=0)
     toward = (way * normal[:, None]).sum(dim=0).clamp_min(0)
@@ -78,7 +78,7 @@ def received(
 
 
 def backdrop(look: LookSettings, point: Float[Tensor, "xyz ..."]) -> Float[Tensor, "..."]:
-    """Share of the backdrop that shows in the plane at a point."""
+    """Fraction of the backdrop in the plane's color at a point."""
     near, far = look.far
     share = ((torch.hypot(point[0], point[1]) - near) / (far - near)).clamp(0, 1)
     return share * share * (3 - 2 * share)
@@ -87,7 +87,7 @@ def backdrop(look: LookSettings, point: Float[Tensor, "xyz ..."]) -> Float[Tenso
 def ground(
     look: LookSettings, light: Float[Tensor, "channel ..."], share: Float[Tensor, "..."]
 ) -> Float[Tensor, "channel ..."]:
-    """The color of the plane where it receives `light` and so much of the backdrop shows."""
+    """The color of the plane under `light`, mixed with the backdrop."""
     color = look.ground * (look.ambient + light)
     return color + (look.backdrop - color) * share
 
@@ -120,7 +120,7 @@ def shade(
     mirrored: Float[Tensor, "3 ray"],
     facing: Float[Tensor, " ray"],
 ) -> Float[Tensor, "3 ray"]:
-    """The look of surfaces that receive `light`, and are seen at the cosine `facing`."""
+    """The color of surfaces that receive `light`, seen at the cosine `facing`."""
     rim = (1 - facing).clamp(0, 1).pow(5)
     rubber = look.rubber * color * light + look.rubber_gloss[1] * glossy
     tint = color + (1 - color) * rim

@@ -1,8 +1,8 @@
-"""Physics, by MuJoCo: each object slides on the plane and turns about its vertical axis.
+"""Physics, by MuJoCo: each object slides on the plane and rotates about its vertical axis.
 
-Nothing tips over or leaves the plane, which pushes upward only: momentum in the plane is changed by
-friction of the surface alone, of which there is none unless the settings say so. Two objects that
-touch push each other apart by a stiff spring, and never pull; its damping gives the restitution e:
+Objects do not tip over or leave the plane, whose force is vertical: only friction of the surface,
+if the settings have any, changes momentum in the plane. Two touching objects are pushed apart by a
+stiff spring, which never pulls; its damping determines the restitution e:
 
     acceleration = max(k · depth + b · closing speed, 0)
     b = 2 ζ √k, where ζ is such that ln e = -2 acos(ζ) ζ / √(1 - ζ²)
@@ -20,11 +20,11 @@ from gswm.core.errors import UserError
 from gswm.data.worlds.obj3d.settings import CUBE, SHAPES, SPHERE, Settings
 
 SUBSTEPS = 64
-"""Steps of the simulation in a frame."""
+"""Simulation steps per frame."""
 STIFFNESS = 400.0
-"""k, per frame squared: at 0.4 lengths a frame objects enter each other by 0.02."""
+"""k, per frame squared: at a speed of 0.4 lengths per frame, objects overlap by 0.02."""
 APART = 2
-"""Steps without touch after which touching again is another contact."""
+"""Number of steps without touch after which touching again is another contact."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class SceneStart:
 
 @dataclass(frozen=True)
 class Contact:
-    """Two objects that touch, from when they meet to when they part."""
+    """Two touching objects, from the beginning of the contact to its end."""
 
     time: float
-    """When they meet, in frames."""
+    """Time of the contact, in frames."""
     pair: tuple[int, int]
     impulse: tuple[float, float]
     """Impulse from the first to the second, in the plane."""
@@ -71,19 +71,19 @@ class Path:
 
 
 def volume(shape: int, radius: float) -> float:
-    """Of an object: cylinders are as high as wide, cubes have a side of √2 r."""
+    """Volume of an object: cylinders are as high as wide, cubes have a side of √2 r."""
     if shape == CUBE:
         return (math.sqrt(2) * radius) ** 3
     return (4 / 3 if shape == SPHERE else 2) * math.pi * radius**3
 
 
 def height(shape: int, radius: float) -> float:
-    """Of the center of an object over the plane."""
+    """Height of an object's center above the plane."""
     return radius / math.sqrt(2) if shape == CUBE else radius
 
 
 def masses(looks: Looks, settings: Settings) -> Float64[np.ndarray, " object"]:
-    """Of each object."""
+    """Mass of each object."""
     if settings.mass is not None:
         return np.full(len(looks.shapes), settings.mass)
     each = zip(looks.shapes, looks.radii, looks.materials, strict=True)
@@ -91,7 +91,7 @@ def masses(looks: Looks, settings: Settings) -> Float64[np.ndarray, " object"]:
 
 
 def damping_ratio(restitution: float) -> float:
-    """ζ: that of a spring from which what hits it parts with this share of its speed."""
+    """ζ of a spring with this restitution."""
     low, high = 0.0, 1.0 - 1e-9
     for _ in range(50):
         middle = (low + high) / 2
@@ -101,7 +101,7 @@ def damping_ratio(restitution: float) -> float:
 
 
 def mujoco_xml(start: SceneStart, settings: Settings) -> str:
-    """The scene as MuJoCo reads it."""
+    """The scene in MuJoCo's format."""
     damping = 2 * damping_ratio(settings.restitution) * math.sqrt(STIFFNESS)
     drag = -math.log1p(-settings.friction)
     bodies = []
@@ -130,7 +130,7 @@ solimp="0.99 0.99 0.001"/></default><worldbody>{"".join(bodies)}</worldbody></mu
 
 
 def simulate(start: SceneStart, settings: Settings) -> Path:
-    """The scene over all frames."""
+    """Simulate the scene over all frames."""
     mujoco = import_mujoco()
     model = mujoco.MjModel.from_xml_string(mujoco_xml(start, settings))
     data = mujoco.MjData(model)
@@ -178,7 +178,7 @@ def can_simulate() -> bool:
 
 
 def import_mujoco() -> Any:
-    """MuJoCo, if it is installed."""
+    """MuJoCo; raises a UserError if it is not installed."""
     try:
         import mujoco
     except ImportError as error:

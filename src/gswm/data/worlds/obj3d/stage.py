@@ -14,16 +14,16 @@ from gswm.data.worlds.obj3d.shading import Lights, backdrop, ground, received, t
 
 @dataclass(frozen=True)
 class RenderStage:
-    """A picture of nothing but the plane, and all that is needed to put objects into it."""
+    """A picture of the empty plane, and everything needed to add objects."""
 
     camera: Camera
     look: LookSettings
     eye: Float[Tensor, "3"]
     ways: Float[Tensor, "3 pixel part"]
     lights: Lights
-    """As objects see them: one point of each for every part of a pixel."""
+    """Lights for objects: one point of each light for every part of a pixel."""
     sources: Float[Tensor, "3 light source"]
-    """As the plane sees them: `points` of each for every part."""
+    """Lights for the plane: `points` of each light for every part."""
     points: Float[Tensor, "3 pixel part"]
     """Intersections of the rays with the plane."""
     spread: Float[Tensor, " pixel"]
@@ -31,7 +31,7 @@ class RenderStage:
     received: Float[Tensor, "light pixel part"]
     """Light that the plane receives there from each source."""
     share: Float[Tensor, "pixel part"]
-    """Share of the backdrop that shows there."""
+    """Fraction of the backdrop there."""
     empty: UInt8[Tensor, "pixel 3"]
     depth: Float[Tensor, " pixel"]
 

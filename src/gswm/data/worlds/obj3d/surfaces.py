@@ -1,4 +1,4 @@
-"""The colors that rays find on objects: lights that reach them, gloss, and mirrors."""
+"""The colors of objects: light, gloss, and reflections."""
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ def colors(
     way: Float[Tensor, "3 ray"],
     far: Float[Tensor, " ray"],
 ) -> Float[Tensor, "3 ray"]:
-    """The colors where rays meet objects."""
+    """The colors at the points where rays hit objects."""
     lights, look = stage.lights, stage.look
     point = stage.eye[:, None] + way * far
     normal = normals(shapes, solid, point, look.bevel)
@@ -52,7 +52,7 @@ def highlights(
     at: Float[Tensor, "3 light ray"],
     light: Float[Tensor, "light ray"],
 ) -> Float[Tensor, "channel ray"]:
-    """Highlights of the lights, before the strength of the surface's gloss."""
+    """Highlights of the lights, before the surface's gloss."""
     rubber, shiny = stage.look.rubber_gloss, stage.look.metal_gloss
     some = torch.where(metal, shiny[1], rubber[1]).nonzero()[:, 0]
     exponent = torch.where(metal[some], shiny[0], rubber[0])

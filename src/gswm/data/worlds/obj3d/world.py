@@ -1,4 +1,4 @@
-"""The world `obj3d`: scenes, simulated here or read from files, and their pictures."""
+"""The world `obj3d`: scenes, simulated or read from files, and their pictures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,11 +26,11 @@ from gswm.data.worlds.obj3d.simulation import can_simulate
 
 Renderer = Literal["torch", "blender"]
 FRAME = 16
-"""Bytes of a frame's pixel: video, mask, depth, and what is copied of them."""
+"""Bytes per pixel of a frame: video, mask, depth, and copies."""
 SIZES = range(8, 1025)
-"""Pixels on a side that a frame can have."""
+"""Possible frame sizes in pixels."""
 ROUND = 256
-"""Scenes that are simulated at a time where they have no end."""
+"""Number of scenes that are simulated at a time, if they are endless."""
 SPLITS = splits(31, train=2920, others=200)
 
 
@@ -43,18 +43,18 @@ class Obj3D(World):
     image_size: int = 64
     renderer: Renderer = "torch"
     side: int = SIDE
-    """Rays of a pixel, each way."""
+    """Rays per pixel along each axis."""
     workers: int = 1
-    """Processes that simulate."""
+    """Number of simulating processes."""
     frames: int | None = None
-    """Frames that are drawn of each episode; None for all."""
+    """Number of frames to draw of each episode. Default: None (all)."""
     files: tuple[SceneFile, ...] = field(default=(), repr=False)
-    """Scenes that are there; none for simulating them."""
+    """Scene files to draw; empty to simulate."""
     num_frames: int = field(init=False, repr=False, compare=False)
     num_objects: int = field(init=False, repr=False, compare=False)
-    """Slots for objects, the sphere that is shot first."""
+    """Object slots, the sphere that is shot first."""
     splits: dict[SplitName, Split] = field(init=False, repr=False, compare=False)
-    """The paper's data sets, or those that are in the files."""
+    """The paper's datasets, or those in the files."""
     layout = "obj3d"
     protocol = "gswm-3d-10-90"
     style = "stills"
@@ -71,7 +71,7 @@ class Obj3D(World):
 
     @staticmethod
     def of_files(paths: list[Path]) -> "Obj3D":
-        """The world whose episodes are in these scene files, one a split."""
+        """The world with the episodes in these scene files, one per split."""
         files = tuple(scene_file.load(path) for path in paths)
         if len({file.split for file in files}) < len(files):
             raise UserError(f"{paths[0].parent}: two files hold scenes of one split; remove one")
@@ -81,7 +81,7 @@ class Obj3D(World):
 
     @staticmethod
     def of_folder(folder: Path) -> "Obj3D":
-        """The world whose episodes are in a folder's files, named after their splits."""
+        """The world with the episodes in a folder's files, which are named after their splits."""
         paths = [path for name in SPLITS if (path := folder / f"{name}.hdf5").exists()]
         if not paths:
             raise UserError(
@@ -90,11 +90,11 @@ class Obj3D(World):
         return Obj3D.of_files(paths)
 
     def missing(self) -> str:
-        """See `World`: MuJoCo simulates, where there are no scene files."""
+        """See `World`: MuJoCo, unless there are scene files."""
         return "" if self.files or can_simulate() else "MuJoCo, pip install 'gswm[sim]'"
 
     def identity(self) -> str:
-        """See `World`; none for scenes of files, and for Blender's pictures."""
+        """See `World`; empty for scenes of files, and for Blender's pictures."""
         return "" if self.files or self.renderer != "torch" else repr(replace(self, workers=1))
 
     def with_workers(self, workers: int) -> "Obj3D":
@@ -111,7 +111,7 @@ class Obj3D(World):
         return replace(self, settings=held.settings, files=held.files)
 
     def shortened(self, frames: int) -> "Obj3D":
-        """See `World`. Scenes are simulated to their end, so that they are the same."""
+        """See `World`. Scenes are simulated to their end, so that they do not change."""
         return replace(self, frames=frames)
 
     def resized(self, size: int) -> "Obj3D":
@@ -142,7 +142,7 @@ class Obj3D(World):
             yield self.show(scenes, device, memory // 4)
 
     def scenes(self, seed: int, n: int | None, step: int, first: int = 0) -> Iterator[Scenes]:
-        """The `n` scenes of `seed` from `first` on, or all without end, `step` at a time."""
+        """The `n` scenes of `seed` from `first` on, or endless ones, in groups of `step`."""
         if self.files:
             held = next((file.scenes for file in self.files if file.seed == seed), None)
             if held is None:
@@ -169,7 +169,7 @@ class Obj3D(World):
         return described(scenes, solids, pictures, camera)
 
     def draw(self, solids: Solids, memory: int) -> Pictures:
-        """The pictures of some frames."""
+        """Draw the pictures of several frames."""
         if self.renderer == "blender":
             from gswm.data.worlds.obj3d.blender import render_blender
 
@@ -178,11 +178,11 @@ class Obj3D(World):
 
 
 def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:
-    """The objects of every frame of every episode, one after the other."""
+    """The objects of every frame of every episode, in sequence."""
     time = scenes.poses.shape[1]
 
     def each(values: np.ndarray) -> Tensor:
-        """Of each episode to of each frame."""
+        """Values per episode as values per frame."""
         return torch.from_numpy(values).to(device).repeat_interleave(time, dim=0)
 
     return Solids(
@@ -195,7 +195,7 @@ def solids_of(scenes: Scenes, device: str | torch.device = "cpu") -> Solids:
 
 
 def described(scenes: Scenes, solids: Solids, pictures: Pictures, camera: Camera) -> Episodes:
-    """Episodes, with all that is true of them."""
+    """Episodes with their ground truth."""
     episodes, time = scenes.poses.shape[:2]
     device = solids.radii.device
     at = partial(torch.as_tensor, device=device)
@@ -245,4 +245,4 @@ OBJ3D_128 = Obj3D(name="obj3d-128", image_size=128)
 OBJ3D_TWO = Obj3D(name="obj3d-two", settings=TWO)
 OBJ3D_SHADOWS = Obj3D(name="obj3d-shadows", settings=SHADOWS)
 NAMED = (OBJ3D, OBJ3D_HARD, OBJ3D_TWO, OBJ3D_SHADOWS)
-"""One world of each kind of scenes."""
+"""One world for each kind of scenes."""

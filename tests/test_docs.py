@@ -240,6 +240,13 @@ def resolve(name: str) -> object:
     return getattr(held, last) if hasattr(held, last) else importlib.import_module(name)
 
 
+def test_no_docstring_begins_with_a_question_word() -> None:
+    """Docstrings name their subject: "Unreadable files", and not "What cannot be read"."""
+    for file in (ROOT / "src").rglob("*.py"):
+        found = re.findall(r'"""(?:What|Who|Where|How)\b.*', file.read_text())
+        assert not found, f"{file}: {found}"
+
+
 GROUPS = {"gswm.worlds"}
 """Of entry points: they look like modules, and are none."""
 SOURCES = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tools").glob("*.py"))]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 try:
     __version__ = version("gswm")
-except PackageNotFoundError:  # run from a source tree that is not installed
+except PackageNotFoundError:  # run from a source tree without installation
     __version__ = "0+source"
 
 HOME = {
@@ -110,7 +110,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for a public one
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name == "studio":  # the package, which can be called

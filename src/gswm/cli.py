@@ -107,7 +107,7 @@ def main(args: list[str] | None = None) -> int:
     """
     warnings.formatwarning = one_line
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a file's name may be no text
+        if isinstance(stream, io.TextIOWrapper):  # a file name may not be valid text
             stream.reconfigure(errors="backslashreplace")
     words = list(sys.argv[1:] if args is None else args)
     ending = Ending()
@@ -115,17 +115,17 @@ def main(args: list[str] | None = None) -> int:
         ending.begin()
         return run([word for word in words if word != "--debug"])
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read us has gone: there is nobody to tell
+        sys.stderr.close()  # the reader of our output has gone
         return 141
     except UserError as error:
         if "--debug" in words:
             traceback.print_exc()
-        if ending.which is not None:  # a library made another error of it
+        if ending.which is not None:  # a library converted it to another error
             return told(ending.reason, ending.code)
         return told(printable(str(error)), error.code)
     except KeyboardInterrupt:
         return told(ending.reason, ending.code)
-    except OSError as error:  # such as a name that is too long, where none was expected
+    except OSError as error:  # such as a name that is too long
         if error.filename is None or "--debug" in words:
             raise
         return told(printable(f"cannot use {error.filename}: {error.strerror}"), UserError.code)

@@ -1,1 +1,1 @@
-"""Benchmarks: figures, not tests."""
+"""Benchmarks, which print figures and are not tests."""

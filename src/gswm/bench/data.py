@@ -21,31 +21,31 @@ from gswm.data.worlds.registry import WORLDS, world
 
 REPEATS = 3
 AUTHORS = {"interaction": 0.10, "occlusion": 0.08, "two-layer": 0.17, "two-layer-dense": 0.74}
-"""Seconds an episode, on one core, that the paper's own generator takes."""
+"""Seconds per episode of the paper's own generator, on one core."""
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class WorldFigures:
-    """Cost of making some episodes of a world; seconds are per part, and in total."""
+    """The cost of generating episodes of a world: seconds per part and in total."""
 
     world: str
     device: str
     episodes: int
     seconds: float
-    """Of the fastest of three times."""
+    """Seconds of the fastest of three runs."""
     start_seconds: float | None
-    """Drawing the initial conditions; None for a world that has no such parts."""
+    """Seconds for the initial conditions; None for a world without these parts."""
     physics_seconds: float | None
     drawing_seconds: float | None
     host_bytes: int
-    """The most this process held so far."""
+    """Peak memory of this process so far."""
     device_bytes: int | None
-    """The most held on the GPU meanwhile, the episodes themselves included."""
+    """Peak memory on the GPU, including the episodes themselves."""
 
     @property
     def rate(self) -> float:
-        """Episodes a second."""
+        """Episodes per second."""
         return self.episodes / self.seconds
 
     @property
@@ -61,7 +61,7 @@ def bench_data(
     keep: bool = False,
     windows: bool = True,
 ) -> dict:
-    """All figures as plain data, ready for JSON; `worlds` empty for every world."""
+    """All figures as plain data for JSON. Default of `worlds`: all."""
     made = [bench_world(world(name), device, episodes, keep) for name in worlds or WORLDS]
     return {
         "machine": {
@@ -81,7 +81,7 @@ def bench_data(
 def bench_world(
     made: World, device: str, episodes: int | None = None, keep: bool = False
 ) -> WorldFigures:
-    """Simulate and draw the first training episodes; `keep` holds all of them at once."""
+    """Generate the first training episodes; `keep` holds all of them at once."""
     cuda = torch.device(device).type == "cuda"
     number = episodes or usual_number(made, cuda)
     seed = made.splits["train"].seed
@@ -112,7 +112,7 @@ def bench_world(
 
 
 def usual_number(made: World, cuda: bool) -> int:
-    """Episodes that take some seconds."""
+    """Number of episodes that take some seconds."""
     if isinstance(made, Obj3D):
         return made.splits["train"].episodes if cuda else 40
     if isinstance(made, Clips):
@@ -121,7 +121,7 @@ def usual_number(made: World, cuda: bool) -> int:
 
 
 def consume(made: World, seed: int, n: int, device: str, keep: bool) -> list[Episodes]:
-    """Make all chunks, and keep them if asked."""
+    """Generate all chunks, and keep them if requested."""
     kept = []
     for chunk in made.episodes(seed, n, device):
         if keep:
@@ -132,7 +132,7 @@ def consume(made: World, seed: int, n: int, device: str, keep: bool) -> list[Epi
 def parts(
     made: World, seed: int, n: int, device: str
 ) -> tuple[float | None, float | None, float | None]:
-    """Seconds of initial conditions, physics and drawing, one after the other."""
+    """Seconds of initial conditions, physics and drawing, in sequence."""
     if isinstance(made, Obj3D):
         physics_seconds, scenes = timed(lambda: join(list(made.scenes(seed, n, n))), device)
         drawing_seconds, _ = timed(lambda: made.show(scenes, device), device)
@@ -148,7 +148,7 @@ def parts(
 
 
 def timed(work: Callable[[], Result], device: str) -> tuple[float, Result]:
-    """Seconds that `work` takes, the device's share included, and its result."""
+    """Seconds that `work` takes, including the device's work, and its result."""
     begin = time.perf_counter()
     result = work()
     if torch.device(device).type == "cuda":
@@ -157,6 +157,6 @@ def timed(work: Callable[[], Result], device: str) -> tuple[float, Result]:
 
 
 def host_bytes() -> int:
-    """The most memory that this process ever held."""
+    """Peak memory of this process."""
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return held if sys.platform == "darwin" else held * 1024

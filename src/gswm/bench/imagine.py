@@ -1,7 +1,7 @@
 """Speed of rollouts, with replayed CUDA graphs and kernel by kernel.
 
-Each figure is the median of some calls of `imagine`, frames drawn; the first call, in which frames
-are recorded, is apart.
+Each figure is the median of several calls of `imagine`, including drawing; the first call, which
+records the graphs, is reported separately.
 """
 
 import time
@@ -19,7 +19,7 @@ from gswm.models.recipe import Recipe
 from gswm.models.registry import build, recipe
 
 AUTHORS = {("two-layer", 10, 90, 16): 541}
-"""Milliseconds of the authors' release on one H200 at best, by recipe, given, steps and batch."""
+"""Best milliseconds of the authors' release on one H200, by recipe, given, steps and batch."""
 
 
 def bench_imagine(
@@ -32,7 +32,7 @@ def bench_imagine(
     repeats: int = 5,
     change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
 ) -> dict[str, Any]:
-    """All figures as plain data, ready for JSON."""
+    """All figures as plain data for JSON."""
     if min(given, steps, batch, repeats) < 1:
         raise UserError("given, steps, batch and repeats must be at least 1")
     device, chosen = torch.device(device), change(recipe(name))

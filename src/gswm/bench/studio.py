@@ -1,6 +1,6 @@
 """Response times of the studio over its WebSocket: from an edit to the first and last frame.
 
-Each figure is the median of some edits in another place, with all objects of the episode.
+Each figure is the median of several edits at different positions, with all objects of the episode.
 """
 
 import json
@@ -21,20 +21,20 @@ from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
 @dataclass(frozen=True)
 class StudioFigures:
-    """The times that a user waits."""
+    """The response times that a user experiences."""
 
     futures: int
     edit: str
     first_ms: float
     """From sending the edit to having the first imagined frame of every future."""
     frames_per_second: float
-    """Of every future, from sending the edit to the last frame."""
+    """Frames per second of every future, from sending the edit to the last frame."""
 
 
 def bench_studio(
     model: str, device: torch.device, futures: tuple[int, ...], steps: int, repeats: int
 ) -> dict[str, Any]:
-    """Start a server, talk to it as a page does, and time its answers."""
+    """Start a server, talk to it like a page, and time its responses."""
     from websockets.sync.client import connect
 
     catalog = Catalog(device)
@@ -60,7 +60,7 @@ def bench_studio(
 def timed(
     socket: Any, model: str, world: str, futures: int, kind: str, steps: int, repeats: int
 ) -> StudioFigures:
-    """One kind of edit, some times; the first time does not count."""
+    """Time one kind of edit repeatedly; the first one does not count."""
     settings = {"given": 10, "steps": steps, "futures": futures}
     say(socket, {"type": "open", "model": model, "world": world, "settings": settings})
     opened, arrays = until(socket, "opened")
@@ -83,12 +83,12 @@ def timed(
 
 
 def say(socket: Any, message: dict[str, Any]) -> None:
-    """Send it as a page does."""
+    """Send a message like a page."""
     socket.send(json.dumps(message))
 
 
 def until(socket: Any, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Listen until there is a message of this kind."""
+    """Wait for a message of this kind."""
     while (message := decode(socket.recv()))[0]["type"] != kind:
         if message[0]["type"] == "error":
             raise UserError(f"the studio says: {message[0]['line']}")

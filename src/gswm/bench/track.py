@@ -1,7 +1,7 @@
-"""Speed of tracking: the model alone, and with all that `gswm track` does before it writes.
+"""Speed of tracking: of the model alone, and of `gswm track` before it writes files.
 
-Each figure is the median of some passes over the same frames; the first pass, which warms up, is
-apart.
+Each figure is the median of several passes over the same frames; the first pass, which warms up, is
+reported separately.
 """
 
 import time
@@ -29,7 +29,7 @@ def bench_track(
     frames: int = 64,
     repeats: int = 3,
 ) -> dict[str, Any]:
-    """All figures as plain data, ready for JSON."""
+    """All figures as plain data for JSON."""
     if min(frames, repeats) < 1:
         raise UserError("frames and repeats must be at least 1")
     device = torch.device(device)
@@ -57,7 +57,7 @@ def bench_track(
 
 
 def track_film(model: WorldModel[Any], film: Film) -> None:
-    """Do what `gswm track` does with a video: background, boxes, and whether the model fits."""
+    """Track a video like `gswm track`: background, boxes, and the check of the fit."""
     behind = model.background_for(film)
     for i, (take, track) in enumerate(followed(model, film, background=behind, draw_first=True)):
         if i == 0:
@@ -66,7 +66,7 @@ def track_film(model: WorldModel[Any], film: Film) -> None:
 
 
 def timed(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds of a call, the device's share included."""
+    """Seconds of a call, including the device's work."""
     begin = time.perf_counter()
     call()
     wait(device)

@@ -43,12 +43,12 @@ class Case:
 
     recipe: str
     length: int
-    """T: frames a video."""
+    """T: frames per video."""
     batch: int
     objects: int
     """K: slots for objects."""
     path: str
-    """plain, fast, or compiled: the fast one, by torch's compiler."""
+    """plain, fast, or compiled (fast, with torch's compiler)."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ class Figures:
     """The cost of a case."""
 
     ms: float
-    """Of a step: the median."""
+    """Median milliseconds per step."""
     ms_best: float
     frames_per_second: float
     seconds_to_first_step: float
-    """From nothing but the recipe to the end of the first step."""
+    """Seconds from the recipe to the end of the first step."""
     seconds_to_full_speed: float
-    """To the first step that is as fast as all others."""
+    """Seconds to the first step at full speed."""
     kernels: int | None
-    """Started on the GPU in a step; None on a CPU."""
+    """Number of kernel launches per step; None on a CPU."""
     peak_bytes: int | None
-    """The most held on the GPU, the videos included; None on a CPU."""
+    """Peak GPU memory, including the videos; None on a CPU."""
 
 
 def bench_train(
@@ -85,17 +85,17 @@ def bench_train(
     """All figures as plain data, ready for JSON.
 
     Args:
-        names: the recipe, or several, one after the other.
+        names: one or several recipes.
         device: cpu or cuda.
-        batches: videos a step; the recipe's if empty. Each is measured at the longest T.
-        lengths: values of T; the recipe's longest if empty.
-        objects: values of K; the recipe's if empty. Each is measured at the longest T.
-        both: measure the fast and the plain path; else the one that training takes there. A model
-            without a fast path is measured on the plain one.
-        compiled: let torch compile the fast path on a GPU.
-        steps: how many are timed.
-        change: what is to be different in the recipe.
-        after: is given all figures so far after each case.
+        batches: videos per step. Default: the recipe's. Each is measured at the longest T.
+        lengths: values of T. Default: the recipe's longest.
+        objects: values of K. Default: the recipe's. Each is measured at the longest T.
+        both: measure the fast and the plain path, instead of only the one that training uses. A
+            model without a fast path is measured on the plain one.
+        compiled: compile the fast path with torch on a GPU.
+        steps: number of timed steps.
+        change: modifies the recipe.
+        after: called with all figures so far after each case.
     """
     if min([steps, *batches, *lengths, *objects]) < 1:
         raise UserError("steps, batches, lengths and objects must be at least 1")
@@ -127,7 +127,7 @@ def cases(
     objects: Sequence[int],
     paths: Sequence[str] = ("fast",),
 ) -> list[Case]:
-    """One thing varied at a time, around the recipe's own values."""
+    """Vary one setting at a time, around the recipe's own values."""
     model, train = chosen.model, chosen.train
     lengths = sorted(lengths) or [model.schedule.longest]
     batches, objects = batches or [train.batch], objects or [model.num_objects]
@@ -147,7 +147,7 @@ def adapted(chosen: Recipe, case: Case) -> Recipe:
 
 
 def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> Figures:
-    """Take some steps as `gswm train` does, and time them."""
+    """Take steps as `gswm train` does, and time them."""
     cuda = device.type == "cuda"
     collect(device)
     make = partial(FastTrainee, compiled=case.path == "compiled")
@@ -177,7 +177,7 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
 
 
 def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -> None:
-    """Take steps until they are as fast as they will be."""
+    """Take steps until they are at full speed."""
     if (ahead := trainee.ahead) is not None:
         tell(f"the first step after {first:.1f} s; it is being compiled")
         while trainee.ahead is not None:
@@ -191,7 +191,7 @@ def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -
 
 
 def timed_step(trainee: Trainee, device: torch.device) -> float:
-    """Seconds of one step, the device's share included."""
+    """Seconds of one step, including the device's work."""
     begin = time.perf_counter()
     trainee.advance()
     wait(device)
@@ -209,7 +209,7 @@ def count_kernels(trainee: Trainee) -> int:
 
 
 def beside(case: Case, figures: Figures, device: torch.device) -> dict[str, Any]:
-    """The authors' figures where they measured the same, and how many times as fast we are."""
+    """The authors' figures for the same case, if any, and our speedup."""
     same = case.batch == AUTHORS_BATCH and case.objects == recipe(case.recipe).model.num_objects
     theirs = AUTHORS.get((case.recipe, case.length), {}) if same else {}
     ms = theirs.get("ms" if device.type == "cuda" else "cpu_ms")
@@ -224,7 +224,7 @@ def beside(case: Case, figures: Figures, device: torch.device) -> dict[str, Any]
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """The machine on which it was measured."""
+    """A description of the machine."""
     cuda = device.type == "cuda"
     return {
         "platform": platform.platform(),
@@ -236,7 +236,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def collect(device: torch.device) -> None:
-    """Let go of what was measured before."""
+    """Free the memory of the previous case."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -244,6 +244,6 @@ def collect(device: torch.device) -> None:
 
 
 def wait(device: torch.device) -> None:
-    """Until the device has done all."""
+    """Wait until the device has finished."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -26,7 +26,7 @@ def bench_windows(
     episodes: int | None = None,
     seconds: float = 1.0,
 ) -> dict[str, float]:
-    """Windows per second by how they are had, for every size of batch.
+    """Windows per second by source, for every batch size.
 
     `resident` calls the loader from Python, `captured` replays a CUDA graph of it, and
     `streaming` reads a file that was just written, so from the system's cache.
@@ -70,7 +70,7 @@ def _captured(loader: Resident) -> Callable[[int], None]:
 
 
 def _rate(batch: Callable[[int], object], device: torch.device, seconds: float) -> float:
-    """Calls per second, the device's work included, after a few that do not count."""
+    """Calls per second, including the device's work, after a few for warm-up."""
 
     def timed(first: int, calls: int) -> float:
         start = time.perf_counter()

@@ -70,7 +70,7 @@ class TrainCommand:
             raise UserError(
                 f"name a recipe first: gswm train RECIPE [--setting value ...]; {recipes()}"
             )
-        # The recipe says which model it is: its settings are no subcommand.
+        # The recipe determines the model, so its settings are not a subcommand.
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
         prog = f"gswm train {which}"  # whose help lists the settings of this recipe
         parsed = tyro_cli(TrainCommand, rest, prog=prog, **settings).on_videos()
@@ -92,7 +92,7 @@ class TrainCommand:
     def run(self) -> int:
         """Train; return 0 at the end or the time limit, and 128 plus its number after a signal."""
         out = self.out or Path("runs") / f"{self.recipe.name}-{self.recipe.seed}"
-        signals = Signals()  # importing is a part of the time
+        signals = Signals()  # importing counts towards the time limit
         try:
             if self.videos is not None and str(self.videos) != self.recipe.data.world:
                 with signals.heard(self.loop.max_minutes):

@@ -15,7 +15,7 @@ def find_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()  # some devices hold no values
+        torch.zeros(1, device=device).item()  # some devices, such as meta, hold no values
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
             raise UserError("no CUDA device found; use --device cpu") from error

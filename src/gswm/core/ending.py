@@ -56,7 +56,7 @@ class Ending:
         for one in heard_signals():
             try:
                 self.before[one] = signal.signal(one, self.hear)
-            except ValueError:  # not the main thread, which has no signals to hear
+            except ValueError:  # only the main thread can handle signals
                 return
         self.unraisable, sys.unraisablehook = sys.unraisablehook, self.swallow
 

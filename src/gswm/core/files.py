@@ -58,7 +58,7 @@ def room(what: str | Path) -> Iterator[None]:
         raise UserError(f"cannot write {what}: {reason}") from error
 
 
-# -- what may be written
+# -- checks before writing
 
 
 def check_place(path: Path, *, folder: bool = False) -> None:
@@ -186,7 +186,7 @@ def new_part(path: Path) -> Path:
         _parts[part] = os.getpid(), handle
         with suppress(OSError):  # a file system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:  # else another process took it for a leftover just now
+        if os.fstat(handle).st_nlink:  # else another process has just removed it as a leftover
             return part
         remove_part(part)
 

@@ -39,7 +39,7 @@ class EnduringStream:
 
     def write(self, text: str) -> int:
         """Write it if that is possible."""
-        with suppress(OSError):  # the signal that tells of a lost terminal may come later
+        with suppress(OSError):  # the signal of a lost terminal may come later
             self.stream.write(text)
         return len(text)
 
@@ -63,7 +63,7 @@ def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[
         unit: The unit of progress, as a plural.
         total: The number of units; None if unknown, and the bar only counts.
     """
-    from rich.console import Console  # half a tenth of a second, which most commands do without
+    from rich.console import Console  # takes 50 ms, and most commands do not need it
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,8 +1,8 @@
-"""Compiling ahead: another process compiles the steps of a training while this one takes them.
+"""Compiling ahead: another process compiles the training step while this one trains.
 
-Compiling a step takes minutes, and its result is kept on disk. So training begins with steps as
-they are, while a second process compiles those of the last stage whose gradients pass through
-frames, by taking one on random videos (`rehearsal`). When it has ended, and training is at that
+Compiling a step takes minutes, and its result is cached on disk. So training starts with uncompiled
+steps, while a second process compiles those of the last stage whose gradients pass through frames,
+by taking one on random videos (`rehearsal`). When it has finished, and training has reached that
 stage, training compiles them too: it finds the results on disk, and only has to read them.
 """
 
@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-m", "gswm.fast.rehearsal")
 
 
 class Ahead:
-    """The other process."""
+    """The compiling process."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Ahead:
         with tempfile.TemporaryFile("w+") as asked:
             json.dump({"recipe": to_dict(recipe), "device": str(device)}, asked)
             asked.seek(0)
-            # Ctrl-C is for the training, which ends the compiler when it ends itself.
+            # The training handles Ctrl-C, and ends the compiler when it ends itself.
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
                 command,
                 stdin=asked,
@@ -47,7 +47,7 @@ class Ahead:
             )
 
     def ended(self) -> bool:
-        """Whether it is done; reports how it went."""
+        """Whether it is done; reports the outcome."""
         if self.process.poll() is None:
             return False
         if code := self.process.returncode:
@@ -68,7 +68,7 @@ class Ahead:
         self.said.close()
 
     def end(self) -> None:
-        """End the other process, if it still runs."""
+        """End the process, if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()

@@ -1,19 +1,19 @@
-"""The gradients of recurrent weights, in one go.
+"""The gradients of recurrent weights, computed at once for all frames.
 
-A recurrent network's weights are the same in every frame, so the gradient of a layer is one
-product over all frames, dW = Σ_t dy_tᵀ x_t. Plain autograd makes a small product for every frame
-and adds them up. `Deferred` does it at once, for any model whose recurrent methods are functions
+A recurrent network's weights are the same in every frame, so the gradient of a layer is one product
+over all frames, dW = Σ_t dy_tᵀ x_t. Plain autograd computes a small product for every frame and
+adds them up. `Deferred` computes one product, for any model whose recurrent methods are functions
 of their arguments:
 
-    forward     frame by frame, with weights that want no gradient; arguments are remembered
+    forward     frame by frame, with weights that need no gradient; arguments are stored
     backward    frame by frame, through arguments only; this gives the gradient of every output
     at the end  the method once more, on the arguments of all frames as one batch, and backward
-                from there with those gradients: one product a layer
+                from there with those gradients: one product per layer
 
-It does the forward work twice to save most of the backward's many small kernels, which are what
-a GPU waits for here. The same code runs on a CPU, where a test compares it with plain autograd.
-Frames go through a copy of the model that shares its weights, some operations of which can be
-replaced by single kernels, and which can be compiled.
+The forward pass is computed twice, to save most of the many small kernels of the backward pass,
+which dominate the time on a GPU. The same code runs on a CPU, where a test compares it with plain
+autograd. Frames go through a copy of the model that shares its weights; some of its operations can
+be replaced by single kernels, and it can be compiled.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,12 @@ LossFunction = Callable[[], Loss]
 
 
 class Deferred:
-    """With the gradients of recurrent weights in one go at the end.
+    """Computes the gradients of recurrent weights at once, at the end.
 
     Args:
-        model: what is trained; its `recurrent` methods are replaced.
-        kernels: whether frames go through kernels of our own.
-        half: whether convolutions that are done for all frames at once are in bfloat16.
+        model: the model to train; its `recurrent` methods are replaced.
+        kernels: whether to use custom kernels for frames.
+        half: whether convolutions over all frames at once are in bfloat16.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class Deferred:
 
     @classmethod
     def for_device(cls, model: WorldModel[Any]) -> "Deferred":
-        """All that makes a step fast where the model is: kernels and bfloat16 on a GPU alone."""
+        """The fastest settings for the model's device: kernels and bfloat16 only on a GPU."""
         on_gpu = next(model.parameters()).is_cuda
         return cls(model, kernels=on_gpu, half=on_gpu)
 
     def compile(self) -> "Deferred":
-        """Have torch compile the methods of frames, and those done for all at once, once a length.
+        """Compile the recurrent and the batched methods with torch, once per length.
 
-        To compile the latter for any length takes longer by two thirds; so this is for when the
-        length will not change any more.
+        Compiling the latter for any length takes two thirds longer, so call this when the length
+        will not change any more.
         """
-        # What reaches the outputs of a frame is contiguous, whatever they are themselves.
+        # Gradients of a frame's outputs are contiguous, even if the outputs are not.
         aot_config.guess_tangent_strides_as_outputs = False
         for method in self.methods:
             method.compile()
@@ -76,7 +76,7 @@ class Deferred:
         return self
 
     def __call__(self, loss: LossFunction) -> Loss:
-        """The loss; the gradients of all parameters are left behind."""
+        """Compute the loss, and leave the gradients in all parameters."""
         for module in self.prepared:
             module.prepare()
         for method in self.methods:
@@ -89,7 +89,7 @@ class Deferred:
 
 
 class DeferredMethod:
-    """A recurrent method in place of a module's own."""
+    """A recurrent method that replaces a module's own."""
 
     def __init__(self, module: nn.Module, name: str, frame: Callable[..., Any]) -> None:
         self.own: Callable[..., Any] = getattr(module, name)
@@ -106,7 +106,7 @@ class DeferredMethod:
         return out
 
     def compile(self) -> None:
-        """For the sizes it will meet."""
+        """Compile it for the sizes of its arguments."""
         self.frame = torch.compile(as_written(self.frame), dynamic=False)
         self.whole = torch.compile(as_written(self.own), dynamic=False)
 
@@ -126,10 +126,10 @@ class DeferredMethod:
 
 
 def reached(tensor: Tensor) -> Tensor:
-    """A view of an output, with a gradient of its own: what comes from outside the frame.
+    """A view of an output, with the gradient that comes from outside the frame.
 
-    Frames pass gradients to their arguments alone. An output whose arguments want none, such as
-    the first frame's, may still depend on weights, so it becomes a leaf.
+    Frames pass gradients only to their arguments. An output whose arguments need none, such as that
+    of the first frame, may still depend on weights, so it becomes a leaf.
     """
     if tensor.is_floating_point() and not tensor.requires_grad:
         tensor = tensor.detach().requires_grad_()
@@ -137,7 +137,7 @@ def reached(tensor: Tensor) -> Tensor:
 
 
 class Gradients:
-    """Gradients that reach some tensors in the backward pass."""
+    """Gradients that reach several tensors in the backward pass."""
 
     def __init__(self, outputs: list[Tensor]) -> None:
         self.outputs = [tensor.detach() for tensor in outputs]
@@ -151,7 +151,7 @@ class Gradients:
 
 
 def where_learning(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, compiled where gradients are wanted."""
+    """The method, compiled if gradients are needed."""
     compiled = torch.compile(method, dynamic=False)
 
     def either(*args: Any) -> Any:

@@ -1,8 +1,7 @@
-"""Operations of a model, replaced by faster ones that compute the same.
+"""Operations of a model, replaced by faster equivalents.
 
-The model's code stays as it is: in a copy of it that shares its weights and asks for no gradients
-of them, some modules become modules of a faster class. What such a class wants to know of the
-weights, it prepares once a step.
+The model's code stays unchanged: in a copy that shares its weights, without gradients for them,
+some modules are replaced by a faster class, which may preprocess the weights once per step.
 """
 
 from copy import deepcopy
@@ -28,13 +27,13 @@ from gswm.models.scalor.rendering import EPS, Appearance
 from gswm.models.silot.networks import ObjectEncoder
 
 LARGEST = 16
-"""Pixels of the largest image whose convolutions are faster as matrices."""
+"""Largest image in pixels whose convolutions are faster as matrix products."""
 WIDEST = 128
-"""Numbers in the widest hidden layer of an MLP that is one kernel."""
+"""Width of the widest hidden layer of an MLP that runs in one kernel."""
 
 
 def constants(model: nn.Module) -> nn.Module:
-    """A copy that shares the model's weights, and asks for no gradients of them."""
+    """A copy that shares the model's weights, without gradients for them."""
     copy = deepcopy(model)
     for ours, theirs in zip(copy.modules(), model.modules(), strict=True):
         for name, param in theirs.named_parameters(recurse=False):
@@ -45,7 +44,7 @@ def constants(model: nn.Module) -> nn.Module:
 
 
 def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
-    """Replace what can be; gives those that want to be prepared before each step."""
+    """Replace all supported modules; return those that must be prepared before each step."""
     for module in copy.modules():
         for fast in (
             *(FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation),
@@ -62,15 +61,15 @@ def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
 
 @runtime_checkable
 class Prepared(Protocol):
-    """A module that makes something of its weights before each step."""
+    """A module that derives something from its weights before each step."""
 
     def prepare(self) -> None:
-        """Do so."""
+        """Derive it."""
         ...
 
 
 def keep(module: nn.Module, name: str, value: Tensor) -> None:
-    """Let a module have it where it was before, so that what is captured finds it."""
+    """Store a tensor at the same address as before, so that captured graphs find it."""
     if name in module._buffers:
         module.get_buffer(name).copy_(value)
     else:
@@ -82,14 +81,14 @@ class FusedMLP(MLP):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work: hidden layers of one width that fits on the chip."""
+        """Whether it can replace the module: hidden layers of equal width that fit on the chip."""
         if type(module) is not MLP or len(module) not in (3, 5):
             return False
         hidden = {layer.out_features for layer in list(module)[:-1] if isinstance(layer, nn.Linear)}
         return len(hidden) == 1 and max(hidden) <= WIDEST
 
     def forward(self, input: Tensor) -> Tensor:
-        """The same."""
+        """See `MLP`."""
         from gswm.fast.kernels.mlp import mlp
 
         layers = [cast(nn.Linear, layer) for layer in list(self)[::2]]
@@ -97,16 +96,16 @@ class FusedMLP(MLP):
 
 
 class DenseEncoder(Encoder):
-    """Convolutions of small images, each as the matrix that it is."""
+    """Convolutions of small images, each as a matrix product."""
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         return type(module) is Encoder and module.size <= LARGEST
 
     @torch.no_grad()
     def prepare(self) -> None:
-        """A convolution's matrix is what it makes of each pixel alone."""
+        """Compute a convolution's matrix from its response to each pixel."""
         size = self.size
         for i, layer in enumerate(self):
             if isinstance(layer, nn.Conv2d):
@@ -119,7 +118,7 @@ class DenseEncoder(Encoder):
                 keep(self, f"bias_{i}", cast(Tensor, layer.bias).repeat_interleave(size**2))
 
     def forward(self, input: Tensor) -> Tensor:
-        """The same."""
+        """See `Encoder`."""
         x = input.flatten(1)
         for i, layer in enumerate(self):
             if isinstance(layer, nn.Conv2d):
@@ -139,7 +138,7 @@ class FastPropagation(Propagation):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         if type(module) is not Propagation:
             return False
         return all(
@@ -147,14 +146,14 @@ class FastPropagation(Propagation):
         )
 
     def prepare(self) -> None:
-        """The weights as the kernel reads them."""
+        """Arrange the weights for the kernel."""
         if hasattr(self, "packed"):
             self.packed.refresh()
         else:
             self.packed = OSRNNWeights(self.rnn_prior, self.rnn_post)
 
     def remember(self, prev: Objects, e_ctx: Tensor) -> tuple[LSTMState, LSTMState]:
-        """The same."""
+        """See `Propagation`."""
         own = self.rnn_prior.own(prev)  # the posterior's is the same
         h = torch.stack([prev.h_prior.h, prev.h_post.h])
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
@@ -167,19 +166,19 @@ class FastContext(Context):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         return type(module) is Context
 
     @torch.no_grad()
     def prepare(self) -> None:
-        """The weights of both, those of z_ctx above those of h."""
+        """Concatenate the weights of both RNNs, those of z_ctx above those of h."""
         rnns = (self.rnn_prior, self.rnn_post)
         matrices = [torch.cat([rnn.weight_ih, rnn.weight_hh], dim=1).mT for rnn in rnns]
         keep(self, "matrices", torch.stack(matrices))
         keep(self, "biases", torch.stack([rnn.bias_ih + rnn.bias_hh for rnn in rnns])[:, None])
 
     def remember(self, state: ContextState, z_ctx: Tensor) -> ContextState:
-        """The same."""
+        """See `Context`."""
         h = torch.stack([state.h_prior.h, state.h_post.h])
         c = torch.stack([state.h_prior.c, state.h_post.c])
         x = torch.cat([z_ctx.expand(2, -1, -1), h], dim=-1)
@@ -197,7 +196,7 @@ class FastSituation(Situation):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         return type(module) is Situation
 
 
@@ -206,11 +205,11 @@ class FastRenderer(Renderer):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         return type(module) is Renderer
 
     def place(self, glimpses: Tensor, o: Attributes) -> Foreground:
-        """The same."""
+        """See `Renderer`."""
         return Foreground(*draw(glimpses, o.xy, o.hw, o.depth, self.image_size))
 
 
@@ -221,11 +220,11 @@ class FastAppearance(Appearance):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         return type(module) is Appearance
 
     def place(self, glimpses: Tensor, o: Attributes) -> tuple[Frame, Mask]:
-        """The same."""
+        """See `Appearance`."""
         return draw(glimpses, o.xy, o.hw, o.depth, self.image_size, summed=True, eps=EPS)
 
 
@@ -236,15 +235,15 @@ class FastObjectEncoder(ObjectEncoder):
 
     @staticmethod
     def replaces(module: nn.Module) -> bool:
-        """Whether it can do the module's work."""
+        """Whether it can replace the module."""
         return type(module) is ObjectEncoder
 
 
 class HalfConv(nn.Conv2d):
-    """A convolution in bfloat16, channels last; what it takes and gives is as before."""
+    """A convolution in bfloat16, channels last; inputs and outputs keep their type."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """The same, less exactly; exactly where no gradient is wanted."""
+        """In bfloat16 if gradients are needed, otherwise in full precision."""
         if not torch.is_grad_enabled():
             return super().forward(input)
         x, weight = (
@@ -256,7 +255,7 @@ class HalfConv(nn.Conv2d):
 
 
 def halve(module: nn.Module) -> None:
-    """Let all convolutions of a module be in bfloat16."""
+    """Convert all convolutions of a module to bfloat16."""
     for conv in module.modules():
         if type(conv) is nn.Conv2d:
             conv.__class__ = HalfConv

@@ -1,4 +1,4 @@
-"""A step of a training, taken before its time: on random videos, to compile or to time it.
+"""A training step in advance, on random videos, to compile or to time it.
 
 `python -m gswm.fast.rehearsal` compiles a step of the recipe that it reads from standard input.
 """
@@ -47,7 +47,7 @@ def rehearsal(
 
 
 def compile_step(recipe: Recipe, device: torch.device) -> None:
-    """Take a step of the last stage whose gradients pass through frames, compiled."""
+    """Take a compiled step of the last stage whose gradients pass through frames."""
     if device.index is not None:
         torch.cuda.set_device(device)
     torch.manual_seed(recipe.seed)
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def end_with(parent: int) -> None:
-    """End when the training does, even if it was killed."""
+    """End together with the training, even if that is killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

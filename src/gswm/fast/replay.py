@@ -1,12 +1,12 @@
-"""Inference on a GPU that starts all kernels of a frame together.
+"""Inference on a GPU that launches all kernels of a frame together.
 
-A frame consists of a hundred small kernels or more, and starting one from Python takes longer than
-it runs. `replay` wraps the methods that a model names in `WorldModel.replayable`: each is recorded
-as a CUDA graph at its second call with tensors of the same shapes, and replayed from then on. The
-kernels are the same, and read the weights in place.
+A frame consists of a hundred small kernels or more, and launching one from Python takes longer than
+running it. `replay` wraps the methods that a model names in `WorldModel.replayable`: each is
+recorded as a CUDA graph at its second call with tensors of the same shapes, and replayed from then
+on. The kernels are the same, and read the weights in place.
 
-On a CPU, where gradients are needed, where a module has hooks, and while something else is being
-recorded, a method is called as it is.
+A method is called directly on a CPU, if gradients are needed, if a module has hooks, and while
+something else is being recorded.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -31,16 +31,16 @@ from gswm.core.records import (
 from gswm.models.base import WorldModel
 
 MOST = 8
-"""Recordings kept per method, one for each combination of shapes."""
+"""Number of recordings kept per method, one for each combination of shapes."""
 
 AnyModel = TypeVar("AnyModel", bound=WorldModel[Any])
 allowed = ContextVar("allowed", default=True)
 lock = RLock()
-"""A recording has one set of inputs and outputs, and threads may share a model."""
+"""Lock of all recordings, whose inputs and outputs are shared, since threads may share a model."""
 
 
 def replay(model: AnyModel) -> AnyModel:
-    """Replay the model's methods from now on, wherever it can be done; returns the model."""
+    """Replay the model's methods from now on, wherever possible; returns the model."""
     for module, name in model.replayable():
         if not isinstance(getattr(module, name), Replayed):
             setattr(module, name, Replayed(module, getattr(module, name)))
@@ -49,7 +49,7 @@ def replay(model: AnyModel) -> AnyModel:
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Start every kernel on its own, here and in everything called from here."""
+    """Launch every kernel separately, in this context and everything called from it."""
     before = allowed.set(False)
     try:
         yield
@@ -58,7 +58,7 @@ def one_by_one() -> Iterator[None]:
 
 
 class Replayed:
-    """A method that is replayed; copies of its module record anew."""
+    """A replayed method; copies of its module make their own recordings."""
 
     def __init__(self, module: nn.Module, method: Callable[..., Any]) -> None:
         self.module, self.method = module, method
@@ -86,7 +86,7 @@ def as_written(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Recordings:
-    """Of one method of one module."""
+    """The recordings of one method of one module."""
 
     def __init__(self, modules: list[nn.Module]) -> None:
         held = [of for each in modules for of in (each._parameters, each._buffers)]
@@ -94,10 +94,10 @@ class Recordings:
         self.hooks = [module._forward_hooks for module in modules]
         self.hooks += [module._forward_pre_hooks for module in modules]
         self.of: dict[Hashable, Recording | None] = {}
-        """None for what was called once."""
+        """Recordings by shapes; None after a single call."""
 
     def __call__(self, call: Callable[..., Any], args: tuple[Any, ...], values: list[Any]) -> Any:
-        """Call `call` with `args`, replayed with `values`; recorded again if weights have moved."""
+        """Call `call` with `args`, replayed with `values`; records again if weights have moved."""
         if any(self.hooks):
             return call(*args)
         shapes = tuple((x.shape, x.dtype) if isinstance(x, Tensor) else x for x in values)
@@ -132,7 +132,7 @@ class Recording:
 
 
 def record(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-    """Record a call: a function that replays it, and its results."""
+    """Record a call: return a function that replays it, and its results."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         out = call()
@@ -140,7 +140,7 @@ def record(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
 
 
 def can_be_recorded(values: list[Any]) -> bool:
-    """Whether they are on the GPU in use, and nothing else is being recorded there."""
+    """Whether all tensors are on the current GPU, and nothing else is being recorded there."""
     first = next(value for value in values if isinstance(value, Tensor))
     return (
         first.is_cuda

@@ -1,17 +1,17 @@
-"""Whether the fast path and the plain path of training are the same function.
+"""Checks that the fast paths and the plain path of training compute the same function.
 
-Loss and every gradient are compared, of small models of several recipes, on the same video, with
-the same weights and the same noise. What is compared with plain autograd:
+It compares the loss and every gradient of small models of several recipes, on the same video, with
+the same weights and the same noise. These paths are compared with plain autograd:
 
-    deferred    recurrent weights' gradients in one go
-    kernels     the same, with frames through kernels of our own
+    deferred    gradients of recurrent weights at once
+    kernels     the same, with custom kernels for frames
     captured    the same as kernels, replayed from a CUDA graph
     compiled    the same as kernels, compiled
 
-All of it in full precision: the bfloat16 convolutions and TF32 products that a GPU trains with
-are left out, since they differ from plain float32 by more than a mistake might. So is what makes
-gradients jump where a last digit differs: edges in the videos, and the ReLUs of the trunk, whose
-weights' gradients, by plain autograd, move by up to 8e-3 if all weights do by 1e-7.
+Everything is in full precision: bfloat16 convolutions and TF32 products, which training uses on a
+GPU, differ from float32 by more than a bug might. Discontinuities that amplify rounding errors are
+avoided too: edges in the videos, and the ReLUs of the trunk, whose weights' gradients change by up
+to 8e-3, by plain autograd, if all weights change by 1e-7.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -44,12 +44,12 @@ COMPARED = (
 SIZES = {"what": 12, "state": 20, "hidden": 16, "prior": 24, "encoding": 32, "context": 8}
 BATCH, LENGTH, OBJECTS = 3, 4, 4
 SIDE = 5
-"""Colors along a side of a frame."""
+"""Number of colors along a side of a frame."""
 LOSS_TOLERANCE = 1e-5
 GRADIENT_TOLERANCE = 1e-3
-"""Of the difference's norm, relative to the gradient's; float32 sums in another order."""
+"""Largest norm of a difference, relative to the gradient's; float32 sums have another order."""
 LEAST = 1e-5
-"""A gradient smaller than this, relative to all gradients together, counts as so large."""
+"""Lower bound of a gradient's norm in this comparison, relative to all gradients together."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Comparison:
     gradient: float
     """The largest relative difference of a parameter's gradient."""
     parameter: str
-    """Whose that is."""
+    """The parameter with that difference."""
     missing: tuple[str, ...]
-    """Parameters that have a gradient on one path alone."""
+    """Parameters that have a gradient on only one of the paths."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the two are the same but for rounding; a NaN is not."""
+        """Whether the two agree up to rounding; False for NaN."""
         close = self.loss <= LOSS_TOLERANCE and self.gradient <= GRADIENT_TOLERANCE
         return close and not self.missing
 
@@ -79,7 +79,7 @@ def selftest(
     names: Iterable[str] = COMPARED,
     paths: Iterable[FastPath] | None = None,
 ) -> Iterator[Comparison]:
-    """Compare all paths of all recipes; those that the device can take if none are named."""
+    """Compare all paths of all recipes. Default of `paths`: all that the device supports."""
     device = torch.device(device)
     on_gpu: tuple[FastPath, ...] = ("deferred", "kernels", "captured", "compiled")
     chosen = tuple(paths) if paths else on_gpu if device.type == "cuda" else on_gpu[:1]
@@ -90,7 +90,7 @@ def selftest(
 
 
 def small(chosen: Recipe) -> Recipe:
-    """The recipe, at sizes at which it takes no time."""
+    """The recipe at small sizes."""
     model: Any = chosen.model
     few = min(OBJECTS, model.num_objects)
     changes = {"num_objects": few, "schedule": model.schedule.steady(LENGTH)}
@@ -102,7 +102,7 @@ def small(chosen: Recipe) -> Recipe:
 
 
 def cases(chosen: Recipe) -> list[Recipe]:
-    """The recipe, and its stage in which only the prior learns, if it can have one."""
+    """The recipe, and its stage in which only the prior learns, if it has one."""
     schedule: Any = chosen.model.schedule
     if hasattr(schedule, "prior_only"):
         alone = replace(schedule, prior_only=0)
@@ -116,7 +116,7 @@ def cases(chosen: Recipe) -> list[Recipe]:
 
 
 def compare(chosen: Recipe, path: FastPath, device: torch.device) -> Comparison:
-    """One path with the plain one."""
+    """Compare one path with the plain one."""
     model: Any = example(chosen).to(device)
     if not model.recurrent():
         raise UserError(f"{chosen.name} has no fast path: its model names no recurrent methods")
@@ -138,14 +138,14 @@ def compare(chosen: Recipe, path: FastPath, device: torch.device) -> Comparison:
 
 
 def plain(loss: LossFunction) -> Loss:
-    """By autograd as it is."""
+    """Loss and gradients by plain autograd."""
     value = loss()
     value.total.backward()
     return value
 
 
 def example(chosen: Recipe) -> WorldModel[Any]:
-    """Its model, with an activation of continuous slope instead of each ReLU."""
+    """The recipe's model, with a smooth activation instead of each ReLU."""
     torch.manual_seed(0)
     model = build(chosen)
     for module in model.modules():
@@ -156,7 +156,7 @@ def example(chosen: Recipe) -> WorldModel[Any]:
 
 
 def example_batch(model: WorldModel[Any]) -> Batch:
-    """A batch with all of its parts; with actions if the model takes them."""
+    """A batch with all parts; with actions if the model takes them."""
     video, number = smooth(model.image_size), model.num_actions
     generator = torch.Generator().manual_seed(0)
     actions = torch.rand(BATCH, LENGTH, number, generator=generator) if number else None
@@ -172,7 +172,7 @@ def smooth(size: int) -> Video:
 
 
 def captured(step: Callable[[], Loss]) -> Loss:
-    """The loss of a step that is replayed; its gradients are where the step leaves them."""
+    """The loss of a replayed step, which leaves its gradients in place."""
     for _ in range(WARM_UP):
         with side_stream():
             step()

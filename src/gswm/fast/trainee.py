@@ -1,7 +1,6 @@
 """Training on a GPU: deferred gradients, kernels, a CUDA graph, and torch's compiler.
 
-`accelerate` is the one call that switches all of it on. What a step computes is the same as in
-`gswm.train.step`, but for rounding.
+`accelerate` enables all of it. A step computes the same as in `gswm.train.step`, up to rounding.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from gswm.train.distributed import Processes
 from gswm.train.step import MakeTrainee, Trainee
 
 WARM_UP = 3
-"""Steps of a stage that are taken before it is captured."""
+"""Number of steps of a stage before it is captured."""
 
 
 def accelerate(*, compiled: bool = True) -> MakeTrainee:
@@ -32,7 +31,7 @@ def accelerate(*, compiled: bool = True) -> MakeTrainee:
     Models that name no `recurrent` methods, and all models on a CPU, take the plain path.
 
     Args:
-        compiled: let another process compile the steps of the last stage meanwhile.
+        compiled: compile the steps of the last stage in another process.
     """
 
     def make(
@@ -72,15 +71,15 @@ class FastTrainee(Trainee):
         self.capture = device.type == "cuda" and isinstance(loader, Resident)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.taken = 0
-        """Steps of this stage, or since its steps were compiled."""
+        """Number of steps of this stage, or since its steps were compiled."""
         self.compiled = compiled
         self.to_compile = last_through_frames(model, cfg.steps)
-        """A step of the stage to compile; -1 for none."""
+        """The step to compile ahead; -1 for none."""
         self.ahead: Ahead | None = None
 
     @contextmanager
     def running(self, tell: Callable[[str], None]) -> Iterator[None]:
-        """Compile meanwhile, if that is wanted and not too late; release the graph at the end."""
+        """Compile in another process, if requested and useful; release the graph at the end."""
         try:
             if not self.compiled or self.step > self.to_compile:
                 yield
@@ -96,12 +95,12 @@ class FastTrainee(Trainee):
             self.release()
 
     def enter(self, stage: Stage) -> None:
-        """Begin a stage, which is captured anew."""
+        """Enter a stage, which is captured anew."""
         super().enter(stage)
         self.graph, self.taken = None, 0
 
     def take(self) -> None:
-        """Take the step as it is at first, then captured, then compiled and captured."""
+        """Take the step directly at first, then captured, then compiled and captured."""
         self.look_for_compiled()
         if not self.capture:
             super().take()
@@ -115,7 +114,7 @@ class FastTrainee(Trainee):
         self.taken += 1
 
     def look_for_compiled(self) -> None:
-        """Switch to compiled steps once they are there, in the stage for which they were made."""
+        """Switch to compiled steps once they are ready, in their stage."""
         if self.ahead is None:
             return
         if self.step > self.to_compile:
@@ -128,7 +127,7 @@ class FastTrainee(Trainee):
             self.ahead = None
 
     def captured(self) -> torch.cuda.CUDAGraph:
-        """The step of this stage as a graph."""
+        """Capture the step of this stage as a graph."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         self.adam.zero_grad(set_to_none=True)
@@ -138,15 +137,15 @@ class FastTrainee(Trainee):
         return graph
 
     def backward(self) -> Loss:
-        """The loss; the gradients of recurrent weights come at its end."""
+        """Compute the loss; the gradients of recurrent weights follow at the end."""
         return self.deferred(self.loss)
 
     def now(self) -> int | Tensor:
-        """The step, on the device where it is captured."""
+        """The step, on the device if it is captured."""
         return self.clock if self.capture else self.step
 
     def release(self) -> None:
-        """Free the graph: while it exists, NCCL does not let the processes part."""
+        """Free the graph: while it exists, NCCL does not let the processes separate."""
         if self.graph is not None:
             torch.cuda.synchronize()
             self.graph.reset()

@@ -121,7 +121,7 @@ def recipe_for(
         start: Initial weights.
         seed: Seed of weights, windows and noise.
     """
-    # Boxes tell discovery what an object is.
+    # With boxes, discovery can learn what an object is.
     labels = {"frozen": ()} if labelled else {"labels": (0.0, 0.0)}
     teaching = replace(teaching, **labels)
     model = replace(

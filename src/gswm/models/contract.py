@@ -223,7 +223,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
         """The loss of what `observe` returned; `noise` is new at every step."""
         raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
 
-    # -- the fast path (`gswm.fast`): a model that names no methods takes the plain one
+    # -- the fast path (`gswm.fast`); a model that names no methods uses the plain one
 
     def recurrent(self) -> list[Method]:
         """The methods called once per frame in training, each a function of its arguments."""

@@ -250,7 +250,7 @@ def select(propagated: Slotted, discovered: Slotted) -> Slotted:
     newcomer = num_slots + (takes * candidate[: takes.shape[-1]]).sum(dim=-1)
     source = torch.where(stays, candidate[:num_slots], newcomer)
 
-    # A new object with a presence below 0.5 will never become one.
+    # Presence only falls, so a new object below 0.5 will never count as one.
     real = comes & (discovered.o.pres[..., 0] > 0.5)
     new_id = propagated.born[:, None] + real.cumsum(dim=1) - 1
     ids = torch.cat([propagated.id, torch.where(real, new_id, NOBODY)], dim=1).gather(1, source)

@@ -201,12 +201,12 @@ def rollouts(results: Results) -> Drawing | None:
 
 
 def label(text: str, side: float) -> Drawing:
-    """Words to the left of a row of frames."""
+    """A label to the left of a row of frames."""
     return Drawing(LABELS, 0, (Label((0, trajectories.HEAD + side / 2), text, "ink", 10.5),))
 
 
 def side_of(number: int) -> float:
-    """Of so many panels in a row that is full."""
+    """The side of each of this many panels that fill a row."""
     return (WIDE - GAP * (number - 1)) / number
 
 

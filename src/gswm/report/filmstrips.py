@@ -18,7 +18,7 @@ from gswm.viz.pictures import Frames, Picture, PixelBoxes
 SCALE, LETTERS = 3, 20
 """Enlargement factor of frames and of the text beside them."""
 FRAMES = 8
-"""Of a strip."""
+"""Number of frames of a strip."""
 GAP = 6
 
 

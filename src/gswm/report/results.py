@@ -26,7 +26,7 @@ PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", 
 
 @dataclass(frozen=True)
 class ResultFile:
-    """One file."""
+    """The content of one result file."""
 
     model: str
     """The model's name in the paper; a baseline has its own name."""
@@ -45,15 +45,15 @@ class ResultFile:
     about: dict[str, Any]
     """Facts about the training, from the header of the weights."""
     trained_seed: int
-    """Of the training."""
+    """Seed of the training."""
     commit: str
-    """Of the evaluator."""
+    """Commit of the evaluating code."""
     device: str
     episodes: int
     seed: int
-    """Of the evaluation."""
+    """Seed of the evaluation."""
     protocol: str
-    """By its name."""
+    """Name of the protocol."""
     given: int
     posterior: Posterior
     """Whether the posterior's mean or samples were used in given frames."""

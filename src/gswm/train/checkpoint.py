@@ -48,7 +48,7 @@ def save(folder: Path, checkpoint: Checkpoint, part_bytes: int | None = None) ->
     with room(final):
         try:
             write(temporary, checkpoint, part_bytes)
-            if final.exists():  # of the same step, but damaged: it was not gone on from
+            if final.exists():  # a damaged one of the same step, from which the run did not resume
                 shutil.rmtree(old := folder / f".{final.name}.old", ignore_errors=True)
                 os.rename(final, old)
             os.rename(temporary, final)

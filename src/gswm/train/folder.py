@@ -137,7 +137,7 @@ class RunFolder:
     def close(self) -> None:
         """Release the folder."""
         with suppress(UserError):
-            _ = self.path  # where it is now will not be known later
+            _ = self.path  # the current path will not be known later
         if self.held is not None:
             self.held.close()
         if self.handle is not None:
@@ -230,7 +230,7 @@ def place_of(handle: int, known: Path) -> Path:
     with suppress(OSError):
         if os.path.samestat(ours, os.stat(known)):
             return known
-    with suppress(OSError):  # only Linux knows
+    with suppress(OSError):  # works only on Linux
         moved = Path(os.readlink(f"/proc/self/fd/{handle}"))
         if os.path.samestat(ours, os.stat(moved)):
             return moved
@@ -267,7 +267,7 @@ def commit() -> str | None:
         return subprocess.run(run, capture_output=True, text=True, timeout=5).stdout.strip()
 
     try:
-        if not git("ls-files", here.name):  # the checkout of something else, around this package
+        if not git("ls-files", here.name):  # this package is inside a checkout of another project
             return None
         changed = git("status", "--porcelain", "--untracked-files=no", ":/src", ":/weights")
         return git("rev-parse", "HEAD") + ("+changes" if changed else "")

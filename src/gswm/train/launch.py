@@ -183,7 +183,7 @@ def imported(recipe: Recipe) -> dict[str, Any]:
     if not is_name_of_file(recipe.data.world):
         return {}
     with open_file(recipe.data.world) as file:
-        said = file.attributes if "gswm" in file.attributes else {}  # others' may mean others
+        said = file.attributes if "gswm" in file.attributes else {}  # not those of other programs
         return known_cut(said, recipe.data.world)
 
 
@@ -239,7 +239,7 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
             f"validation gives {data.given} frames and imagines the next, and {data.world} has "
             f"{frames}: set --data.given to 1 to {frames - 1}"
         )
-        if note:  # one's own videos train all the same
+        if note:  # training on your own videos continues without it
             return None, f"no validation: {lack}"
         raise UserError(lack)
     steps = min(HORIZON, frames - data.given)

@@ -210,7 +210,7 @@ class Run:
         started = time.perf_counter()
         before, train = self.minutes, self.recipe.train
         with self.display.aside():
-            self.score()  # which a signal may have broken off
+            self.score()  # which a signal may have interrupted
         while self.trainee.step < train.steps:
             self.trainee.advance()
             self.minutes = before + (time.perf_counter() - started) / 60
@@ -268,7 +268,7 @@ class Run:
                 scores = self.validate(
                     self.trainee.model, lambda: self.folder.path / "pictures" / f"{step:08d}"
                 )
-        except Stopped:  # the next start makes up for it
+        except Stopped:  # the next start repeats it
             return
         finally:
             self.trainee.model.train()

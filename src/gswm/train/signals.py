@@ -31,13 +31,13 @@ class Signals:
         which = (*heard_signals(), signal.SIGALRM)
         try:
             before = [signal.signal(one, self.hear) for one in which]
-        except ValueError:  # not the main thread, which has no signals to hear
+        except ValueError:  # only the main thread can handle signals
             yield
             return
         try:
             if max_minutes:
                 left = self.since + 60 * max_minutes - time.perf_counter()
-                signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))  # 0 would be never
+                signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))  # 0 would mean never
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -27,7 +27,7 @@ def write(
     """Write `tracked.png` and `imagined.png` for the first episodes."""
     few = episodes[:EPISODES]
     seen, futures = tracked(model, few, given + steps), imagined(model, few, given, steps)
-    folder = place()  # only now: the run may have been moved meanwhile
+    folder = place()  # evaluated now, since the run may have been moved
     formats.save_picture(folder / "tracked.png", seen)
     formats.save_picture(folder / "imagined.png", futures)
 

@@ -161,7 +161,7 @@ class Trainee:
             noise, first = self.noise(), index * self.gathered
             self.loader.prepare(first)
             batches = [self.windows(step) for step in range(first, first + self.gathered)]
-            # Row by row and not step by step: so each process has the rows of its noise.
+            # Row by row instead of step by step, so that each process has the rows of its noise.
             together = map_tensors(lambda *x: torch.stack(x, dim=1).flatten(0, 1), *batches)
             self.kept[index] = self.model.observe(together, noise)
         if self.observed is None:

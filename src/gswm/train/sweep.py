@@ -179,7 +179,7 @@ class Sweep:
         try:
             yield
         finally:
-            for process in self.running:  # where something went wrong here
+            for process in self.running:  # after an error in this process
                 process.terminate()
                 process.wait()
             for each, old in zip(which, before, strict=True):

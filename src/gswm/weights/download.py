@@ -104,7 +104,7 @@ def locked(part: Path, until: float) -> Iterator[BinaryIO]:
                 told = True
                 time.sleep(0.1)
                 continue
-            if is_at(file, part):  # else the other process has given it its own name
+            if is_at(file, part):  # else the other process has renamed it
                 yield file
                 return
 

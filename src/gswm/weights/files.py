@@ -230,7 +230,7 @@ def whole_tensors(path: Path) -> dict[str, torch.Tensor]:
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         header = file.metadata() or {}
-    wanted = header.get("sha256")  # files of before have none
+    wanted = header.get("sha256")  # older files have none
     if not ships and wanted is not None and digest(tensors) != wanted:
         raise UserError(f"{path} is damaged: its checksum does not match")
     try:
@@ -282,7 +282,7 @@ def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())
-    except Exception:  # any constructor may fail here, and this only explains an error
+    except Exception:  # any constructor may fail here; this only helps to explain an error
         return None
 
 

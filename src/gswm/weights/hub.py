@@ -22,6 +22,6 @@ def fetch_from_hub(address: str) -> Path:
         raise UserError(f"{address} needs the package huggingface_hub: {EXTRA}") from error
     try:
         return Path(hf_hub_download(repo_id=found[1], filename=FILE, revision=found[2]))
-    except Exception as error:  # its errors have no base of their own
+    except Exception as error:  # its errors have no common base class
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"cannot load {address}: {reason}") from error

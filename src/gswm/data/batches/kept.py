@@ -74,7 +74,7 @@ def keep(
                 f"{number} episodes of {world.name} are cached in {kept.path}, which can be deleted"
             )
         return kept.mapped(number)
-    except (OSError, UserError):  # a full disk, or a set that is being deleted: they are made anew
+    except (OSError, UserError):  # a full disk, or a set that is being deleted
         return None
 
 
@@ -108,7 +108,7 @@ class KeptSet:
 
     def mapped(self, number: int) -> StoredEpisodes:
         """The first `number` episodes, mapped into memory; changes are not written to the file."""
-        os.utime(self.path / "set.json")  # it was used now
+        os.utime(self.path / "set.json")  # marks it as used
         arrays = {
             name: torch.from_numpy(
                 np.memmap(self.path / name, code, mode="c", shape=(number, *shape))
@@ -153,7 +153,7 @@ class KeptSet:
                     if not self.make_room(size * left, size * windows.num_episodes):
                         return False
                     files = {name: (self.path / name).open("ab") for name in arrays}
-                    for name, file in files.items():  # a part that was cut off
+                    for name, file in files.items():  # remove an incomplete part
                         file.truncate(done * arrays[name][0].nbytes)
                         file.seek(0, os.SEEK_END)
                 for name, array in arrays.items():

@@ -115,7 +115,7 @@ class Reading:
             for frame in frames:
                 if frame.is_corrupt and not self.tolerant:
                     raise self.damaged("a frame is corrupt")
-                if frame.time_base is None:  # of a decoder that is not the stream's own
+                if frame.time_base is None:  # by a decoder other than the stream's default
                     frame.time_base = self.stream.time_base
                 self.in_fields = self.in_fields or frame.interlaced_frame
                 self.shown += 1

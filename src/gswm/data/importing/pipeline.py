@@ -136,5 +136,5 @@ def work(source: Source, cut: Cut, queue: Queue, stop: threading.Event) -> None:
             else:
                 left_over = len(clip)
         put(left_over)
-    except Exception as error:  # the one who waits at the other end raises it
+    except Exception as error:  # raised at the other end of the queue
         put(error)

@@ -82,7 +82,7 @@ def in_folder(root: Path) -> Iterator[Source | Skipped]:
         yield from unreadable
         unreadable.clear()
         real = os.path.realpath(folder)
-        if real in seen:  # a link that leads back
+        if real in seen:  # a cyclic link
             folders.clear()
             continue
         seen.add(real)

@@ -439,7 +439,7 @@ def rgb(frame, factor: int, *, scaler=None) -> FrameArray:
             how = {"format": "rgb24", "interpolation": "AREA"}
             reformat = frame.reformat if scaler is None else partial(scaler.reformat, frame)
             image = reformat(*size, **how).to_ndarray()
-    except (OSError, ValueError) as error:  # what FFmpeg raises is one of the two
+    except (OSError, ValueError) as error:  # the errors that FFmpeg raises
         raise UnusableError(
             "its colors cannot be converted; convert it to another format"
         ) from error

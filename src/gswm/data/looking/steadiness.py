@@ -119,7 +119,7 @@ def coarse(frames: UInt8[np.ndarray, "*time height width 3"]) -> Float[np.ndarra
 def without_cuts(stretch: Stretch) -> Iterator[Stretch]:
     """A stretch, split at its cuts."""
     small = coarse(stretch.frames)
-    # Few frames differ much from the one before: only these are looked at closely.
+    # Few frames differ much from the previous one; only these are examined closely.
     cuts = [
         i + 1
         for i, (one, other) in enumerate(pairwise(small))

@@ -373,7 +373,7 @@ def read(
 
 
 def _new_file(part: Path) -> h5py.File:
-    # Old readers have old libraries: nothing in the file is newer than it needs to be.
+    # Use the oldest possible format, for readers with old libraries.
     settings = {"libver": "earliest", "rdcc_nbytes": 0}
     try:
         return h5py.File(part, "w", locking=False, **settings)  # it is locked already

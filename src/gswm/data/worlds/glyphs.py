@@ -54,7 +54,7 @@ def write(dice: Dice, digits: Int64[Tensor, "episode ..."]) -> Glyphs:
     slant, turn = (dice.uniform(-most, most, *shape) for most in (SLANT, TURN))
     width = half * dice.uniform(*NARROW, *shape)
     cos, sin = turn.cos(), turn.sin()
-    # Slanted and stretched, then turned: (x, y) as a row, times this matrix.
+    # Slant and stretch, then rotate: (x, y) as a row, times this matrix.
     rows = [width * cos, width * sin, half * (-slant * cos - sin), half * (cos - slant * sin)]
     matrix = torch.stack(rows, dim=-1).unflatten(-1, (2, 2))
     points = points @ matrix[..., None, :, :]

@@ -34,7 +34,7 @@ def least_pairs(
         return allowed
     cost = torch.where(allowed, cost, 0)
     span = cost.max() - cost.min() + 1
-    # One pair more is worth more than any saving on all the others.
+    # An additional pair is worth more than any saving on all others.
     most = span * (min(cost.shape[-2:]) + 1)
     return best_pairs(torch.where(allowed, most - (cost - cost.min()), 0))
 

@@ -140,7 +140,7 @@ def joint_term(
     An object counts as long as its slot still holds the object of the start.
     """
     horizon, row = cfg.joint_frames(len(objects)), torch.arange(len(survey), device=survey.device)
-    # Not from the first frame: there the prior remembers nothing.
+    # Not from the first frame, in which the prior has no history.
     first = 1 + (noise.start * (len(objects) - 1 - horizon)).long()
     ahead = first[..., None] + 1 + torch.arange(horizon, device=first.device)
 

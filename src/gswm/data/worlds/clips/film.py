@@ -160,7 +160,7 @@ def compressed(
     planes = torch.stack([level, red - level, blue - level], dim=1)
     rows, columns = height // BLOCK, width // BLOCK
     cut = planes.reshape(frames, 3, rows, BLOCK, columns, BLOCK).transpose(3, 4)
-    # One product a frame, always of one shape, so that its rounding does not depend on the others.
+    # One product per frame, of a fixed shape, so that rounding does not depend on other frames.
     basis = cosines(pictures.device).expand(frames, BLOCK**2, BLOCK**2)
     values = torch.bmm(cut.reshape(frames, -1, BLOCK**2), basis.mT)
     n = torch.arange(BLOCK, device=pictures.device)

@@ -39,7 +39,7 @@ class Scenery:
     rough: Float[Tensor, "episode 2"]
     """Strength of the noise: in brightness, and between two colors."""
     zoom: Float[Tensor, " episode"]
-    """Of the noise."""
+    """Zoom of the noise."""
     frequency: Float[Tensor, " episode"]
     """Number of tiles, stripes or checks across the picture."""
     angle: Float[Tensor, " episode"]

@@ -94,7 +94,7 @@ def draw(
         paint = torch.where((tone == BODY)[:, None, None, None], surface[used], plain)
         color[used] = torch.lerp(color[used], paint, cover)
         opacity[used] = torch.lerp(opacity[used], torch.ones_like(cover), cover)
-    # What lies under a thin edge is black: undo that, so that edges have the object's color.
+    # Undo blending with the black ground, so that edges have the object's color.
     color = (color / opacity.clamp_min(1e-4) * light[:, None]).clamp(0, 1) * opacity
     return torch.cat([color, opacity], dim=1)
 

@@ -29,7 +29,7 @@ def shadow_boxes(
 
     eye = solids.radii.new_tensor(camera.settings.position)
     offset = F.pad(spread, (0, 1)) - eye
-    # No matrix product: a GPU may be told to be quick about these, and boxes must hold.
+    # No matrix product: on a GPU it might use TF32, and boxes must be exact.
     right, up, ahead = ((offset * axis).sum(dim=-1) for axis in camera.axes(eye))
     behind = (ahead < NEAR).any(dim=-1, keepdim=True)
     ahead = ahead.clamp_min(NEAR)

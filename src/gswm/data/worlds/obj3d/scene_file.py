@@ -61,7 +61,9 @@ def load(path: Path) -> SceneFile:
             arrays = {name: np.asarray(file[name]) for name in ARRAYS}
             contacts = Contacts(*(np.asarray(file[f"contacts/{name}"]) for name in CONTACTS))
             about = json.loads(str(file.attrs["settings"]))
-            if "look" not in about:  # files of 0.1.0: what they do not say is as it was then
+            if (
+                "look" not in about
+            ):  # files of 0.1.0 lack settings, which take their values of that version
                 about = to_dict(SHADOWS) | about
             settings = from_dict(Settings, about, f"{path}: settings")
             split, seed = str(file.attrs["split"]), int(np.asarray(file.attrs["seed"]))

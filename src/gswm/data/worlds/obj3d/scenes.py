@@ -100,7 +100,7 @@ class Scenes:
         episodes, time, objects, _ = self.poses.shape
         out = np.zeros((episodes, time, objects, objects), np.float32)
         c = self.contacts
-        frame = np.minimum(np.floor(c.time).astype(int) + 1, time - 1)  # a frame, then its pushes
+        frame = np.minimum(np.floor(c.time).astype(int) + 1, time - 1)  # the next one
         size = np.linalg.norm(c.impulse, axis=1)
         one, other = c.pair.T.astype(int)
         np.add.at(out, (c.episode, frame, one, other), size)

@@ -238,7 +238,7 @@ def test_decisions_can_be_overridden() -> None:
     decided = settings_for(synthetic_videos.facts_with())
     own = override(decided, {"image_size": 128, "object_size": 0.5, "grid": None})
     assert own.image_size.value == own.model().image_size == 128
-    assert own.image_size.reason == "as asked for"
+    assert own.image_size.reason == "as requested"
     assert own.hw_prior_mean.value == 0.0
     assert own.grid == decided.grid
     with pytest.raises(UserError, match="no decision 'colour'"):

@@ -281,7 +281,7 @@ def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     assert said.startswith("v.mp4: 100 frames, 5.0 s at 20 per second, 192 x 144 px")
     assert "num_objects" in said
-    assert "will not work" not in said
+    assert "problems" not in said
     assert Image.open(sheet).width > 900
     held = json.loads(facts.read_text())
     assert held["facts"]["frames"] == 100

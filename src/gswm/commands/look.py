@@ -65,7 +65,7 @@ def as_json(
     decisions: Decisions | None,
     verdicts: tuple[Verdict, ...],
 ) -> dict[str, Any]:
-    """All that is known, for programs."""
+    """All measurements, for programs."""
     return {
         "video": video,
         "region": region,
@@ -91,7 +91,7 @@ def lines(
         rows = [(key, shown(each.value), each.reason) for key, each in decisions.items()]
         out += ["", "settings", *table(rows)]
     if verdicts:
-        out += ["", "what will not work", *(f"  {verdict.line}" for verdict in verdicts)]
+        out += ["", "problems", *(f"  {verdict.line}" for verdict in verdicts)]
     return out
 
 
@@ -100,7 +100,7 @@ def measured(facts: VideoFacts) -> list[tuple[str, ...]]:
     side, noise = facts.side, f"noise {facts.noise:.3f}"
     light = f"{facts.light[0]:.2f} to {facts.light[1]:.2f} of the usual brightness"
     moves = facts.camera >= MOVES
-    camera = f"moves by {facts.shift:.1f} px per frame" if moves else "stands still"
+    camera = f"moves by {facts.shift:.1f} px per frame" if moves else "fixed"
     rows = [("camera", camera), ("light", light)]
     if not facts.objects:
         return [*rows, ("objects", "none"), ("noise", f"{facts.noise:.3f}")]
@@ -124,14 +124,14 @@ def measured(facts: VideoFacts) -> list[tuple[str, ...]]:
 
 
 def extent(sides: Quantiles, side: int) -> str:
-    """A range, and its share of the frame."""
+    """A range, and its median relative to the frame."""
     low, median, high = (f"{value:.0f}" for value in (sides.low, sides.median, sides.high))
     share = f"{sides.median / side:.0%} of the longer side"
-    return f"{low} to {high} px, {median} px in the middle ({share})"
+    return f"{low} to {high} px, median {median} px ({share})"
 
 
 def shown(value: object) -> str:
-    """A value as a column shows it."""
+    """A value as text for a column."""
     if isinstance(value, tuple):
         return " ".join(map(shown, value))
     if value is None:
@@ -140,7 +140,7 @@ def shown(value: object) -> str:
 
 
 def table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows with their columns aligned, but for the last."""
+    """Rows with all columns but the last aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     return [
         "  " + "  ".join([*(f"{c:<{w}}" for c, w in zip(row, widths, strict=False)), row[-1]])

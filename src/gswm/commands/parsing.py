@@ -1,4 +1,4 @@
-"""Settings from the command line, by tyro, with errors of one line."""
+"""Parses settings from the command line with tyro, with errors in one line."""
 
 import contextlib
 import io
@@ -13,11 +13,11 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_output
 
 PRINTED = Path("-")
-"""In place of a file: what would be written is printed."""
+"""Stands for standard output in place of a file."""
 
 
 def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
-    """Parse with tyro, with its box of an error message as one line; --json alone is to print."""
+    """Parse with tyro, with its error boxes as one line; --json without a name prints."""
     caught = io.StringIO()
     full: list[str] = []
     for word, after in pairwise([*args, "--"]):
@@ -33,7 +33,7 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
 
 
 def check_json(path: Path | None, *, force: bool = False) -> None:
-    """Refuse at once a --json that could not be written after the work, exists, or is no .json."""
+    """Raise a UserError early if the file of --json cannot be written, exists, or is not .json."""
     if path is not None and path != PRINTED:
         check_output(path, (".json",), force=force)
 

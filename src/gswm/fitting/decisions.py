@@ -45,7 +45,7 @@ REACH = math.tanh(1)
 """Largest fraction of c_xy that a step should need, since tanh saturates beyond it."""
 NEW = "none"
 """Stands for new weights."""
-OWN = "as asked for"
+OWN = "as requested"
 """The reason for a value that the user set."""
 
 T = TypeVar("T")
@@ -282,7 +282,7 @@ def slots_for(facts: VideoFacts) -> Decision[int]:
     most = round(facts.counts.top)
     least, limit = SLOTS
     value = min(limit, max(least, most + max(2, math.ceil(0.3 * most))))
-    return Decision(value, f"up to {most} objects are in view at once, and some slots are spare")
+    return Decision(value, f"up to {most} objects are in view at once, plus some spare slots")
 
 
 def grid_for(square: SquareFacts, slots: int, image_size: int) -> Decision[int]:
@@ -326,14 +326,14 @@ def update_hw_for(square: SquareFacts) -> Decision[float]:
     """c_hw: half the size of an object."""
     size = square.size("median")
     value = min(0.3, max(0.05, 0.5 * size))
-    return Decision(round(value, 2), f"an object is {size:.1%} of the side large")
+    return Decision(round(value, 2), f"the size of an object is {size:.1%} of the side")
 
 
 def proposal_range_for(usual: float, fast: float) -> Decision[tuple[float, float]]:
     """The posterior's region: it contains the object after a typical and after a fast step."""
     low = min(0.3, max(0.05, 2 * usual))
     high = min(0.5, max(2 * fast + 0.05, low + 0.1, 0.2))
-    reason = f"an object is up to {fast:.1%} from where it was, on either side"
+    reason = f"objects move by up to {fast:.1%} of the side per frame"
     return Decision((round(low, 2), round(high, 2)), reason)
 
 

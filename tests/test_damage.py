@@ -256,5 +256,5 @@ def test_errors_are_those_of_one_thread_and_the_log_is_left_as_it_was() -> None:
 
 def test_a_pipe_is_no_video(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.mp4")
-    with pytest.raises(UnusableError, match="no regular file"):
+    with pytest.raises(UnusableError, match="not a regular file"):
         next(iter(video_frames(tmp_path / "a.mp4")), TimedFrame)

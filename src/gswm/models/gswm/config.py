@@ -37,6 +37,8 @@ class GSWMConfig(ModelConfig):
     tight_boxes: bool = False
     """Cut reported boxes to what is drawn in them, as with a static background. A box may hold more
     than its object, such as its shadow."""
+    boxes_by_label: bool = False
+    """Labelled boxes learn from their labels alone, not from the likelihood."""
     sizes: Sizes = field(default_factory=Sizes)
     propagation: PropagationConfig = field(default_factory=PropagationConfig)
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)

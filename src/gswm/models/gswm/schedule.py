@@ -35,6 +35,9 @@ class Overshooting:
     decay: float = 1.0
     """Factor on gradients from each imagined frame to the one before. Every collision on the way
     multiplies them: below 1, the windows with the most collisions decide less of a step."""
+    limit: float | None = None
+    """Largest gradient of an object, relative to the typical one, that an imagined frame passes to
+    the one before; None for any."""
     joint: float = 0.0
     """Weight of rollouts in the loss before `start`, beside the ELBO; 0 for none."""
     joint_starts: int = 2
@@ -45,7 +48,7 @@ class Overshooting:
     def check(self) -> None:
         """Refuse settings that make no sense."""
         least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
-        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0}
+        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0, "limit": 0}
         for name, value in (least | JOINT).items():
             ours = getattr(self, name)
             if ours is not None and not ours >= value:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.errors import UserError
+from gswm.core.records import map_tensors
 from gswm.core.shapes import NOBODY
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.episode import Episodes
@@ -247,3 +248,17 @@ def test_a_file_without_boxes_cannot_teach(tmp_path: Path) -> None:
         writer.append(Episodes(torch.zeros(1, 4, 3, 8, 8, dtype=torch.uint8)))
     with pytest.raises(UserError, match="label-weight"):
         open_loader(path, batch=1, length=2, labels=True)
+
+
+def test_the_likelihood_does_not_move_boxes_that_labels_teach() -> None:
+    true = labels([[(-0.5, 0.0), (0.5, 0.0)]])
+    now = slots([(-0.5, 0.0), (0.0, 0.9), (-0.45, 0.0)], ids=[0, 1, 2])
+    places, sides = now.o.xy.clone().requires_grad_(), now.o.hw.clone().requires_grad_()
+    o = map_tensors(lambda x: x[:, None], replace(now.o, xy=places, hw=sides))
+    shown = teaching.anchored(o, teaching.match([now], true), true)
+
+    torch.testing.assert_close(shown.cat(), o.cat(), rtol=0, atol=0)
+    moved = torch.autograd.grad((shown.xy.sum() + shown.hw.sum()), (places, sides))
+    # The second is in no box, and the third in that of an older slot.
+    for grad in moved:
+        assert grad[0, :, 0].tolist() == [0.0, 1.0, 1.0]

@@ -27,6 +27,7 @@ from gswm.models.gswm.overshoot import (
     SHORTEST,
     OvershootNoise,
     Tracks,
+    calmed,
     energy_score,
     joint_term,
     overshoot_terms,
@@ -190,7 +191,7 @@ def test_a_prior_that_foresees_the_track_loses_nothing() -> None:
     tracks, noise = observed(of), draw(of)
     assert not any(values.any() for values in tensors(noise))
     start, _ = recall(of.propagation, tracks, GIVEN)
-    ahead = rollouts(of.propagation, start, tracks.seen, noise.rollouts, HORIZON)
+    ahead = rollouts(of.propagation, start, tracks.seen, noise.rollouts, CFG)
     told = map_tensors(lambda values: values[:, :GIVEN], tracks.o)
     o = map_tensors(lambda a, b: torch.cat([a, b[:, 0]], dim=1), told, ahead)
     terms = overshoot_terms(of.propagation, replace(tracks, o=o), cfg, noise)
@@ -212,6 +213,22 @@ def test_only_the_priors_networks_learn(name: str) -> None:
         assert param.requires_grad
 
 
+def test_no_object_has_a_gradient_far_above_that_of_the_others() -> None:
+    x = torch.randn(4, 5, 3, generator=generator(0)).requires_grad_()
+    passed = torch.randn(4, 5, 3, generator=generator(1)) * 0.1
+    passed[0, 0], passed[1, 1] = 100.0, 0.0  # a wild object, and one that is not there
+    (grad,) = torch.autograd.grad(calmed(x, 1.0, 2.0), x, passed)
+
+    norms = [row.norm().item() for row in passed.flatten(0, 1)]
+    some = [norm for norm in norms if norm]
+    typical = math.prod(some) ** (1 / len(some))
+    for before, after, norm in zip(passed.flatten(0, 1), grad.flatten(0, 1), norms, strict=True):
+        share = min(1.0, 2 * typical / norm) if norm else 1.0
+        torch.testing.assert_close(after, before * share)
+    assert grad.norm(dim=-1).max() < 100 < passed.norm(dim=-1).max()
+    torch.testing.assert_close(calmed(x, 0.5, 2.0), x, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("decay", [0.0, 0.5])
 def test_gradients_shrink_from_frame_to_frame_and_values_do_not(decay: float) -> None:
     of = model()
@@ -220,8 +237,8 @@ def test_gradients_shrink_from_frame_to_frame_and_values_do_not(decay: float) ->
 
     def ahead(decay: float) -> tuple[Tensor, list[Tensor]]:
         z_state = start.z_state.detach().requires_grad_()
-        told = (replace(start, z_state=z_state), tracks.seen, draw(of).rollouts, HORIZON, decay)
-        x = rollouts(of.propagation, *told).xy
+        told = (replace(start, z_state=z_state), tracks.seen, draw(of).rollouts)
+        x = rollouts(of.propagation, *told, replace(CFG, decay=decay)).xy
         frames = (x[:, :, t].sum() for t in range(HORIZON))
         return x, [torch.autograd.grad(each, z_state, retain_graph=True)[0] for each in frames]
 
@@ -253,7 +270,7 @@ def test_it_lowers_the_error_of_rollouts_it_has_not_seen_the_noise_of() -> None:
     def error() -> float:
         start, _ = recall(of.propagation, tracks, GIVEN)
         noise = map_tensors(torch.zeros_like, draw(of).rollouts)
-        x = rollouts(of.propagation, start, tracks.seen, noise, HORIZON)
+        x = rollouts(of.propagation, start, tracks.seen, noise, CFG)
         return (x.xy[:, 0] - tracks.o.xy[:, GIVEN:]).norm(dim=-1).mean().item()
 
     first = error()
@@ -506,6 +523,7 @@ def test_rollouts_begin_at_their_step(start: int) -> None:
         ({"given": 0}, "overshoot.given is 0"),
         ({"horizon": 0}, "overshoot.horizon is 0"),
         ({"windows": 1}, "overshoot.windows is 1: it must be at least 2"),
+        ({"limit": -1.0}, "overshoot.limit is -1.0: it must be at least 0"),
         ({"decay": 1.5}, "overshoot.decay is 1.5: it must be at most 1"),
         ({"samples": -1}, "overshoot.samples is -1"),
         ({"joint_starts": 0}, "overshoot.joint-starts is 0"),

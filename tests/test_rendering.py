@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tiny import SIZES, attributes, generator
 
 from gswm.core.records import map_tensors, stack
-from gswm.models.gswm.rendering import EPS, Renderer, compose
+from gswm.models.gswm.rendering import DRAWN, EPS, Renderer, compose, edges
 from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 
@@ -122,3 +122,35 @@ def test_a_picture_has_a_gradient_to_every_attribute() -> None:
     renderer()(o).mu_fg.square().sum().backward()
     for name in Attributes.__dataclass_fields__:
         assert (getattr(o, name).grad != 0).any(), name
+
+
+def naive_edges(alpha: list[float]) -> tuple[float, float]:
+    """The first and last of many close points at which the line through all pixels is high."""
+    n, fine = len(alpha), 4_000
+
+    def at(x: float) -> float:
+        index = (x + 1) * n / 2 - 0.5
+        low = math.floor(index)
+        ends = [alpha[i] if 0 <= i < n else 0.0 for i in (low, low + 1)]
+        return ends[0] + (index - low) * (ends[1] - ends[0])
+
+    high = [x for x in (2 * i / fine - 1 for i in range(fine + 1)) if at(x) > DRAWN]
+    return (min(high), max(high)) if high else (1.0, -1.0)
+
+
+@given(SEEDS)
+def test_edges_are_where_the_line_through_the_pixels_crosses(seed: int) -> None:
+    alpha = torch.rand(1, 3, 6, generator=generator(seed))
+    alpha[0, 0] *= DRAWN  # nothing is drawn
+    low, high = edges(alpha)
+    for k, row in enumerate(alpha[0].tolist()):
+        assert (float(low[0, k]), float(high[0, k])) == pytest.approx(naive_edges(row), abs=2e-3)
+
+
+def test_a_drawing_that_moves_by_less_than_a_pixel_moves_its_edges() -> None:
+    pixels = torch.arange(16.0)
+    middles = torch.linspace(6, 8, 41)
+    alpha = (1.5 - (pixels - middles[:, None]).abs() / 3).clamp(0, 1)
+    low, high = edges(alpha[None])
+    expected = (middles + 0.5) / 8 - 1
+    torch.testing.assert_close((low + high)[0] / 2, expected, atol=0.01, rtol=0)

@@ -39,6 +39,8 @@ class GSWMConfig(ModelConfig):
     """Shrink reported boxes to the drawn pixels, as with a static background. A box may contain
     more than its object, such as a shadow.
     """
+    boxes_by_label: bool = False
+    """Train labelled boxes by their labels alone, and not by the likelihood."""
     sizes: Sizes = field(default_factory=Sizes)
     propagation: PropagationConfig = field(default_factory=PropagationConfig)
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)

@@ -157,8 +157,11 @@ class GSWM(PosteriorModel[GSWMConfig]):
             return Loss.of(terms, {"objects": torch.zeros_like(std)})
 
         objects, evidence = self.track(video, contexts, noise)
-        o = stack([each.o for each in objects], dim=1)
-        painted = self.renderer.paint(o, contexts.mu_bg)
+        o = shown = stack([each.o for each in objects], dim=1)
+        matches = None if boxes is None else labels.match(objects, boxes)
+        if cfg.boxes_by_label and matches is not None and boxes is not None:
+            shown = labels.anchored(o, matches, boxes)
+        painted = self.renderer.paint(shown, contexts.mu_bg)
         mu = painted.mu
         hw_mean = cfg.schedule.hw_prior_mean.at(step).to(video.device, torch.float32)
         prior_att = self.discovery.prior_att(hw_mean)
@@ -176,9 +179,9 @@ class GSWM(PosteriorModel[GSWMConfig]):
                 taught["motion_pres"] = objective.motion_pres(first, moves[:, 0], cfg.object_size)
             weight = cfg.schedule.motion_weight.at(step).to(video.device, torch.float32)
             terms |= {name: weight * term for name, term in taught.items()}
-        if boxes is not None:
+        if boxes is not None and matches is not None:
             weight = cfg.schedule.label_weight.at(step).to(video.device, torch.float32)
-            taught = labels.label_terms(objects, found, known, noise.keep, boxes)
+            taught = labels.label_terms(objects, matches, found, known, noise.keep, boxes)
             terms |= {name: weight * term for name, term in taught.items()}
         if not cfg.schedule.slack_weight.is_zero:
             weight = cfg.schedule.slack_weight.at(step).to(video.device, torch.float32)

@@ -16,7 +16,7 @@ boxes, which only the ELBO explains.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add
 
 import torch
@@ -32,7 +32,7 @@ from gswm.data.labels import Labels
 from gswm.models.elbo import PerVideo, per_video
 from gswm.models.gswm.discovery import DiscoveryEvidence
 from gswm.models.gswm.propagation import PropagationEvidence
-from gswm.models.objects import Latents, Objects
+from gswm.models.objects import Attributes, Latents, Objects
 
 VISIBLE = 0.3
 """Share of an object that must be visible for a cell to find it."""
@@ -94,8 +94,20 @@ def found_in(objects: Objects, labels: Labels, t: int) -> Int[Tensor, "batch slo
     return torch.where(least.isfinite(), which, NOBODY)
 
 
+def anchored(o: Attributes, matches: Matches, labels: Labels) -> Attributes:
+    """The same objects, for the likelihood: it does not move the boxes that labels teach.
+
+    Its gradient outweighs that of `label_box`, and favors the part of an object that is easy to
+    draw over all of it.
+    """
+    fixed = teaching(o.pres, matches, labels)[..., None]
+    xy, hw = (torch.where(fixed, each.detach(), each) for each in (o.xy, o.hw))
+    return replace(o, xy=xy, hw=hw)
+
+
 def label_terms(
     objects: list[Objects],
+    matches: Matches,
     found: DiscoveryEvidence,
     known: list[PropagationEvidence],
     keep: Bool[Tensor, "batch time"],
@@ -105,12 +117,12 @@ def label_terms(
 
     Args:
         objects: of each frame.
+        matches: which of the labels each of them learns from.
         found: by discovery, in each frame.
         known: of the objects that propagate, in each frame but the first.
         keep: the frames in which there is discovery.
         labels: the true boxes of each frame.
     """
-    matches = match(objects, labels)
     pres = stack([each.pres for each in known], dim=1) if known else None
     slots = slot_terms(objects, pres, matches, labels)
     cells = cell_terms(found.pres, found.q_att, keep, held(objects, matches, labels), labels)
@@ -121,12 +133,9 @@ def slot_terms(
     objects: list[Objects], pres: Bernoulli | None, matches: Matches, labels: Labels
 ) -> tuple[PerVideo, PerVideo]:
     """label_box and label_pres of propagated objects; `pres` covers all frames but the first."""
-    xy = torch.stack([each.o.xy for each in objects], dim=1)
-    hw = torch.stack([each.o.hw for each in objects], dim=1)
-    there = torch.stack([each.o.pres for each in objects], dim=1)[..., 0] > 0.5
-    known, present = matches.which != NOBODY, matches.of(labels.present)
-    counts = known & matches.first & present & there
-    box = per_video(counts * apart(xy, hw, matches.of(labels.xy), matches.of(labels.hw)))
+    o = stack([each.o for each in objects], dim=1)
+    away = apart(o.xy, o.hw, matches.of(labels.xy), matches.of(labels.hw))
+    box = per_video(teaching(o.pres, matches, labels) * away)
     if pres is None:
         return box, torch.zeros_like(box)
 
@@ -136,8 +145,21 @@ def slot_terms(
     known, present = before.which != NOBODY, before.of(later.present)
     stays = known & before.first & present
     unclear = known & ~present & (before.of(later.visibility) > GLIMPSED)
-    counts = there[:, :-1] & ~unclear
+    counts = is_there(o.pres)[:, :-1] & ~unclear
     return box, per_video(counts * entropy(pres.logit[..., 0], stays.float()))
+
+
+def teaching(
+    pres: Float[Tensor, "batch time slot 1"], matches: Matches, labels: Labels
+) -> Bool[Tensor, "batch time slot"]:
+    """Whether a label teaches a slot its box."""
+    known = (matches.which != NOBODY) & matches.of(labels.present)
+    return known & matches.first & is_there(pres)
+
+
+def is_there(pres: Float[Tensor, "*batch slot 1"]) -> Bool[Tensor, "*batch slot"]:
+    """Whether a slot has an object."""
+    return pres[..., 0] > 0.5
 
 
 def cell_terms(
@@ -182,9 +204,9 @@ def held(
     objects: list[Objects], matches: Matches, labels: Labels
 ) -> Bool[Tensor, "batch time object"]:
     """Objects that had a slot one frame before."""
-    there = torch.stack([each.o.pres for each in objects], dim=1) > 0.5
+    there = is_there(torch.stack([each.o.pres for each in objects], dim=1))
     number = torch.arange(labels.present.shape[2], device=there.device)
-    has = ((matches.which[..., None] == number) & there).any(dim=2)
+    has = ((matches.which[..., None] == number) & there[..., None]).any(dim=2)
     return torch.cat([torch.zeros_like(has[:, :1]), has[:, :-1]], dim=1)
 
 

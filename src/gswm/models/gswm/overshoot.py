@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -39,6 +40,8 @@ from gswm.models.gswm.schedule import Overshooting
 from gswm.models.gswm.situation import Survey
 from gswm.models.objects import Attributes, LSTMState, Objects
 
+TINY = 1e-30
+"""Keeps norms above 0."""
 SHORTEST = 1e-3
 """Distances around this and below are smoothed, so that they have a gradient at 0."""
 
@@ -105,7 +108,7 @@ def overshoot_terms(
     tracks = tracks.full()
     with only_prior_learns(propagation):
         start, told = recall(propagation, tracks, cfg.given)
-        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg.horizon, cfg.decay)
+        x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg)
     y = map_tensors(lambda values: values[:, cfg.given :], tracks.o)
     number = tracks.o.pres[:, cfg.given - 1].sum(dim=(1, 2)).clamp_min(1)
     terms = {"overshoot": per_video(y.pres[..., 0] * score(x, y, cfg.looks)) / number}
@@ -157,7 +160,7 @@ def joint_term(
         lambda n: n.unflatten(1, (first.shape[1], -1)).flatten(0, 1), noise.propagation
     )
     with only_prior_learns(propagation):
-        x = rollouts(propagation, start, seen, drawn, horizon, cfg.decay)
+        x = rollouts(propagation, start, seen, drawn, replace(cfg, horizon=horizon))
     there = start.id != NOBODY
     weight = y.pres[..., 0] * (there[:, None] & (ids == start.id[:, None]))
     number = (start.o.pres[..., 0] * there).sum(dim=1).clamp_min(1)
@@ -170,33 +173,59 @@ def rollouts(
     start: Objects,
     seen: Seen,
     noise: PropagationNoise,
-    horizon: int,
-    decay: float = 1.0,
+    cfg: Overshooting,
 ) -> Attributes:
     """Roll out the prior: the attributes of (batch, rollout, frame, object).
 
-    The noise sets the number of rollouts per start. Gradients shrink by the factor `decay` for each
-    imagined frame.
+    The noise sets the number of rollouts per start.
     """
-    number = noise.pres.shape[1] // horizon
+    number = noise.pres.shape[1] // cfg.horizon
 
     def each(values: Tensor) -> Tensor:
         return values[:, None].expand(-1, number, *values.shape[1:]).flatten(0, 1)
 
     now, seen = map_tensors(each, start), each(seen)
-    at = map_tensors(lambda n: n.unflatten(1, (number, horizon)).flatten(0, 1), noise)
+    at = map_tensors(lambda n: n.unflatten(1, (number, cfg.horizon)).flatten(0, 1), noise)
     imagined = []
-    for t in range(horizon):
-        if t and decay < 1:
-            now = map_tensors(lambda x: damped(x, decay), now)
+    for t in range(cfg.horizon):
+        if t:
+            now = map_tensors(lambda x: calmed(x, cfg.decay, cfg.limit), now)
         now = propagation.imagine(now, seen, map_tensors(lambda n, t=t: n[:, t], at))
         imagined.append(now.o)
     return map_tensors(lambda x: x.unflatten(0, (-1, number)), stack(imagined, dim=1))
 
 
-def damped(x: Tensor, decay: float) -> Tensor:
-    """The identity, with a gradient scaled by `decay`."""
-    return x + (decay - 1) * (x - x.detach()) if x.is_floating_point() else x
+def calmed(x: Tensor, decay: float, limit: float | None) -> Tensor:
+    """The identity, with a gradient that is scaled by `decay` and limited for each object.
+
+    The norm of an object's gradient is at most `limit` times the geometric mean over all objects
+    that have one.
+    """
+    if not x.is_floating_point() or (decay == 1 and limit is None):
+        return x
+    return Calmed.apply(x, decay, limit)  # pyright: ignore[reportReturnType]
+
+
+class Calmed(torch.autograd.Function):
+    """See `calmed`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, decay: float, limit: float | None) -> Tensor:
+        """Return the values."""
+        ctx.decay, ctx.limit = decay, limit
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        """Scale the gradient down."""
+        grad = grads[0] * ctx.decay
+        if ctx.limit is not None:
+            norm = grad.norm(dim=-1, keepdim=True)
+            some = norm > 0
+            logs = torch.where(some, norm, 1).log()
+            typical = (logs.sum() / some.sum().clamp_min(1)).exp()
+            grad = grad * (ctx.limit * typical / norm.clamp_min(TINY)).clamp_max(1)
+        return grad, None, None
 
 
 def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "*batch object"]:

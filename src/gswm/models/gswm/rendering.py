@@ -14,6 +14,7 @@ are combined by depth:
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -79,13 +80,8 @@ class Renderer(nn.Module):
 
         A box may be larger than its object; see `objective.slack`.
         """
-        drawn = per_object(self.deconv_what, o.what)[:, :, 3].sigmoid() > DRAWN
-        at, half = centers(drawn.shape[-1], o.xy), 1 / drawn.shape[-1]
-        ends = []
-        for shown in (drawn.any(dim=-1), drawn.any(dim=-2)):  # rows, columns
-            low = torch.where(shown, at - half, 1.0).amin(dim=-1)
-            high = torch.where(shown, at + half, -1.0).amax(dim=-1)
-            ends.append((low, high))
+        alpha = per_object(self.deconv_what, o.what)[:, :, 3].sigmoid()
+        ends = [edges(alpha.amax(dim=-1)), edges(alpha.amax(dim=-2))]  # of rows, of columns
         low, high = (torch.stack(each, dim=-1) for each in zip(*ends, strict=True))
         some = (high > low).all(dim=-1, keepdim=True)
         hw = o.hw.clamp_min(SMALLEST)
@@ -96,6 +92,25 @@ class Renderer(nn.Module):
         """[ŷ_att, α̂_att] of every object, on one canvas."""
         y, alpha = paste(glimpses, o.xy, o.hw, self.image_size).split([3, 1], dim=2)
         return compose(y, alpha, o.depth)
+
+
+def edges(
+    alpha: Float[Tensor, "batch object pixel"],
+) -> tuple[Float[Tensor, "batch object"], Float[Tensor, "batch object"]]:
+    """The first and last place, from -1 to 1, at which α crosses `DRAWN`; 1 and -1 if it does not.
+
+    Between the middles of two pixels α is a line, and outside of the glimpse it is 0: edges move
+    smoothly, not by whole pixels.
+    """
+
+    def first(alpha: Tensor) -> Tensor:
+        before = F.pad(alpha[..., :-1], (1, 0))
+        crosses = (alpha > DRAWN) & (before <= DRAWN)
+        back = (alpha - DRAWN) / torch.where(crosses, alpha - before, 1)
+        place = centers(alpha.shape[-1], alpha) - 2 / alpha.shape[-1] * back
+        return torch.where(crosses, place, 1.0).amin(dim=-1).clamp_min(-1)
+
+    return first(alpha), -first(alpha.flip(-1))
 
 
 def compose(

@@ -39,6 +39,10 @@ class Overshooting:
     """Factor on gradients for each imagined frame that they pass. Collisions multiply gradients;
     with a factor below 1, windows with many collisions dominate a step less.
     """
+    limit: float | None = None
+    """Largest gradient of an object that an imagined frame passes back, relative to the typical one.
+    Default: None (no limit).
+    """
     joint: float = 0.0
     """Weight of the rollouts beside the ELBO before `start`. Default: 0 (none)."""
     joint_starts: int = 2
@@ -49,7 +53,7 @@ class Overshooting:
     def check(self) -> None:
         """Raise a UserError for invalid settings."""
         least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
-        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0}
+        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0, "limit": 0}
         for name, value in (least | JOINT).items():
             ours = getattr(self, name)
             if ours is not None and not ours >= value:

@@ -133,7 +133,12 @@ def config_class(values: Mapping[str, Any]) -> type[ModelConfig]:
     if "kind" in values:
         return entry_of(str(values["kind"])).config
     known = [entry_of(kind).config for kind in WITHOUT_KIND]
-    return min(known, key=lambda config: len({f.name for f in fields(config)} ^ values.keys()))
+
+    def misfit(config: type[ModelConfig]) -> tuple[int, int]:
+        names = {f.name for f in fields(config)}
+        return len(values.keys() - names), len(names - values.keys())  # new fields have defaults
+
+    return min(known, key=misfit)
 
 
 def recipe(name: str) -> Recipe:

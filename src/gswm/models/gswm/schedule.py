@@ -40,8 +40,8 @@ class Overshooting:
     with a factor below 1, windows with many collisions dominate a step less.
     """
     limit: float | None = None
-    """Largest gradient of an object that an imagined frame passes back, relative to the typical one.
-    Default: None (no limit).
+    """Largest gradient of an object that an imagined frame passes to the one before, relative to
+    the typical gradient. Default: None (no limit).
     """
     joint: float = 0.0
     """Weight of the rollouts beside the ELBO before `start`. Default: 0 (none)."""

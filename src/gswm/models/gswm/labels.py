@@ -95,10 +95,10 @@ def found_in(objects: Objects, labels: Labels, t: int) -> Int[Tensor, "batch slo
 
 
 def anchored(o: Attributes, matches: Matches, labels: Labels) -> Attributes:
-    """The same objects, for the likelihood: it does not move the boxes that labels teach.
+    """The objects for the likelihood, whose gradient does not reach boxes that learn from labels.
 
-    Its gradient outweighs that of `label_box`, and favors the part of an object that is easy to
-    draw over all of it.
+    That gradient would outweigh the one of `label_box`, and favor the part of an object that is
+    easy to draw over the whole object.
     """
     fixed = teaching(o.pres, matches, labels)[..., None]
     xy, hw = (torch.where(fixed, each.detach(), each) for each in (o.xy, o.hw))
@@ -152,13 +152,13 @@ def slot_terms(
 def teaching(
     pres: Float[Tensor, "batch time slot 1"], matches: Matches, labels: Labels
 ) -> Bool[Tensor, "batch time slot"]:
-    """Whether a label teaches a slot its box."""
+    """Whether a slot learns its box from a label."""
     known = (matches.which != NOBODY) & matches.of(labels.present)
     return known & matches.first & is_there(pres)
 
 
 def is_there(pres: Float[Tensor, "*batch slot 1"]) -> Bool[Tensor, "*batch slot"]:
-    """Whether a slot has an object."""
+    """Whether a slot holds an object."""
     return pres[..., 0] > 0.5
 
 

@@ -97,10 +97,10 @@ class Renderer(nn.Module):
 def edges(
     alpha: Float[Tensor, "batch object pixel"],
 ) -> tuple[Float[Tensor, "batch object"], Float[Tensor, "batch object"]]:
-    """The first and last place, from -1 to 1, at which α crosses `DRAWN`; 1 and -1 if it does not.
+    """The first and last position, from -1 to 1, at which α crosses `DRAWN`; else 1 and -1.
 
-    Between the middles of two pixels α is a line, and outside of the glimpse it is 0: edges move
-    smoothly, not by whole pixels.
+    Between the centers of two pixels α is interpolated linearly, and it is 0 outside the glimpse,
+    so edges move smoothly and not by whole pixels.
     """
 
     def first(alpha: Tensor) -> Tensor:

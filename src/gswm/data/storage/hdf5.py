@@ -208,9 +208,7 @@ class File:
             self.attributes = dict(self._handle.attrs)
         if (about := self.attributes).get("format") == SCENES:
             draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
-            raise UserError(
-                f"{path}: is a scene file without pictures; `gswm data {draws}` draws it"
-            )
+            raise UserError(f"{path}: is a scene file, not drawn yet; use `gswm data {draws}`")
         if "imgs" not in self.shapes:
             held = ", ".join(sorted(self.shapes)) or "nothing"
             raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")

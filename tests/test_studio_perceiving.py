@@ -1,6 +1,5 @@
-"""Inferred chunks: shared by pages, the same as without sharing, and limited in memory."""
+"""Inferred chunks: shared by open pages, and the same as without sharing."""
 
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,6 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from studio import Page, catalog, model
 from torch import Tensor
 
@@ -17,7 +14,7 @@ from gswm.core.records import map_tensors
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
-from gswm.studio.branches import Moments, held, join
+from gswm.studio.branches import Moments, join
 from gswm.studio.catalog import Catalog
 from gswm.studio.perceiving import CHUNK, InferredChunks, perceived
 
@@ -71,10 +68,11 @@ def test_pages_that_open_a_video_at_the_same_time_infer_it_once(inferred: list[i
 
 def test_fewer_given_frames_share_the_chunks_that_are_whole(inferred: list[int]) -> None:
     kept = InferredChunks()
-    seen(VIDEO, kept)
+    whole = list(perceived(SMALL, VIDEO, "first", None, kept))
     inferred.clear()
     seen(VIDEO[:, : CHUNK + 3], kept)
     assert inferred == [3]
+    assert len(whole) == len(kept)
 
 
 @pytest.mark.parametrize(
@@ -82,43 +80,31 @@ def test_fewer_given_frames_share_the_chunks_that_are_whole(inferred: list[int])
 )
 def test_inferred_chunks_are_those_of_the_same_video(changed: list[int], how: str) -> None:
     kept, video = InferredChunks(), VIDEO.clone()
-    seen(video, kept)
+    others = list(perceived(SMALL, video, "first", None, kept))
     video[:, changed] = 255 - video[:, changed]
     assert_same(seen(video, kept, how), seen(video, None, how))
+    assert len(others) == len(kept)
 
 
 def test_another_background_is_another_key() -> None:
     static: WorldModel[Any] = tiny.lively("clips", image_size=64).eval()
-    kept, video = InferredChunks(), VIDEO[:, :2]
+    kept, video, chunks = InferredChunks(), VIDEO[:, :2], list[Moments]()
     for shade in (10, 200):
         behind = torch.full((1, 3, 64, 64), shade, dtype=torch.uint8)
         (chunk,) = perceived(static, video, "first", behind, kept)
         (alone,) = perceived(static, video, "first", behind)
         assert_same(chunk, alone)
+        chunks.append(chunk)
+    assert len(kept) == len(chunks)
 
 
-CHUNKS = list(perceived(SMALL, VIDEO, "first", None))
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=40), st.integers(0, 3))
-def test_the_least_recently_used_chunks_are_dropped(
-    uses: list[tuple[bool, int]], room: int
-) -> None:
-    most = room * held(CHUNKS[0]) + held(CHUNKS[2])
-    kept, expected = InferredChunks(most), OrderedDict[Any, Moments]()
-    for asks, number in uses:
-        key = (SMALL, "first", bytes([number]))
-        found = kept.get(key)
-        assert found is expected.get(key)
-        if found is not None:
-            expected.move_to_end(key)
-        elif not asks:
-            expected[key] = CHUNKS[number % 3]
-            kept.put(key, CHUNKS[number % 3])
-            while sum(map(held, expected.values())) > most:
-                expected.popitem(last=False)
-        assert kept.chunks == expected
-        assert kept.bytes == sum(map(held, expected.values())) <= most
+def test_chunks_last_as_long_as_a_page_has_them_open() -> None:
+    kept = InferredChunks()
+    pages = [list(perceived(SMALL, VIDEO[:, :frames], "first", None, kept)) for frames in (6, 12)]
+    assert len(kept) == 4
+    for left in (3, 0):
+        pages.pop(0)
+        assert len(kept) == left
 
 
 def test_pages_share_what_a_model_of_a_file_has_inferred(

@@ -178,7 +178,7 @@ class Catalog:
         return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
 
     def chunks_of(self, name: str) -> InferredChunks | None:
-        """What a model has inferred; None for a model in memory, whose weights may change."""
+        """Inferred chunks to share; None for a model in memory, whose weights may change."""
         return None if self.models[name].header is None else self.inferred
 
     def prepare(self, model: str, name: str, index: int) -> Future[PreparedView]:

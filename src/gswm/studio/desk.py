@@ -66,6 +66,8 @@ class Desk:
         """The names of the model, and of the world or upload."""
         self.settings = ViewSettings()
         self.branches: list[Branch] = []
+        self.chunks: list[Moments] = []
+        """The given frames as they were inferred, which other pages may share."""
         self.unfinished = False
         """Whether a video or an edit is not all there yet: what comes next waits for it."""
         self.own_bytes = 0
@@ -109,7 +111,7 @@ class Desk:
         for part in perceived(model, video[:, :given], how, prepared.background, kept):
             parts.append(part)
             yield b""
-        past = join(parts)
+        past, self.chunks = join(parts), parts
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}

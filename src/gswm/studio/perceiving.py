@@ -1,48 +1,25 @@
-"""The given frames of a video, inferred once for all pages that open it."""
+"""The given frames of a video, inferred once for all pages that have it open."""
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 from torch import Tensor
 
 from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
-from gswm.studio.branches import Moments, held, moments_of
+from gswm.studio.branches import Moments, moments_of
 
 CHUNK = 5
 """Frames that are inferred at once: an edit waits no longer than for these."""
-MEMORY = 1 << 25
-"""Bytes of inferred frames that are kept."""
 
-Key = tuple[WorldModel[Any], Discover, bytes]
-"""A model, how it looks for objects, and a digest of all frames and the background it has seen."""
+InferredChunks = WeakValueDictionary[tuple[WorldModel[Any], Discover, bytes], Moments]
+"""Chunks that some page has open, by everything that they depend on: a model, how it looks for
+objects, and a digest of the background and of all frames so far.
 
-
-class InferredChunks:
-    """Inferred chunks of videos; the least recently used ones are dropped beyond `most` bytes.
-
-    The keys cover everything that a chunk depends on, so no entry becomes outdated as long as the
-    weights stay as they are. Only the worker's thread uses it. Since it infers a chunk in one
-    piece, pages that open the same video at the same time share each chunk.
-    """
-
-    def __init__(self, most: int = MEMORY) -> None:
-        self.most, self.bytes = most, 0
-        self.chunks: OrderedDict[Key, Moments] = OrderedDict()
-
-    def get(self, key: Key) -> Moments | None:
-        """A chunk, if it is still here."""
-        if key in self.chunks:
-            self.chunks.move_to_end(key)
-        return self.chunks.get(key)
-
-    def put(self, key: Key, chunk: Moments) -> None:
-        """Keep a chunk, and drop others if there is no room."""
-        self.chunks[key] = chunk
-        self.bytes += held(chunk)
-        while self.bytes > self.most:
-            self.bytes -= held(self.chunks.popitem(last=False)[1])
+Only the worker's thread uses it. Since it infers a chunk in one piece, pages that open the same
+video at the same time share each chunk. A chunk is gone when no page has it open.
+"""
 
 
 def perceived(
@@ -73,7 +50,7 @@ def perceived(
                 track = model.infer_after(state, frames, discover=how)
             chunk = moments_of(model, track, state)
             if kept is not None:
-                kept.put(key, chunk)
+                kept[key] = chunk
         yield chunk
         state = chunk.states[-1]
 

@@ -8,7 +8,7 @@ import torch
 
 from gswm.studio.session import Session
 
-URGENT = 3
+URGENT = 9
 """Seconds for pages that wait for an answer, for each second that goes to all pages in order."""
 
 

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +17,6 @@ from gswm.core.errors import UserError
 from gswm.models.gswm.gswm import GSWM
 from gswm.studio import desk, drawing, exports, jobs
 from gswm.studio.protocol import ExportRequest, ViewSettings
-from gswm.studio.session import Session
-from gswm.studio.worker import Worker
 from gswm.viz import pictures
 from gswm.viz.imagination import tiling, with_futures
 
@@ -286,110 +283,6 @@ def test_a_page_has_only_so_many_files_in_line(monkeypatch: pytest.MonkeyPatch) 
     page.work()
     assert len(page.of("file")) == 2
     assert "wait for one" in page.of("error")[-1][0]["line"]
-
-
-def turns(worker: Worker, count: int) -> list[Session]:
-    """Whom the worker serves, without its thread."""
-    served = []
-    for _ in range(count):
-        session = worker.next()
-        assert session is not None
-        served.append(session)
-        session.step()
-        worker.served()
-    return served
-
-
-def test_a_page_that_asks_is_served_before_pages_that_imagine() -> None:
-    worker, pages = Worker(), [Page() for _ in range(5)]
-    for page in pages:
-        worker.join(page.session)
-    for page in pages[1:]:
-        page.say(
-            type="open",
-            model="small",
-            world="noise",
-            settings={"given": 2, "steps": 100, "futures": 8},
-        )
-        page.session.step()
-    turns(worker, 20)
-    pages[0].say(type="open", model="small", world="noise", settings={"given": 2, "steps": 2})
-    assert pages[0].session in turns(worker, 2)
-
-
-def test_pages_that_ask_without_end_stop_no_other() -> None:
-    worker, pages = Worker(), [Page().open() for _ in range(3)]
-    for page in pages:
-        worker.join(page.session)
-    pages[2].say(type="show", branch=0)
-    for page in pages[:2]:
-        for _ in range(30):
-            page.say(type="edit", branch=0, frame=3, change=MOVE)
-    turns(worker, 30)
-    assert pages[2].of("done")[-1][0]["branch"] == 0
-    assert len(pages[2].of("done")) == 2
-
-
-def test_a_page_that_leaves_while_it_is_served_is_closed_after_its_piece() -> None:
-    worker, page = Worker(), Page().open()
-    worker.join(page.session)
-    page.say(type="show", branch=0)
-    session = worker.next()
-    assert session is page.session
-    session.step()
-    leaving = threading.Thread(target=worker.leave, args=(session,))
-    leaving.start()
-    while session in worker.sessions:
-        time.sleep(0.01)
-    assert session.busy  # its piece may still be under way
-    worker.served()
-    leaving.join()
-    assert not session.busy
-
-
-def test_nobody_waits_for_a_page_that_is_being_closed() -> None:
-    worker, (closing, other) = Worker(), [Page().open() for _ in range(2)]
-    begun, finish = threading.Event(), threading.Event()
-
-    def close() -> None:
-        begun.set()
-        finish.wait()
-
-    closing.session.close = close
-    for page in (closing, other):
-        worker.join(page.session)
-    leaving = threading.Thread(target=worker.leave, args=(closing.session,))
-    leaving.start()
-    begun.wait()
-    other.say(type="show", branch=0)
-    served: list[Session] = []
-    serving = threading.Thread(target=lambda: served.extend(turns(worker, 1)))
-    serving.start()
-    serving.join(10)
-    before_the_end = list(served)
-    finish.set()
-    leaving.join()
-    assert before_the_end == [other.session]
-
-
-def test_a_page_that_waits_for_masks_is_served_before_pages_that_imagine() -> None:
-    worker, pages = Worker(), [Page().open() for _ in range(4)]
-    for page in pages:
-        worker.join(page.session)
-    for page in pages[1:]:
-        page.say(type="show", branch=0)
-    turns(worker, 4)
-    pages[0].say(type="masks", branch=0, future=0)
-    served = turns(worker, 8)
-    assert served.count(pages[0].session) >= 6
-
-
-def test_a_page_that_leaves_is_closed_at_once() -> None:
-    worker, page = Worker(), Page()
-    worker.join(page.session)
-    page.say(type="open", model="small", world="noise")
-    worker.leave(page.session)
-    assert not page.session.busy
 
 
 def test_an_export_is_of_what_was_open_when_it_was_asked_for(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from starlette.websockets import WebSocketDisconnect
 from studio import catalog
 
 from gswm.core.errors import UserError
+from gswm.data.episode import Episodes
 from gswm.studio import server, uploads
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import decode
@@ -168,6 +170,19 @@ def test_too_many_tabs_are_refused(client: TestClient, monkeypatch: pytest.Monke
         with pytest.raises(WebSocketDisconnect) as caught:
             socket.receive_bytes()
         assert caught.value.code == 1013
+
+
+def test_the_first_view_is_prepared_before_a_page_is_there() -> None:
+    shelf, prepared = Catalog(), threading.Event()
+    shelf.add_model("small", catalog().model("small"), "noise", 4)
+
+    def source(index: int) -> Episodes:
+        prepared.set()
+        return catalog().episode("noise", index, 64)
+
+    shelf.add_source("noise", source)
+    with serving(shelf, FirstView("small", "noise")):
+        assert prepared.wait(10)
 
 
 def test_a_video_is_uploaded_and_opened(client: TestClient) -> None:

@@ -21,6 +21,7 @@ from gswm.data.importing.videos import Cut
 from gswm.data.worlds import registry as worlds
 from gswm.fast.loading import load
 from gswm.models.base import AnyFrame, WorldModel
+from gswm.studio.perceiving import InferredChunks
 from gswm.studio.protocol import MOST_EPISODES
 from gswm.weights.files import read_header
 from gswm.weights.finding import ANY_VIDEO, find, installed
@@ -87,6 +88,7 @@ class Catalog:
         self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int, int], Episodes] = OrderedDict()
         """By source, size and number."""
+        self.inferred = InferredChunks()
         self.lock = threading.Lock()
         """Held during lookups, and never while an item is made."""
         self.making: dict[tuple[str, Any], threading.Lock] = {}
@@ -174,6 +176,10 @@ class Catalog:
         if name not in self.models:
             raise UserError(f"there is no model '{name[:60]}' here")
         return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
+
+    def chunks_of(self, name: str) -> InferredChunks | None:
+        """Inferred chunks to share; None for a model in memory, whose weights may change."""
+        return None if self.models[name].header is None else self.inferred
 
     def prepare(self, model: str, name: str, index: int) -> Future[PreparedView]:
         """Load or make everything in another thread, as this may take seconds."""

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
 from gswm.eval.explained import unexplained
-from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
+from gswm.models.base import WorldModel
 from gswm.studio import branches
 from gswm.studio.branches import (
     COLUMNS,
@@ -30,6 +30,7 @@ from gswm.studio.branches import (
 )
 from gswm.studio.catalog import Catalog
 from gswm.studio.exports import ExportOrder
+from gswm.studio.perceiving import CHUNK, perceived
 from gswm.studio.protocol import MOST_EDITS, Edit, ExportRequest, Masks, Open, ViewSettings, encode
 from gswm.tracking import misfit
 from gswm.viz import pictures
@@ -45,8 +46,6 @@ NO_FUTURE = (
     "this edit is in the last frame, and nothing is imagined after it: edit an earlier frame, or "
     "imagine more frames"
 )
-CHUNK = 5
-"""Frames that are inferred at once: an edit waits no longer than for these."""
 
 Work = Iterator[bytes | Future[Any]]
 """Messages; an empty one where a piece of the work is done, and there is nothing to say yet; or
@@ -67,6 +66,8 @@ class Desk:
         """The names of the model, and of the world or upload."""
         self.settings = ViewSettings()
         self.branches: list[Branch] = []
+        self.chunks: list[Moments] = []
+        """The given frames as they were inferred, which other pages may share."""
         self.unfinished = False
         """Whether a video or an edit is not all there yet: what comes next waits for it."""
         self.own_bytes = 0
@@ -106,10 +107,11 @@ class Desk:
         self.opened_with, self.shown = message.model, message.world
         how = "always" if self.catalog.is_own(message.world) else "first"
         parts: list[Moments] = []
-        for part in perceived(model, video[:, :given], how, prepared.background):
+        kept = self.catalog.chunks_of(message.model)
+        for part in perceived(model, video[:, :given], how, prepared.background, kept):
             parts.append(part)
             yield b""
-        past = join(parts)
+        past, self.chunks = join(parts), parts
         self.truth = true_boxes(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}
@@ -315,23 +317,6 @@ class Desk:
         head |= {"frame": branch.frame, "edit": None if edit is None else asdict(edit)}
         head["request"] = 0 if edit is None else edit.request
         return encode(head, **arrays_of(join(branch.moments[branch.first :])))
-
-
-def perceived(
-    model: WorldModel[Any], video: AnyVideo, how: Discover, behind: AnyFrame | None
-) -> Iterator[Moments]:
-    """Infer a video, in pieces if the model can continue from a state."""
-    if not model.continues:
-        yield moments_of(model, model.infer(video, discover=how, background=behind))
-        return
-    if behind is None:
-        behind = model.background_for(video)
-    seen = model.infer(video[:, :CHUNK], discover=how, background=behind)
-    yield moments_of(model, seen)
-    for at in range(CHUNK, video.shape[1], CHUNK):
-        state = seen.state_at(-1)
-        seen = model.infer_after(state, video[:, at : at + CHUNK], discover=how)
-        yield moments_of(model, seen, state)
 
 
 def arrays_of(moments: Moments) -> dict[str, np.ndarray]:

@@ -69,6 +69,7 @@ class StudioApp:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """The worker lives as long as the server."""
         self.worker.start()
+        self.catalog.prepare(self.start.model, self.start.world, 0)  # while the browser starts
         try:
             yield
         finally:

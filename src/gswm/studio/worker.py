@@ -1,23 +1,29 @@
 """One thread that serves all sessions in turn, a piece each: no page waits for another's work."""
 
 import threading
+import time
+from collections.abc import Callable
 
 import torch
 
 from gswm.studio.session import Session
 
-URGENT = 3
-"""Turns of pages that wait for an answer, for each turn that goes to all pages in order."""
+URGENT = 9
+"""Seconds for pages that wait for an answer, for each second that goes to all pages in order."""
 
 
 class Worker:
     """The thread, and who it serves."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.sessions: list[Session] = []
         """Whoever was served last is the last of them."""
         self.serving: Session | None = None
-        self.turn = 0
+        self.clock, self.began = clock, 0.0
+        self.favored = False
+        """Whether a page is served because it waits for an answer."""
+        self.credit = 0.0
+        """Seconds for pages that wait for an answer, before the next turn that goes in order."""
         self.wake = threading.Condition()
         self.ends = False
         self.thread = threading.Thread(target=self.run, name="gswm-studio", daemon=True)
@@ -58,19 +64,18 @@ class Worker:
     def next(self) -> Session | None:
         """Whose turn it is; waits until it is somebody's. None at the end.
 
-        Most turns go to pages that wait for an answer, before pages that only have more to
+        Most of the time goes to pages that wait for an answer, before pages that only have more to
         imagine. The turns between go to all pages in order, so that no page starves another.
         """
         with self.wake:
             while not self.ends:
                 waiting = [each for each in self.sessions if each.busy and each.ready()]
                 if waiting:
-                    self.turn = (self.turn + 1) % (URGENT + 1)
-                    urgent = [each for each in waiting if each.urgent] if self.turn else []
+                    urgent = [each for each in waiting if each.urgent] if self.credit > 0 else []
                     session = (urgent or waiting)[0]
                     self.sessions.remove(session)
                     self.sessions.append(session)
-                    self.serving = session
+                    self.serving, self.favored, self.began = session, bool(urgent), self.clock()
                     return session
                 self.wake.wait(timeout=1)
             return None
@@ -89,6 +94,8 @@ class Worker:
 
     def served(self) -> None:
         """A piece is done."""
+        took = self.clock() - self.began
+        self.credit = self.credit - took if self.favored else URGENT * took
         with self.wake:
             self.serving = None
             self.wake.notify_all()

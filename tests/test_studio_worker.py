@@ -1,0 +1,149 @@
+"""The worker: whose turn it is, and how pages leave."""
+
+import threading
+import time
+from itertools import count
+
+from hypothesis import given
+from hypothesis import strategies as st
+from studio import Page, catalog
+
+from gswm.studio.session import Session
+from gswm.studio.worker import URGENT, Worker
+
+
+class Endless(Session):
+    """A page that always has something to do."""
+
+    def __init__(self, waits: bool) -> None:
+        super().__init__(catalog(), lambda _: None)
+        self.waits = waits
+
+    @property
+    def busy(self) -> bool:
+        return True
+
+    @property
+    def urgent(self) -> bool:
+        return self.waits
+
+
+def worker_for(*sessions: Session) -> Worker:
+    """A worker by whose clock each piece takes a second."""
+    worker = Worker(count().__next__)
+    for session in sessions:
+        worker.join(session)
+    return worker
+
+
+def turns(worker: Worker, number: int) -> list[Session]:
+    """Whom the worker serves, without its thread."""
+    served = []
+    for _ in range(number):
+        session = worker.next()
+        assert session is not None
+        served.append(session)
+        session.step()
+        worker.served()
+    return served
+
+
+def test_a_page_that_asks_is_served_before_pages_that_imagine() -> None:
+    pages = [Page() for _ in range(5)]
+    worker = worker_for(*(page.session for page in pages))
+    for page in pages[1:]:
+        page.say(
+            type="open",
+            model="small",
+            world="noise",
+            settings={"given": 2, "steps": 100, "futures": 8},
+        )
+        page.session.step()
+    turns(worker, 20)
+    pages[0].say(type="open", model="small", world="noise", settings={"given": 2, "steps": 2})
+    assert pages[0].session in turns(worker, 2)
+
+
+@given(st.lists(st.tuples(*[st.floats(0.001, 1)] * 2), min_size=20, max_size=60))
+def test_long_pieces_of_other_pages_take_no_more_of_the_time(
+    pieces: list[tuple[float, float]],
+) -> None:
+    now, longest, spent = 0.0, 0.0, [0.0, 0.0]
+    worker = Worker(lambda: now)
+    for waits in (True, False, False):
+        worker.join(Endless(waits))
+    for piece in pieces:
+        session = worker.next()
+        assert session is not None
+        now += piece[session.urgent]
+        spent[session.urgent] += piece[session.urgent]
+        longest = max(longest, piece[0])
+        worker.served()
+    imagined, answered = spent
+    assert answered >= URGENT * (imagined - longest) - 1e-6
+
+
+def test_pages_that_ask_without_end_stop_no_other() -> None:
+    pages = [Endless(True), Endless(True), Endless(False)]
+    served = turns(worker_for(*pages), 3 * (URGENT + 1))
+    assert served.count(pages[2]) >= 2
+
+
+def test_a_page_that_leaves_while_it_is_served_is_closed_after_its_piece() -> None:
+    page = Page().open()
+    worker = worker_for(page.session)
+    page.say(type="show", branch=0)
+    session = worker.next()
+    assert session is page.session
+    session.step()
+    leaving = threading.Thread(target=worker.leave, args=(session,))
+    leaving.start()
+    while session in worker.sessions:
+        time.sleep(0.01)
+    assert session.busy  # its piece may still be under way
+    worker.served()
+    leaving.join()
+    assert not session.busy
+
+
+def test_nobody_waits_for_a_page_that_is_being_closed() -> None:
+    closing, other = (Page().open() for _ in range(2))
+    worker = worker_for(closing.session, other.session)
+    begun, finish = threading.Event(), threading.Event()
+
+    def close() -> None:
+        begun.set()
+        finish.wait()
+
+    closing.session.close = close
+    leaving = threading.Thread(target=worker.leave, args=(closing.session,))
+    leaving.start()
+    begun.wait()
+    other.say(type="show", branch=0)
+    served: list[Session] = []
+    serving = threading.Thread(target=lambda: served.extend(turns(worker, 1)))
+    serving.start()
+    serving.join(10)
+    before_the_end = list(served)
+    finish.set()
+    leaving.join()
+    assert before_the_end == [other.session]
+
+
+def test_a_page_that_waits_for_masks_is_served_before_pages_that_imagine() -> None:
+    pages = [Page().open() for _ in range(4)]
+    worker = worker_for(*(page.session for page in pages))
+    for page in pages[1:]:
+        page.say(type="show", branch=0)
+    turns(worker, 4)
+    pages[0].say(type="masks", branch=0, future=0)
+    served = turns(worker, 8)
+    assert served.count(pages[0].session) >= 6
+
+
+def test_a_page_that_leaves_is_closed_at_once() -> None:
+    page = Page()
+    worker = worker_for(page.session)
+    page.say(type="open", model="small", world="noise")
+    worker.leave(page.session)
+    assert not page.session.busy

@@ -317,6 +317,7 @@ def imagine(
         actions=actions,
         background=background,
         sample_given=draws,
+        discover=rules.discover,
     )
     if own == 1:
         return track

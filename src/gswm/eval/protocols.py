@@ -11,6 +11,7 @@ from gswm.core.errors import UserError
 from gswm.data.splits import SplitName
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
+from gswm.models.base import Discover
 
 Posterior = Literal["mean", "sample"]
 Metric = Literal[
@@ -25,7 +26,7 @@ class Protocol:
 
     name: str
     given: int
-    """Number of given frames; objects are discovered in the first."""
+    """Number of given frames."""
     steps: int
     """Number of imagined frames."""
     metrics: tuple[Metric, ...]
@@ -38,6 +39,8 @@ class Protocol:
     """
     samples: int = 0
     """Number of sampled futures per episode whose center error is also measured."""
+    discover: Discover = "first"
+    """The given frames in which objects are discovered: the first, as in the paper, or all."""
     split: SplitName = "test"
     """The split that the protocol's authors report."""
 
@@ -56,12 +59,15 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         Protocol("gswm-10-90", 10, 90, ("center", "tracking"), samples=10),
-        Protocol("gswm-3d-10-90", 10, 90, ("center", "tracking", "pixels", "collisions")),
+        Protocol(
+            *("gswm-3d-10-90", 10, 90, ("center", "tracking", "pixels", "collisions")),
+            discover="always",
+        ),
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
         Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
         Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking", "sizes")),
         Protocol("sqair-10-10", 10, 10, ("center", "tracking", "counts")),
-        Protocol("slotformer-6-44", 6, 44, ("pixels",), split="val"),
+        Protocol("slotformer-6-44", 6, 44, ("pixels",), discover="always", split="val"),
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )
 }

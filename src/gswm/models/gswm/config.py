@@ -36,8 +36,8 @@ class GSWMConfig(ModelConfig):
     aux_pres: bool = True
     """Whether the auxiliary loss of presence is used."""
     tight_boxes: bool = False
-    """Shrink reported boxes to the drawn pixels, as with a static background. A box may contain
-    more than its object, such as a shadow.
+    """Shrink reported boxes to the drawn pixels, as with a static background without
+    `boxes_by_label`. A box may contain more than its object, such as a shadow.
     """
     boxes_by_label: bool = False
     """Train labelled boxes by their labels alone, and not by the likelihood."""
@@ -60,6 +60,12 @@ class GSWMConfig(ModelConfig):
     def takes_labels(self) -> bool:
         """See `ModelConfig`."""
         return not self.schedule.label_weight.is_zero
+
+    @property
+    def reports_extents(self) -> bool:
+        """Whether reported boxes are shrunk to the drawn pixels; labelled ones fit already."""
+        loose = self.background == "static" and not self.boxes_by_label
+        return self.tight_boxes or loose
 
     @property
     def object_size(self) -> float:

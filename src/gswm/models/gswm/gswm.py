@@ -365,7 +365,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
             mu_bg = contexts.mu_bg
             mu = self.renderer.draw(stack([each.o for each in objects], dim=1), mu_bg)
         track = as_track(scenes, mu, mu_bg)
-        if not self.cfg.tight_boxes and self.cfg.background != "static":
+        if not self.cfg.reports_extents:
             return track
         tight = [self.renderer.extents(each.o) for each in objects]
         xy, hw = (torch.stack(each, dim=1) for each in zip(*tight, strict=True))

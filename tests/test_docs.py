@@ -173,6 +173,19 @@ def test_the_first_python_of_the_page_on_python_runs(
     assert written == ["futures.mp4", "mine.safetensors", "objects.gif"]
 
 
+@pytest.mark.slow
+def test_the_python_about_videos_runs(
+    small_clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gswm.track(CARS, frames=12).save("film.mp4")
+    names: dict[str, Any] = {"gswm": gswm}
+    for block in blocks(ROOT / "docs" / "python.md", "python")[1:3]:
+        exec(compile(block, "python.md", "exec"), names)
+    assert names["center"].shape == names["track"].xy[0].shape
+    assert names["future"].past.pres.shape[1] == 10
+
+
 @pytest.mark.usefixtures("small_trunk")
 def test_the_first_commands_of_the_readme_print_what_it_says(
     small_clips: Path,

@@ -16,6 +16,17 @@ def escaped(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
+def counted(number: int, name: str) -> str:
+    """A number and its noun: "1 video", "2 videos"."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def ordinal(number: int) -> str:
+    """A place in a row: 1st, 2nd, 3rd, 4th, 11th."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
+
+
 def in_bytes(size: int | float) -> str:
     """A number of bytes in a suitable unit."""
     for unit in ("bytes", "kB", "MB", "GB"):

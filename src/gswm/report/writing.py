@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gswm.core.files import write_whole
-from gswm.report import figures
+from gswm.report import charts, figures
 from gswm.report.cells import N, Table, markdown
 from gswm.report.charts import Charts
 from gswm.report.drawing import Drawing
@@ -50,8 +50,13 @@ def is_report(path: Path) -> bool:
 
 
 def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
-    """Write the page and the PNGs to a folder, and Markdown if `text` names a file."""
+    """Write the page and the PNGs to a folder, and Markdown if `text` names a file.
+
+    Without matplotlib, charts are left out.
+    """
     made = figures.figures(results)
+    if not charts.can_draw():
+        made = {name: each for name, each in made.items() if not isinstance(each, Charts)}
     files = [out / "index.html", *save(made, out)]
     write_whole(out / "index.html", as_page(results, made).encode())
     if text is not None:
@@ -101,10 +106,10 @@ def as_text(results: Results, made: Figures, folder: str) -> str:
 
 def save(made: Figures, folder: Path) -> list[Path]:
     """Write a PNG of each figure."""
-    from gswm.report import plotting
-
     for name, each in made.items():
         if isinstance(each, Charts):
+            from gswm.report import plotting
+
             picture = plotting.picture(each)
         else:
             picture = each.picture() if isinstance(each, Drawing) else each

@@ -1,5 +1,6 @@
 """Write the report: a self-contained HTML page, a PNG of each figure, and Markdown."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gswm.core.files import write_whole
@@ -18,7 +19,7 @@ COLORS = 128
 """Palette size of PNGs: a third of the file size, without visible loss."""
 PHOTOS = ("obj3d", "others-stills")
 """Figures with shading, which keep all colors."""
-Figures = dict[str, Drawing | Charts | Picture]
+Figures = Mapping[str, Drawing | Charts | Picture]
 TITLE = "Results"
 LEAD = (
     "Results of this package for G-SWM (Lin et al., ICML 2020) and its baselines, beside the "
@@ -54,7 +55,7 @@ def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
 
     Without matplotlib, charts are left out.
     """
-    made = figures.figures(results)
+    made: Figures = figures.figures(results)
     if not charts.can_draw():
         made = {name: each for name, each in made.items() if not isinstance(each, Charts)}
     files = [out / "index.html", *save(made, out)]

@@ -14,7 +14,7 @@ from gswm.fitting.fit import FitConfig, fit_video
 class FitCommand:
     """Settings of `gswm fit`."""
 
-    video: Positional[Path]
+    video: Annotated[Positional[Path], arg(metavar="VIDEO")]
     """A video of a fixed camera, a folder of such videos, or a file that --prepare wrote."""
     minutes: float = 8.0
     """Time limit for everything, from measuring to writing the page."""

@@ -332,7 +332,8 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["three-layer"], "there is no recipe 'three-layer'; there are interaction, "),
+        (["nothing"], "there is no recipe 'nothing'; there are interaction, "),
+        (["tow-layer"], "there is no recipe 'tow-layer': did you mean two-layer?"),
         (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),

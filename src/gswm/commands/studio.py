@@ -11,6 +11,7 @@ from gswm.commands.data import find
 from gswm.commands.films import check_rate, own_film
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
+from gswm.core.words import no_such
 from gswm.data.storage import hdf5
 from gswm.studio import doorway
 from gswm.studio.catalog import Catalog
@@ -97,5 +98,5 @@ class StudioCommand:
             catalog.add_source(file.name, lambda index: find(str(file), index, None), own=own)
             return file.name
         if world not in catalog.sources:
-            raise UserError(f"there is no world '{world}'; there are {', '.join(catalog.sources)}")
+            raise UserError(no_such("world", world, catalog.sources))
         return world

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from gswm.core.errors import UserError
 from gswm.core.files import cache_folder
+from gswm.core.words import closest
 from gswm.weights.download import checksum, download
 from gswm.weights.hub import SCHEME, fetch_from_hub
 
@@ -47,8 +48,20 @@ def find(name: str | Path) -> Path:
         return ours[str(name)]
     if str(name) in names():
         return fetch(str(name))
-    known = ", ".join(names()) or "none"
-    raise UserError(f"'{name}' is not a run, a *.safetensors file or a shipped model ({known})")
+    raise UserError(
+        f"'{name}' is not a run, a *.safetensors file or a shipped model{hint(str(name))}"
+    )
+
+
+def hint(name: str) -> str:
+    """The end of a message about an unknown model: the closest name, or those that are here."""
+    if close := closest(name, names()):
+        away = "" if is_available(close) else " It is not in this installation."
+        return f": did you mean {close}?{away}"
+    here = [known for known in names() if is_available(known)]
+    rest = len(names()) - len(here)
+    more = f"; `gswm weights` lists {rest} more" if rest else ""
+    return f"; this installation has {', '.join(here) or 'none'}{more}"
 
 
 def for_any_video() -> str:

@@ -54,7 +54,7 @@ class FitCommand:
     allow_damaged: bool = False
     """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Replace an earlier fit, or files in a folder that gswm did not create."""
 
     def run(self) -> None:
         """Fit, and print the location of the results."""

@@ -1,4 +1,4 @@
-"""Where the first view of a video begins: its given frames should show an object."""
+"""The beginning of the first view of a video: its given frames should show an object."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

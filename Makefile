@@ -1,5 +1,5 @@
 # make setup     creates .venv, or updates it when pyproject.toml or constraints.txt has changed;
-#                every target below does this first
+#                every target below but `make docs` does this first
 # make demo      writes demo/index.html: imagined futures, scores and worlds
 # make test      runs the test suite on a CPU, in about 4 minutes on two cores; tests of the studio
 #                in a browser run if a browser is found, and are skipped otherwise
@@ -13,7 +13,8 @@
 # make lock      writes constraints.lock, the hashes of the versions in constraints.txt
 # make soak      works with a studio in 8 tabs for 10 minutes, and prints times and memory;
 #                SECONDS=120 for 2 minutes
-# make docs      builds the documentation site in site/, and checks its links
+# make docs      builds the documentation site in site/, and checks its links; it installs the
+#                package with the extra `docs`, and no tools of the tests
 # make results   writes docs/results.md, its figures and the tables of scores in README.md and
 #                docs/model-zoo.md from docs/results/*.json
 # make clean     removes .venv, demo and site
@@ -39,7 +40,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev]'
 	$(TOUCH) $@
 
-$(DOCS_STAMP): $(STAMP)
+$(DOCS_STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e '.[docs]'
 	$(TOUCH) $@
 
@@ -66,7 +68,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-lock: $(DOCS_STAMP)
+lock: $(STAMP) $(DOCS_STAMP)
 	$(BIN)/python tools/lock.py
 
 soak: setup

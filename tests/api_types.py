@@ -38,6 +38,10 @@ def use(path: str) -> None:
     assert_type(tracks.to_frame(), dict[str, list[int | float]])
     assert_type(gswm.track(path).save("film.csv"), None)
     assert_type(gswm.save("mine.safetensors", model), None)
+    episodes = gswm.world("maze").episodes(seed=1, n=10)
+    result = gswm.evaluate(model, episodes, "gswm-maze-5")
+    assert_type(result, gswm.Result)
+    assert_type(result.scores, dict[str, float])
     assert_type(gswm.studio(model, video), StudioFrame)
 
 

@@ -450,6 +450,9 @@ def test_a_result_without_numbers_is_still_json() -> None:
 
 def test_protocols_go_by_their_own_names() -> None:
     assert all(protocol(name).name == name for name in PROTOCOLS)
+    episodes = marked(1, 50)
+    by_name = evaluate(Baseline("stay"), [episodes], "slotformer-6-44")
+    assert by_name == evaluate(Baseline("stay"), [episodes], protocol("slotformer-6-44"))
     assert usual("two-layer").name == "gswm-10-90"
     assert usual("maze").frames == 99
     assert usual("obj3d").name == usual("obj3d-hard").name == "gswm-3d-10-90"

@@ -84,7 +84,8 @@ def test_without_an_address_one_line_says_what_to_do(
     assert finding.place(NAME) == "not available"
     for args in (["eval", NAME, "--episodes", "1"], ["weights", "fetch", NAME]):
         line = refused(args, capsys)
-        assert "there is no public address yet: set GSWM_WEIGHTS_URL" in line
+        assert f"run `pip install -e .` or give weights/{NAME}.safetensors" in line
+        assert "set GSWM_WEIGHTS_URL" in line
         assert str(finding.cached(NAME).parent) in line
 
 

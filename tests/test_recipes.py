@@ -73,7 +73,8 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     }
     solid = name.startswith("obj3d")
     assert (m.discovery.hw_std, m.discovery.dropout) == (0.25 if solid else 0.1, 0.5)
-    assert m.tight_boxes == solid
+    balls = name.startswith(("interaction", "occlusion", "two-layer"))
+    assert m.tight_boxes == (solid or balls)
     assert (m.image_size, m.sizes.glimpse) == ((128, 32) if name == "obj3d-128" else (64, 16))
     fall = {"from_step": 2_500, "to_step": 7_000}
     prior = Anneal(0.1, 1e-10, **fall, geometric=True) if solid else Anneal(1e-10, 1e-10)
@@ -82,7 +83,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.discovery.start_at_prior == solid
     assert m.discovery.revival is None
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
-    special = {"obj3d": (0.2, 0.3), "obj3d-128": (0.2, 0.3), "occlusion": (0.2, 0.6)}
+    special = {"obj3d": (0.5, 0.3), "obj3d-128": (0.5, 0.3), "occlusion": (0.2, 0.6)}
     assert rejection == special.get(name.removesuffix("-elbo"), (0.4, 0.6))
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)

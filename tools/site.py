@@ -6,6 +6,7 @@ MathML. In the end, every link and anchor of every page is checked, and nothing 
 another host.
 """
 
+import base64
 import contextlib
 import io
 import json
@@ -49,7 +50,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, place, content=(ROOT / source).read_text()))
     for notebook in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
         place = f"tutorials/{notebook.stem}.md"
-        files.append(File.generated(config, place, content=as_markdown(notebook)))
+        text, pictures = as_markdown(notebook)
+        files.append(File.generated(config, place, content=text))
+        for name, content in pictures.items():
+            files.append(File.generated(config, f"tutorials/{name}", content=content))
     files.append(File.generated(config, "cli.md", content=command_line()))
     for path in linked_sources():
         language = LANGUAGES.get(path.suffix, "text")
@@ -59,14 +63,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def as_markdown(notebook: Path) -> str:
-    """The cells of a notebook, code in fences, with a link to the notebook below the title."""
-    parts = []
+def as_markdown(notebook: Path) -> tuple[str, dict[str, bytes]]:
+    """The cells and outputs of a notebook, code in fences, and the pictures by file name."""
+    parts: list[str] = []
+    pictures: dict[str, bytes] = {}
     for cell in json.loads(notebook.read_text())["cells"]:
         text = "".join(cell["source"])
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text")})
+            if "image/png" in data:
+                name = f"{notebook.stem}-{len(pictures) + 1}.png"
+                pictures[name] = base64.b64decode(data["image/png"])
+                parts.append(f"![output of the code above]({name})")
+            else:
+                parts.append(fenced("".join(data["text/plain"])))
     parts.insert(1, f"*A notebook: [download it]({notebook.name}).*")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts) + "\n", pictures
 
 
 def command_line() -> str:

@@ -7,6 +7,7 @@ video = gswm.read_video("film.mp4")      a tensor (1, time, 3, 64, 64)
 track = model.infer(video)               its objects, frame by frame
 future = model.imagine(video, given=10, steps=90, futures=16)
 future.save("futures.gif")               also .mp4, .png, .csv
+gswm.evaluate(model, episodes, protocol)  its scores on episodes with ground truth
 gswm.save("mine.safetensors", model)     with its recipe, model.recipe
 gswm.studio(model, video)                the studio, in a notebook
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gswm.data.placement import Placement
     from gswm.data.worlds.base import Split, World
     from gswm.data.worlds.registry import register_world, world
+    from gswm.eval.evaluate import Result, evaluate
     from gswm.eval.protocols import Protocol, register_protocol
     from gswm.fast.loading import load
     from gswm.fitting.fit import fit
@@ -54,6 +56,7 @@ HOME = {
     **dict.fromkeys(["Episodes", "Truth"], "gswm.data.episode"),
     **dict.fromkeys(["Split", "World"], "gswm.data.worlds.base"),
     **dict.fromkeys(["register_world", "world"], "gswm.data.worlds.registry"),
+    **dict.fromkeys(["Result", "evaluate"], "gswm.eval.evaluate"),
     **dict.fromkeys(["Protocol", "register_protocol"], "gswm.eval.protocols"),
     "load": "gswm.fast.loading",
     "fit": "gswm.fitting.fit",
@@ -83,6 +86,7 @@ __all__ = [
     "Placement",
     "Protocol",
     "Recipe",
+    "Result",
     "Split",
     "Stage",
     "State",
@@ -95,6 +99,7 @@ __all__ = [
     "WorldModel",
     "as_float",
     "build",
+    "evaluate",
     "fit",
     "load",
     "open_video",

@@ -52,6 +52,9 @@ COMMANDS = {
         "gswm.commands.look", "LookCommand", "Measure a video, and derive settings for it."
     ),
     "data info": Command("gswm.commands.importing", "InfoCommand", "Describe an HDF5 file."),
+    "data show": Command(
+        "gswm.commands.data", "ShowCommand", "Draw an episode with boxes and ids."
+    ),
     "fit": Command("gswm.commands.fit", "FitCommand", "Fit a model to your own video."),
     "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
     "weights": Command(
@@ -68,9 +71,6 @@ COMMANDS = {
     ),
     "imagine": Command("gswm.commands.imagine", "ImagineCommand", "Imagine futures of a video."),
     "track": Command("gswm.commands.track", "TrackCommand", "Track the objects of a video."),
-    "data show": Command(
-        "gswm.commands.data", "ShowCommand", "Draw an episode with boxes and ids."
-    ),
     "studio": Command(
         "gswm.commands.studio",
         "StudioCommand",

@@ -132,7 +132,10 @@ def elsewhere(models: list[KnownModel]) -> str:
         return ""
     if away[0].place == "downloadable":
         return f"; `gswm weights fetch NAME` downloads the other {len(away)}"
-    return f"; {len(away)} others are not here: set {finding.ADDRESS} to an address that has them"
+    return (
+        f"; {len(away)} others are not here: in a checkout of gswm, `pip install -e .` finds them; "
+        f"elsewhere, set {finding.ADDRESS} to an address that has them"
+    )
 
 
 def lines(rows: list[dict[str, str]], room: int) -> list[str]:

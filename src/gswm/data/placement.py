@@ -33,8 +33,9 @@ class Placement:
     """The placement of the picture of a source video in the frame of a model."""
 
     width: int
+    """Width of the upright source picture, in pixels."""
     height: int
-    """Width and height of the upright source picture, in pixels."""
+    """Height of the upright source picture, in pixels."""
     size: int
     """Side of the model's frame, in pixels."""
     shown: tuple[float, float, float, float]

@@ -30,7 +30,7 @@ from gswm.eval.metrics.pixels import decibels, pixels, squared_error
 from gswm.eval.metrics.reconstruction import reconstruction
 from gswm.eval.metrics.sizes import by_size
 from gswm.eval.metrics.tracking import tracked
-from gswm.eval.protocols import PROTOCOLS
+from gswm.eval.protocols import PROTOCOLS, protocol
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
 from gswm.models.base import WorldModel, as_float
@@ -100,17 +100,30 @@ class Result:
 def evaluate(
     model: WorldModel[Any] | Baseline,
     episodes: Iterable[Episodes],
-    rules: Rules,
+    rules: Rules | str,
     *,
     device: str | torch.device = "cpu",
     seed: int = 0,
     lpips: Lpips | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
-    """Measure `model`, whose weights are on `device`, on all `episodes`, a batch at a time.
+    """Measure a model on episodes, a batch at a time.
 
-    `progress` is called with the number of episodes done so far.
+        world = gswm.world("interaction")
+        episodes = world.episodes(seed=world.splits["test"].seed, n=20)
+        result = gswm.evaluate(model, episodes, world.protocol)
+        result.scores["center_error"]
+
+    Args:
+        model: The model, or a baseline.
+        episodes: Chunks of episodes; those of a world have ground truth.
+        rules: A protocol, or its name.
+        device: The device that the model's weights are on.
+        seed: Seed of sampled futures.
+        lpips: The network of LPIPS, if its score is wanted.
+        progress: Called with the number of episodes done so far.
     """
+    rules = protocol(rules) if isinstance(rules, str) else rules
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []
     number = 0

@@ -61,10 +61,10 @@ PROTOCOLS = {
     for protocol in (
         Protocol("gswm-10-90", 10, 90, ("center", "tracking"), samples=10),
         Protocol(
-            "gswm-3d-10-90",
-            10,
-            90,
-            ("center", "tracking", "pixels", "collisions"),
+            name="gswm-3d-10-90",
+            given=10,
+            steps=90,
+            metrics=("center", "tracking", "pixels", "collisions"),
             discover="always",
         ),
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),

@@ -53,6 +53,9 @@ class Track:
         track.save("track.txt", film)     # in pixels of a film: see gswm.open_video
         pandas.DataFrame(track.to_frame())
 
+    The axis `object` has one entry for each of the model's K slots, whether it holds an object or
+    not: `present` is the mask of those that do.
+
     A track is a sequence of videos: `len(track)` counts them, and `track[i]` is one of them as a
     batch of one.
     """

@@ -67,13 +67,8 @@ def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
 
 
 def shown_tables(results: Results) -> dict[str, Table]:
-    """The tables with measurements; the user's own results come first."""
+    """The tables with measurements."""
     made = {name: table.filled() for name, table in tables(results).items()}
-    own = {name: made.pop(name) for name in ("others",) if name in made}
-    if any(not m.is_rule and not m.is_of_paper for m in results.all):
-        made = own | made
-    else:
-        made |= own
     return {name: table for name, table in made.items() if is_measured(table)}
 
 

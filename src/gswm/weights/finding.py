@@ -211,9 +211,9 @@ def fetch(name: str) -> Path:
     if (base := base_address()) is None:
         if wrong == "missing":
             raise UserError(
-                f"'{name}' is not in this installation, and there is no public address yet: set "
-                f"{ADDRESS} to the address of a folder with {file.name}, or put the file into "
-                f"{file.parent}"
+                f"'{name}' is not in this installation: in a checkout of gswm, run `pip install "
+                f"-e .` or give weights/{file.name}; elsewhere, put that file into {file.parent}, "
+                f"or set {ADDRESS} to the address of a folder with it (none is public yet)"
             )
         raise UserError(
             f"{file} is not the '{name}' of this version of gswm: remove it, or set {ADDRESS} to "

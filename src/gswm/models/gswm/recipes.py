@@ -196,7 +196,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
         background="learned",
         tight_boxes=True,
         discovery=DiscoveryConfig(
-            grid=8, hw_std=0.25, start_at_prior=True, rejection=0.2, rival_rejection=0.3
+            grid=8, hw_std=0.25, start_at_prior=True, rejection=0.5, rival_rejection=0.3
         ),
         propagation=PropagationConfig(
             proposal_range=(0.1, 0.3),
@@ -217,7 +217,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
 
 def balls() -> GSWMConfig:
     """Common settings for the worlds of several balls."""
-    return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
+    return GSWMConfig(tight_boxes=True, propagation=PropagationConfig(position_scale=PIXELS))
 
 
 def overshooting(recipe: Recipe, steps: int = ROLLOUT_STEPS) -> Recipe:

@@ -29,7 +29,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.limits import check_range
 from gswm.core.settings import check_numbers
-from gswm.core.words import in_bytes, printable
+from gswm.core.words import counted, in_bytes, ordinal, printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import (
     MOST_REPEATS,
@@ -518,6 +518,12 @@ def test_a_name_is_shown_in_one_line_and_obeyed_by_no_terminal() -> None:
     assert printable("a\x1b[31m\nb\udcff\ud800") == r"a\x1b[31m\nb\xff\ud800"
 
 
+def test_ordinals_and_counts() -> None:
+    numbers = {1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 13: "13th", 22: "22nd"}
+    assert {number: ordinal(number) for number in numbers} == numbers
+    assert [counted(number, "frame") for number in (0, 1, 2)] == ["0 frames", "1 frame", "2 frames"]
+
+
 @given(st.text())
 def test_any_text_becomes_printable(text: str) -> None:
     shown = printable(text)
@@ -626,4 +632,4 @@ def test_a_video_without_decoder_is_named(
     path = encode(tmp_path / "a.mkv", shades(8))
     path.write_bytes(path.read_bytes().replace(b"V_MPEG4/ISO/AVC", b"V_MPEG9/ISO/AVX"))
     assert run(path, "--out", tmp_path / "a.hdf5") == 2
-    assert "no decoder knows what is in it" in capsys.readouterr().err
+    assert "no decoder knows" in capsys.readouterr().err

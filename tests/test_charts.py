@@ -119,15 +119,29 @@ def test_color_blind_readers_tell_the_colors_apart(kind: str) -> None:
     assert len(set(plotting.MARKERS.values())) == len(plotting.MARKERS)
 
 
-def test_without_matplotlib_a_report_names_the_extra_and_writes_nothing(
+def test_without_matplotlib_a_report_has_tables_and_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(charts, "find_spec", lambda _: None)
-    given = saved(tmp_path / "in", result())
-    assert main(["report", str(given), "--out", str(tmp_path / "out")]) == 2
+    monkeypatch.setitem(sys.modules, "gswm.report.plotting", None)
+    given, text = saved(tmp_path / "in", result()), tmp_path / "out" / "tables.md"
+    assert main(["report", str(given), "--out", str(text.parent), "--markdown", str(text)]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert "pip install 'gswm[report]'" in line
-    assert not (tmp_path / "out").exists()
+    assert "<table" in (text.parent / "index.html").read_text()
+    assert "error.png" not in text.read_text()
+    assert not (text.parent / "error.png").exists()
+
+
+def test_a_missing_result_is_reported_before_a_missing_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(charts, "find_spec", lambda _: None)
+    out = tmp_path / "out"
+    assert main(["report", str(tmp_path / "x.json"), "--out", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "x.json" in line
+    assert not out.exists()
 
 
 def test_the_figures_of_the_demo_need_no_matplotlib(

@@ -8,6 +8,8 @@ import pytest
 
 import gswm
 from gswm.cli import COMMANDS, main
+from gswm.commands.parsing import metavars, one_line
+from gswm.commands.track import TrackCommand
 
 BALL = Path(__file__).parents[1] / "weights" / "single-ball.safetensors"
 
@@ -40,6 +42,28 @@ def test_a_mistake_is_one_line_and_exit_2(
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
     assert said.err.startswith("gswm: ")
+
+
+@pytest.mark.parametrize(
+    ("args", "lack"),
+    [
+        (["track"], "VIDEO|WORLD is missing; `gswm track --help` shows all settings"),
+        (["fit", "--minutes", "3"], "VIDEO is missing; `gswm fit --help` shows all settings"),
+        (["data", "show"], "FILE|WORLD and --out are missing; `gswm data show --help` shows"),
+    ],
+)
+def test_a_missing_argument_has_the_name_of_the_help(
+    args: list[str], lack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    assert capsys.readouterr().err.startswith(f"gswm: {lack}")
+
+
+def test_a_positional_argument_without_a_value_has_the_name_of_the_help() -> None:
+    box = "Missing value for argument '{}'. Expected 1 values."
+    known = metavars(TrackCommand)
+    assert one_line(box.format("source"), known) == "VIDEO|WORLD needs a value"
+    assert one_line(box.format("--fps"), known) == "--fps needs a value"
 
 
 @pytest.mark.parametrize("args", [["eval", "maze"], ["data", "make", "maze"]])

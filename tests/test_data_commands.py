@@ -72,7 +72,8 @@ def test_the_default_file_is_named_after_world_and_split(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["data", "make", "nowhere"], "there is no world 'nowhere'"),
+        (["data", "make", "nowhere"], "there is no world 'nowhere'; there are interaction"),
+        (["data", "make", "mzae"], "there is no world 'mzae': did you mean maze?"),
         (["data", "make", "maze", "--episodes", "0"], "at least 1"),
         (["data", "make", "maze", "--device", "tpu"], "cpu or cuda"),
         (["data", "make", "maze", "--device", "cuda"], "no CUDA device found; use --device cpu"),

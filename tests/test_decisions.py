@@ -140,6 +140,7 @@ def test_frames_are_left_out_if_objects_are_slow_and_never_added() -> None:
     found = settings_for(slow)
     assert found.stride.value == 3  # of 25 a second: no more than 0.13 s
     assert found.fps.value == pytest.approx(25 / found.stride.value, abs=1e-3)
+    assert "every 3rd frame" in found.fps.reason
     assert settings_for(replace(slow, frames=300)).stride.value == 1
     fast = settings_for(facts_with(speeds=all_at(30.0)))
     assert (fast.stride.value, fast.fps.value) == (1, None)

@@ -89,6 +89,18 @@ def test_without_an_address_one_line_says_what_to_do(
         assert str(finding.cached(NAME).parent) in line
 
 
+def test_a_misspelled_model_is_told_the_right_one_and_which_are_here(
+    away: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(["eval", "singel-ball"], capsys)
+    assert line.endswith("did you mean single-ball? It is not in this installation.")
+    line = refused(["eval", "xyz"], capsys)
+    assert line.endswith("this installation has none; `gswm weights` lists 1 more")
+    in_cache(away)
+    assert refused(["eval", "singel-ball"], capsys).endswith("did you mean single-ball?")
+    assert refused(["eval", "xyz"], capsys).endswith("this installation has single-ball")
+
+
 def test_a_file_in_the_cache_is_used_if_it_is_the_right_one(away: bytes) -> None:
     path = in_cache(away)
     assert finding.place(NAME) == "cache"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
+from gswm.core.settings import to_dict
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.data.looking.teaching import Boxes
@@ -32,6 +33,7 @@ from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.gswm.recipes import any_video
 from gswm.models.recipe import Recipe
 from gswm.models.track import Track
+from gswm.train.folder import write_json
 from gswm.train.signals import Signals, Stopped
 from gswm.weights.files import read_header
 
@@ -254,7 +256,7 @@ def test_what_is_said_of_a_video_is_enough_to_train_elsewhere() -> None:
 
 def test_a_folder_without_videos_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError):
-        films_of(tmp_path, settings_for(synthetic_videos.facts_with()), None)
+        films_of(tmp_path, SIZE, None)
 
 
 # -- attempts
@@ -347,7 +349,7 @@ def test_a_signal_ends_a_fit_with_its_exit_code(attempt: Callable[[Any], Any]) -
         signals.by = signal.SIGINT
         return Ended()
 
-    with pytest.raises(FitStoppedError, match="--resume") as raised:
+    with pytest.raises(FitStoppedError, match="same command again") as raised:
         attempt(interrupted)
     assert raised.value.code == 130
 
@@ -366,6 +368,59 @@ def test_a_fit_whose_time_ends_before_its_first_step_says_so(
 def test_it_does_not_begin_again_for_ever(attempt: Callable[[Losing], Any]) -> None:
     with pytest.raises(UserError, match="3 attempts"):
         attempt(Losing(3, Ended()))
+
+
+def test_the_last_attempt_is_resumed_with_its_own_recipe(
+    attempt: Callable[..., Any], tmp_path: Path
+) -> None:
+    first = Losing(1, Ended())
+    attempt(first, steps=50)
+    for number, recipe in enumerate(first.recipes, 1):
+        write_json(tmp_path / f"run-{number}" / "recipe.json", to_dict(recipe))
+    again, lines = Losing(1, Ended()), list[str]()
+    assert attempt(again, tell=lines.append).attempts == 3  # it loses the objects once more
+    assert again.recipes[0] == first.recipes[1]
+    assert lines[0].startswith("resuming 50 steps")
+    weights = [each.model.schedule.motion_weight.start for each in first.recipes + again.recipes]
+    assert weights[0] < weights[1] == weights[2] < weights[3]
+
+
+def test_the_same_command_resumes_a_fit_and_another_does_not_replace_it(
+    discs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, data = list[Path](), list[FitData]()
+
+    def measure(video: Path, *_: Any) -> Any:
+        measured.append(video)
+        return synthetic_videos.facts_with(width=64, height=64)
+
+    def stop(*args: Any, **_: Any) -> Any:
+        data.append(args[3])
+        write_json(args[4] / "run-1" / "recipe.json", {})
+        raise FitStoppedError(Signals())
+
+    monkeypatch.setattr("gswm.fitting.fit.measured", measure)
+    monkeypatch.setattr("gswm.fitting.fit.train_within", stop)
+
+    def run(**how: Any) -> None:
+        cfg = FitConfig(device="cpu", start="none", decided={"image_size": 64}, **how)
+        fit_video(discs, tmp_path / "out", cfg, lambda _: None)
+
+    for _ in range(2):
+        with pytest.raises(FitStoppedError):
+            run()
+    assert len(measured) == 1
+    assert (data[0].frames, data[0].splits) == (data[1].frames, data[1].splits)
+    with pytest.raises(UserError, match="--force"):
+        run(seed=1)
+    assert (tmp_path / "out" / "run-1").is_dir()
+    (tmp_path / "out" / "run-2").mkdir()
+    write_json(tmp_path / "out" / "run-2" / "recipe.json", {})
+    monkeypatch.delattr("gswm.fitting.fit.prepare")  # it would be next
+    with pytest.raises(NameError):
+        run(seed=1, force=True)
+    assert len(measured) == 2
+    assert not (tmp_path / "out" / "run-2").exists()
 
 
 # -- all of it

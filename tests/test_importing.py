@@ -190,7 +190,7 @@ BAD = {
     "mkv": "File ended prematurely",
     "gif": "it is damaged at",
     "damaged": "it is damaged at",
-    "text": "cannot be decoded",
+    "text": "give a video",
     "empty file": "cannot be decoded",
     "empty folder": "there are no videos and no images in this folder",
     "no image": "test_3.png in it is damaged or no image; replace or remove it",

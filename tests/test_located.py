@@ -3,6 +3,7 @@
 import csv
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +24,6 @@ import gswm
 from gswm.cli import main
 from gswm.commands import track as track_command
 from gswm.core.errors import UserError
-from gswm.data.importing import film as films
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut, Take, TimedFrame
 from gswm.eval import explained
@@ -369,7 +369,8 @@ def test_memory_does_not_grow_with_a_video_of_two_hours(
     def follow(self: GSWM, before: Tensor, video: Tensor, **_: object) -> Track:
         assert int(before) == sum(chunk_sizes)
         chunks.append(weakref.ref(video))
-        assert sum(chunk() is not None for chunk in chunks) <= 2
+        alive = sum(chunk() is not None for chunk in chunks)
+        assert alive <= 2 * following.CHUNK // following.PIECE
         chunk_sizes.append(video.shape[1])
         one = torch.ones(1, video.shape[1], 1)
         pair = one[..., None].expand(-1, -1, -1, 2)
@@ -387,11 +388,32 @@ def test_memory_does_not_grow_with_a_video_of_two_hours(
     monkeypatch.setattr(track_command, "resolve", lambda *_: (small, {"about": {}}))
     out = tmp_path / "a.csv"
     assert main(["track", str(tmp_path), "--model", "any", "--out", str(out)]) == 0
-    assert max(chunk_sizes) == films.CHUNK
+    assert max(chunk_sizes) == following.PIECE
     found = rows(out)
     assert [int(row["frame"]) for row in found] == list(range(frames))
     assert found[-1] | {"time": 0} == found[-1] | {"time": 0, "id": "3", "x": "8", "y": "4.5"}
     assert float(found[-1]["time"]) == pytest.approx(0.36 * (frames - 1))
+
+
+def test_the_progress_is_shown_within_a_chunk_and_all_of_the_first_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    film, lively = (
+        Film(encode(tmp_path / "a.mp4", moving(7)), Cut(64)),
+        tiny.lively("clips", image_size=64),
+    )
+    whole = lively.infer(film.read())
+    seen: list[int] = []
+    monkeypatch.setattr(following, "progress_bar", lambda *_: nullcontext(seen.append))
+    monkeypatch.setattr(following, "CHUNK", 5)
+    monkeypatch.setattr(following, "PIECE", 2)
+    (_, first), (_, last) = following.followed(lively, film, draw_first=True)
+    assert seen == [2, 4, 5, 7]
+    assert first.reconstruction is not None
+    assert whole.reconstruction is not None
+    torch.testing.assert_close(first.reconstruction, whole.reconstruction[:, :5])
+    assert last.reconstruction is None
+    assert torch.equal(torch.cat([first.id, last.id], dim=1), whole.id)
 
 
 def test_a_model_that_cannot_go_on_takes_all_frames_at_once(

@@ -30,6 +30,7 @@ from gswm.weights import files as weights
         (["--world", "maze", "--video", "x.mp4"], "either --world or --video"),
         (["--world", "nowhere"], "there is no world 'nowhere'"),
         (["two-layer", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
+        (["--skip", "3"], "--skip needs --video"),
         (["--port", "99999"], "--port is 99999"),
         (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give a number above 0"),
         (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),

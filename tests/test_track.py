@@ -234,7 +234,7 @@ def test_a_drawing_leaves_the_video_as_it_is() -> None:
         (lambda: imagined().draw(episode=-1), "there is no video -1: the track has 1"),
         (lambda: track(1, 8).draw(video()), "track of 8 frames, and the video has 7"),
         (lambda: imagined(given=8).draw(video()), "track of 8 frames, and the video has 7"),
-        (lambda: track(1, 3).draw(video(2)), "track of 1 video, and there are 2"),
+        (lambda: track(1, 3).draw(video(2)), "track has 1 video, and there are 2"),
         (lambda: check_videos(video()[0]), "has the shape (batch, time, 3, height, width)"),
         (lambda: check_videos(video().movedim(2, -1)), "not (1, 7, 32, 32, 3)"),
         (lambda: check_videos(video().numpy()), "a torch tensor"),

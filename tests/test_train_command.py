@@ -305,10 +305,11 @@ def test_an_export_names_the_world_and_not_the_folder_of_its_scenes(tmp_path: Pa
 def test_an_export_of_what_is_not_there_says_what_is(tmp_path: Path, capsys: Capture) -> None:
     train_here(small(1, validation_episodes=0), tmp_path)
     capsys.readouterr()
-    assert main(["export", str(tmp_path)]) == 2
+    assert main(["export", str(tmp_path), "--which", "best"]) == 2
     said = capsys.readouterr().err
-    assert said == f"gswm: {tmp_path} has no best.safetensors: take --which last\n"
-    assert main(["export", str(tmp_path), "--which", "last"]) == 0
+    assert said == f"gswm: {tmp_path} has no best.safetensors: leave off --which best\n"
+    assert main(["export", str(tmp_path)]) == 0
+    assert "exporting the last weights" in capsys.readouterr().err
 
 
 # -- what is asked for
@@ -331,7 +332,8 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["three-layer"], "there is no recipe 'three-layer'; there are interaction, "),
+        (["nothing"], "there is no recipe 'nothing'; there are interaction, "),
+        (["tow-layer"], "there is no recipe 'tow-layer': did you mean two-layer?"),
         (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),

@@ -23,6 +23,20 @@ def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr() == ("", "")
 
 
+def test_without_a_terminal_a_line_reports_the_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    with waiting.progress_bar("tracking a.mp4", "frames", 1_000) as advance:
+        for done in range(0, 1_000, 8):
+            advance(done)
+            now[0] += 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4  # in 125 seconds
+    assert lines[0] == "tracking a.mp4: 240 of 1,000 frames, 8.0 frames/s, 1.6 min left"
+
+
 def test_in_a_terminal_a_bar_counts_and_is_gone_afterwards(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

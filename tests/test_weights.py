@@ -145,6 +145,16 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "other")
 
 
+def test_a_fit_has_its_weights_or_those_of_its_last_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no weights yet"):
+        find(tmp_path)
+    for name in ("run-1/best", "run-2/last", "weights"):
+        file = tmp_path / f"{name}.safetensors"
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+        assert find(tmp_path) == file
+
+
 def test_a_folder_that_is_no_run_hides_no_weights_that_ship(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,11 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import gswm
 from gswm.core.ending import Ending
 from gswm.core.errors import UserError
-from gswm.core.words import printable
+from gswm.core.words import closest, printable
 
 formatted: Callable[..., str] = warnings.formatwarning
 
@@ -172,9 +171,8 @@ def find(args: list[str]) -> tuple[str | None, list[str]]:
     if not args or args[0] in ("-h", "--help") or (words[0] in groups and len(words) == 1):
         return None, args
     name = " ".join(words) if words[0] in groups else words[0]
-    close = get_close_matches(name, [*COMMANDS, *groups], n=1)
-    close = close or get_close_matches(" ".join(words), COMMANDS, n=1)
-    meant = f": did you mean `gswm {close[0]}`?" if close else ";"
+    close = closest(name, [*COMMANDS, *groups]) or closest(" ".join(words), COMMANDS)
+    meant = f": did you mean `gswm {close}`?" if close else ";"
     raise UserError(f"there is no command '{name}'{meant} `gswm --help` lists all commands")
 
 

@@ -13,11 +13,11 @@ import torch
 
 from gswm.bench.train import collect, machine, wait
 from gswm.core.errors import UserError
-from gswm.data.importing.film import CHUNK, Film
+from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
 from gswm.fast.loading import load
 from gswm.models.base import WorldModel
-from gswm.tracking.following import followed
+from gswm.tracking.following import followed, piece_of
 from gswm.tracking.misfit import share_of
 
 
@@ -37,7 +37,7 @@ def bench_track(
     film = Film(video, Cut.like(model.videos, model.image_size, None, None, None), frames)
     pixels, behind = film.read().to(device), model.background_for(film)
     frames = pixels.shape[1]  # the video may be shorter
-    chunks = pixels.split(CHUNK if model.continues else frames, dim=1)
+    chunks = pixels.split(piece_of(model), dim=1)
     ways: dict[str, Callable[[], object]] = {
         "model": lambda: list(model.infer_chunks(chunks, background=behind)),
         "with decoding": lambda: track_film(model, film),

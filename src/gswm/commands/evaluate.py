@@ -21,6 +21,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.waiting import explained, progress_bar
+from gswm.core.words import counted
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.storage import hdf5
@@ -310,7 +311,7 @@ def number_of(world: str, split: SplitName, n: int | None) -> int:
 def check_number(wanted: int | None, there: int, world: str, split: SplitName) -> None:
     """Raise a UserError for more episodes than a split has."""
     if wanted is not None and wanted > there:
-        has = f"the {split} split of {world} has {there} episodes"
+        has = f"the {split} split of {world} has {counted(there, 'episode')}"
         raise UserError(f"--episodes is {wanted}, and {has}: give {there} or fewer")
 
 
@@ -355,7 +356,7 @@ def masked(boxes_from: str | None) -> str:
 def table(result: Result, world: str, split: str) -> str:
     """Scores, one per line, with their standard errors if known; scores by size as a table."""
     rules = result.protocol
-    head = f"{world}, {split}: {result.episodes} episodes by {rules.name}"
+    head = f"{world}, {split}: {counted(result.episodes, 'episode')} by {rules.name}"
     if rules.posterior == "sample":
         head += ", given frames by samples of the posterior"
     head += masked(result.boxes_from)
@@ -389,11 +390,11 @@ def notes_on(result: Result) -> dict[str, str]:
         "center_error_mean": f"{by}, mean over {steps} frames",
         "center_error_sample": f"one sampled future (mean of {rules.samples}), as the paper's",
         "center_error_sample_mean": f"one sampled future, mean over {steps} frames",
-        "moved": f"way of imagined objects over {first} frames, 1 as far as the true ones",
-        "moved_along": "the same along the true way",
+        "moved": f"distance covered in {first} imagined frames, relative to the true one",
+        "moved_along": "the same, along the true path",
         "reconstruction_psnr": f"of the {rules.given} given frames",
         "reconstruction_gain": "dB above the mean of these frames",
-        "sharpness": "of the given frames, 1 as sharp as the true ones",
+        "sharpness": "of the reconstructed frames, relative to the true ones",
     }
 
 

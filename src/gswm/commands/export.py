@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 import gswm
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_output, make_folder, write_whole
+from gswm.core.waiting import tell
 from gswm.data.worlds.registry import base_name
 from gswm.models.recipe import Recipe
 from gswm.train.folder import RunFolder, read_json
@@ -38,8 +39,9 @@ class ExportCommand:
     """Write a folder for a model hub instead: weights, settings and a model card."""
     license: str = "apache-2.0"
     """With --hub: the SPDX identifier of the license of the weights."""
-    which: Literal["best", "last"] = "best"
-    """The weights of the run to export: best or last."""
+    which: Literal["best", "last"] | None = None
+    """The weights of the run to export. Default: the best, or the last if no validation has chosen
+    the best yet."""
     scores: Path | None = None
     """A result of these weights that `gswm eval --json` wrote; stored with them."""
     force: bool = False
@@ -83,12 +85,14 @@ class ExportCommand:
         run = Path(self.source)
         if not run.is_dir():
             return find(self.source)
+        if self.which is None:
+            source = find(self.source)
+            if source == run / f"{RUN[1]}.safetensors":
+                tell(f"{run} has no {RUN[0]}.safetensors: exporting the last weights")
+            return source
         source = run / f"{self.which}.safetensors"
         if not source.is_file():
-            other = "last" if self.which == "best" else "best"
-            there = (source.with_name(f"{other}.safetensors")).is_file()
-            hint = f"take --which {other}" if there else "it has none yet"
-            raise UserError(f"{run} has no {source.name}: {hint}")
+            raise UserError(f"{run} has no {source.name}: leave off --which {self.which}")
         return source
 
     def more(self, run: Path | None, header: dict[str, Any]) -> dict[str, Any]:

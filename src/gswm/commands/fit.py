@@ -14,7 +14,7 @@ from gswm.fitting.fit import FitConfig, fit_video
 class FitCommand:
     """Settings of `gswm fit`."""
 
-    video: Positional[Path]
+    video: Annotated[Positional[Path], arg(metavar="VIDEO")]
     """A video of a fixed camera, a folder of such videos, or a file that --prepare wrote."""
     minutes: float = 8.0
     """Time limit for everything, from measuring to writing the page."""
@@ -54,7 +54,7 @@ class FitCommand:
     allow_damaged: bool = False
     """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Replace an earlier fit, or files in a folder that gswm did not create."""
 
     def run(self) -> None:
         """Fit, and print the location of the results."""

@@ -11,7 +11,7 @@ import torch
 from gswm.commands.films import own_film
 from gswm.commands.resolving import resolve
 from gswm.core.errors import UserError
-from gswm.core.waiting import explained
+from gswm.core.waiting import explained, tell
 from gswm.data.importing.film import Film
 from gswm.data.mot import MotBoxes, read_mot
 from gswm.eval.forecast import ForecastScores, film_windows, forecast
@@ -125,15 +125,12 @@ class VideoModel:
         return own_film(self.video, known, model.image_size, None, allow_damaged=self.allow_damaged)
 
     def tracks(self) -> tuple[MotBoxes, Picture]:
-        """The tracks of the model in every frame of the video, as `gswm track` writes them.
-
-        Boxes are clipped at the borders of the picture, as labels are.
-        """
+        """The tracks of the model in every frame of the video, as `gswm track` writes them."""
         film, place = self.film, self.film.placement
         rows = locate(self.resolved[0], film)
         every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
         picture = Picture(place.width, place.height, len(film.source_times))
-        return every.mot().clipped(place.width, place.height), picture
+        return every.mot(), picture
 
     def forecast(self, last: float, labels: MotBoxes | None = None) -> ForecastScores | None:
         """Scores of its rollouts in the last part of the video; None if that is too short."""
@@ -162,7 +159,10 @@ def forecast_table(scores: ForecastScores, last: float) -> str:
 def score_labelled(
     labels: Path, source: TrackSource, *, frames: int | None, min_height: float, last: float
 ) -> LabelledScores:
-    """Score tracks on all labelled frames, and on those in the last part of the video."""
+    """Score tracks on all labelled frames, and on those in the last part of the video.
+
+    If the size of the video is known, boxes are clipped at its borders, as labels are.
+    """
     check_last(last)
     if min_height < 0:
         raise UserError(f"--min-height is {min_height:g}; it must be at least 0")
@@ -175,6 +175,10 @@ def score_labelled(
         if picture is None:
             raise UserError("--min-height is a share of the video's height: name the video too")
         min_height *= picture.height
+    if picture is not None:
+        tracks = tracks.clipped(picture.width, picture.height)
+    elif (tracks.box[:, :2] < 0).any():
+        tell("warning: boxes reach beyond the picture: name the video, too, to clip them")
     length = picture.frames if picture is not None else frames
     if length is not None and (beyond := int(true.frame.max(initial=0))) > length:
         raise UserError(

@@ -3,9 +3,9 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from gswm.core.files import check_output, write_whole
 from gswm.core.settings import to_dict
@@ -25,7 +25,7 @@ from gswm.viz.measured import measured_sheet
 class LookCommand:
     """Settings of `gswm data look`."""
 
-    video: Positional[Path]
+    video: Annotated[Positional[Path], arg(metavar="VIDEO")]
     """A video file, a folder of videos or of a video's images, or an imported HDF5 file. The camera
     must stand still."""
     out: Path | None = None

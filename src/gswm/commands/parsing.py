@@ -3,9 +3,11 @@
 import contextlib
 import io
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
 
 import tyro
 
@@ -28,7 +30,7 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
             return tyro.cli(cls, args=full, **settings)
     except SystemExit as stop:
         if stop.code:
-            raise UserError(one_line(caught.getvalue())) from stop
+            raise UserError(one_line(caught.getvalue(), metavars(cls))) from stop
         raise
 
 
@@ -38,21 +40,39 @@ def check_json(path: Path | None, *, force: bool = False) -> None:
         check_output(path, (".json",), force=force)
 
 
-def one_line(box: str) -> str:
-    """The text of one of tyro's error boxes."""
+def metavars(cls: Any) -> dict[str, str]:
+    """The names of positional arguments in the help, by field."""
+    found = {}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        for metavar in (getattr(each, "metavar", None) for each in get_args(hint)[1:]):
+            found |= {} if metavar is None else {name: metavar}
+    return found
+
+
+def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The text of one of tyro's error boxes; `names` are those of positional arguments."""
     lines = [re.sub(r"[│╭╮╰╯]|^\||\|$", " ", line).strip() for line in box.splitlines()]
     kept = [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
     text = re.sub(r"\s+", " ", " ".join(kept))
     text = re.sub(r"^Invalid choice (?=invalid)", "", text)  # the title of the box
     text = re.sub(
-        r"Missing value for argument '(.*?)'\. Expected 1 values\.?", r"\1 needs a value", text
+        r"Missing value for argument '(.*?)'\. Expected 1 values\.?",
+        lambda said: f"{names.get(said[1], said[1])} needs a value",
+        text,
     )
+    text = re.sub(r"(?:Required options )?Missing from .*?: (.*) \(required\)", missing, text)
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
     text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
     text = re.sub(
-        r"\.? For full helptext, (?:run|see) (.*?--help)", r"; `\1` shows all settings", text
+        r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` shows all settings", text
     )
     return text.replace("?;", "?")
+
+
+def missing(said: re.Match[str]) -> str:
+    """The names of required arguments, without their descriptions."""
+    names = [each.split()[0] for each in said[1].split("(required)")]
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def choices(said: re.Match[str]) -> str:

@@ -8,8 +8,10 @@ from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_new, check_output, make_folder
+from gswm.core.waiting import tell
+from gswm.core.words import counted
 from gswm.report import results, writing
-from gswm.report.charts import check_library
+from gswm.report.charts import can_draw
 from gswm.report.figures import CAPTIONS
 
 HERE = Path("docs/results")
@@ -32,7 +34,6 @@ class ReportCommand:
 
     def run(self) -> None:
         """Read the results, and write the report."""
-        check_library()
         paths = self.results or (HERE,)
         if not self.results and not HERE.is_dir():
             raise UserError(
@@ -51,7 +52,8 @@ class ReportCommand:
         if not found.all:
             where = ", ".join(map(str, paths))
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
+        if not can_draw():
+            tell("the report has no charts: they need matplotlib, `pip install 'gswm[report]'`")
         make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
-        count = "1 result" if len(found.all) == 1 else f"{len(found.all)} results"
-        print(f"{count}: {', '.join(map(str, files))}")
+        print(f"{counted(len(found.all), 'result')}: {', '.join(map(str, files))}")

@@ -5,20 +5,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from jaxtyping import UInt8
+from torch import Tensor
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, own_film
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
+from gswm.core.limits import check_range
+from gswm.core.waiting import explained, tell
+from gswm.core.words import counted, no_such, printable
 from gswm.data.storage import hdf5
 from gswm.studio import doorway
 from gswm.studio.catalog import Catalog
+from gswm.studio.opening import SEARCHED, first_in_view
 from gswm.studio.protocol import MOST_GIVEN, MOST_STEPS
 from gswm.weights.finding import for_any_video
 
 FIRST = "two-layer"
 """The default model, if neither a model nor a video is named."""
+MOST_SKIPPED = 10_000
+"""Largest number of frames to skip, since they are decoded."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,9 @@ class StudioCommand:
     video_fps: float | None = None
     """Frames per second to take from videos, including dropped ones, according to their timestamps;
     0 takes every frame. Default: as in the training videos."""
+    skip: int | None = None
+    """With --video: number of frames to skip. Default: up to given frames in which the model finds
+    an object that is wholly in view, among the first 160."""
     allow_damaged: bool = False
     """Use a video that FFmpeg reports as damaged, or that lacks frames."""
     port: int = 0
@@ -54,6 +65,9 @@ class StudioCommand:
             raise UserError("name either --world or --video")
         if not 0 <= self.port < 1 << 16:
             raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
+        if self.skip is not None and self.video is None:
+            raise UserError("--skip needs --video")
+        check_range({"--skip": self.skip}, 0, MOST_SKIPPED)
         check_rate(self.video_fps)
         catalog = Catalog(find_device(self.device), self.video_fps)
         catalog.add_installed()
@@ -85,11 +99,7 @@ class StudioCommand:
     def source(self, catalog: Catalog, model: str) -> str:
         """The initial selection in the catalog."""
         if self.video is not None:
-            known, size = catalog.models[model].videos, catalog.model(model).image_size
-            most = MOST_GIVEN + MOST_STEPS
-            how = {"frames": most, "allow_damaged": self.allow_damaged}
-            film = own_film(self.video, known, size, self.video_fps, **how)
-            return catalog.add_upload(film.read())
+            return catalog.add_upload(self.own_video(self.video, catalog, model))
         world = self.world or catalog.models[model].world
         if hdf5.is_name_of_file(world):
             file = Path(world)
@@ -97,5 +107,28 @@ class StudioCommand:
             catalog.add_source(file.name, lambda index: find(str(file), index, None), own=own)
             return file.name
         if world not in catalog.sources:
-            raise UserError(f"there is no world '{world}'; there are {', '.join(catalog.sources)}")
+            raise UserError(no_such("world", world, catalog.sources))
         return world
+
+    def own_video(
+        self, path: Path, catalog: Catalog, name: str
+    ) -> UInt8[Tensor, "1 time 3 size size"]:
+        """The frames of a video that the studio can show, from the first one to show."""
+        entry, model = catalog.models[name], catalog.model(name)
+        most = MOST_GIVEN + MOST_STEPS
+        film = own_film(
+            *(path, entry.videos, model.image_size, self.video_fps),
+            frames=most + (SEARCHED if self.skip is None else self.skip),
+            allow_damaged=self.allow_damaged,
+        )
+        video, first = film.read(), self.skip
+        if first is None:
+            with explained(f"looking for objects in {printable(path.name)}"):
+                first = first_in_view(model, video, film.footage, entry.given, entry.steps)
+            if first:
+                skipped = f"{printable(path.name)}: skipping {counted(first, 'frame')}"
+                tell(f"{skipped}, up to an object in view (--skip 0 begins at the first)")
+        if first >= video.shape[1]:
+            has = counted(video.shape[1], "frame")
+            raise UserError(f"--skip is {first}, and {path} has {has}: give a smaller number")
+        return video[:, first : first + most].clone()

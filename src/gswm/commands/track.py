@@ -16,6 +16,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, make_folder
 from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
+from gswm.core.words import counted
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -177,7 +178,7 @@ class TrackCommand:
                 track.to_csv(out, first_episode=self.episode)
                 whole = track.present[0]
                 found = (len(track.id[0][whole].unique()), int(whole.sum()), len(whole))
-                print(f"{out}: {counted(*found)}")
+                print(f"{out}: {summary(*found)}")
             else:
                 rows = track.located(footage)
                 if out.suffix.lower() == ".csv":
@@ -216,9 +217,10 @@ def default_model(source: str) -> str:
 
 def say(out: Path, rows: Located, footage: Footage) -> None:
     """Print a summary of the tracks."""
-    print(f"{out}: {counted(len(set(rows.id.tolist())), len(rows), len(footage))}")
+    print(f"{out}: {summary(len(set(rows.id.tolist())), len(rows), len(footage))}")
 
 
-def counted(objects: int, rows: int, frames: int) -> str:
-    """A summary: numbers of objects and frames."""
-    return f"{objects} objects in {frames} frames, {rows / frames:.1f} a frame"
+def summary(objects: int, rows: int, frames: int) -> str:
+    """Numbers of objects and frames."""
+    found = f"{counted(objects, 'object')} in {counted(frames, 'frame')}"
+    return f"{found}, {rows / frames:.1f} a frame"

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
+from gswm.core.words import no_such
 from gswm.weights import files as weights
 from gswm.weights import finding
 
@@ -61,8 +62,7 @@ class FetchCommand:
     def run(self) -> None:
         """Download a model into the cache, unless it is there, and print its path."""
         if self.name not in finding.names():
-            known = ", ".join(finding.names()) or "none"
-            raise UserError(f"there is no model '{self.name}'; there are {known}")
+            raise UserError(no_such("model", self.name, finding.names()))
         if (path := finding.shipped().get(self.name)) is not None:
             finding.check_shipped(path)
         else:

@@ -1,13 +1,18 @@
 """Messages on stderr while a command works."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import IO, Any, cast
 
+from gswm.core.words import duration
+
 SECONDS = 5.0
 """Delay before the message of a slow operation."""
+QUIET = 30.0
+"""Seconds after which a line reports the progress if there is no bar."""
 
 
 def tell(text: str) -> None:
@@ -51,7 +56,9 @@ class EnduringStream:
 
 @contextmanager
 def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, if that is a terminal; it is removed at the end.
+    """A progress bar on stderr, if that is a terminal; otherwise a line every `QUIET` seconds.
+
+    The bar is removed at the end.
 
     Call the returned function with the number of units done so far.
 
@@ -68,10 +75,21 @@ def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(file=cast(IO[str], EnduringStream(sys.stderr)))
-    if not console.is_terminal:
-        yield lambda done: None
-        return
     of_all = f" of {total:,}" if total else ""
+    if not console.is_terminal:
+        began = spoke = time.monotonic()
+
+        def say(done: int) -> None:
+            nonlocal spoke
+            now = time.monotonic()
+            if not done or now - spoke < QUIET:
+                return
+            spoke, pace = now, (now - began) / done
+            left = f", {duration((total - done) * pace)} left" if total and done < total else ""
+            tell(f"{what}: {done:,}{of_all} {unit}, {1 / pace:,.1f} {unit}/s{left}")
+
+        yield say
+        return
     count = f"{{task.completed:,.0f}}{of_all} {unit}"
     columns = (
         TextColumn("{task.description}"),

@@ -1,5 +1,8 @@
 """Names, sizes and durations for one-line messages."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 STRAY = 0xDC00
 """Base of the code points with which Python represents undecodable bytes of a file name."""
 
@@ -14,6 +17,30 @@ def escaped(char: str) -> str:
     if 0x80 <= ord(char) - STRAY <= 0xFF:
         return f"\\x{ord(char) - STRAY:02x}"
     return char.encode("unicode_escape").decode()
+
+
+def counted(number: int, name: str) -> str:
+    """A number and its noun: "1 video", "2 videos"."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def ordinal(number: int) -> str:
+    """A place in a row: 1st, 2nd, 3rd, 4th, 11th."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
+
+
+def no_such(kind: str, name: str, known: Iterable[str]) -> str:
+    """There is none of this name: the closest known one if it is similar, otherwise all of them."""
+    known = list(known)
+    if close := closest(name, known):
+        return f"there is no {kind} '{name}': did you mean {close}?"
+    return f"there is no {kind} '{name}'; there are {', '.join(known) or 'none'}"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is spelled most like this one, if any is similar."""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
 def in_bytes(size: int | float) -> str:

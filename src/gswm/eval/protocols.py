@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from gswm.core.errors import UserError
+from gswm.core.words import no_such
 from gswm.data.splits import SplitName
 from gswm.data.worlds.base import World
 from gswm.data.worlds.registry import WORLDS
@@ -96,7 +97,7 @@ def protocol(name: str) -> Protocol:
     """Return a protocol by name."""
     WORLDS.load()  # installed packages may register some beside their worlds
     if name not in PROTOCOLS:
-        raise UserError(f"there is no protocol '{name}'; there are {', '.join(PROTOCOLS)}")
+        raise UserError(no_such("protocol", name, PROTOCOLS))
     return PROTOCOLS[name]
 
 

@@ -14,11 +14,13 @@ from gswm.core.errors import UserError
 from gswm.fitting.episodes import FitData
 from gswm.fitting.pace import Pace, measure_pace
 from gswm.fitting.recipe import STANDARD, TUNING, Length, Teaching, recipe_for
+from gswm.fitting.resuming import attempts_in
 from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.recipe import Recipe
 from gswm.train.checkpoint import numbered
+from gswm.train.folder import RunFolder
 from gswm.train.launch import train
 from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
@@ -59,10 +61,10 @@ class Budget:
 class FitStoppedError(UserError):
     """A signal, or the end of the time, came before there was a model to show."""
 
-    def __init__(self, run: Path, signals: Signals) -> None:
+    def __init__(self, signals: Signals) -> None:
         if signals.exit_code:
             self.code = signals.exit_code
-            super().__init__(f"stopped; `gswm train --resume {run}` finishes the training")
+            super().__init__("stopped; run the same command again to resume the fit")
         else:
             super().__init__("the time ended before the first step: give more --minutes")
 
@@ -105,6 +107,8 @@ def train_within(
 ) -> Trained:
     """Train for the remaining time; if objects are lost, start again with stronger supervision.
 
+    The last attempt in `out` is resumed, if there is one.
+
     Args:
         budget: The time budget, of which measuring and importing have used a part.
         name: The name of the recipe.
@@ -133,17 +137,25 @@ def train_within(
 
     teaching, begin = STANDARD if start is None else TUNING, start
     pace = measure_pace(planned(10_000, teaching), device, make)
+    last = max(attempts_in(out), default=0)
     for attempt in range(1, ATTEMPTS + 1):
-        number = steps or steps_within(
-            budget.left, pace, lambda n, t=teaching: planned(n, t), teaching.least
-        )
-        recipe = planned(number, teaching, begin)
-        seconds = pace.total(recipe)
-        tell(
-            f"training {number:,} steps on {device.type}: about {seconds / 60:.1f} minutes, at "
-            f"{1000 * seconds / number:.0f} ms per step"
-        )
         run = out / f"run-{attempt}"
+        if attempt < last:
+            teaching = teaching.stronger()
+            continue
+        if attempt == last:
+            recipe = RunFolder(run).recipe()
+        else:
+            number = steps or steps_within(
+                budget.left, pace, lambda n, t=teaching: planned(n, t), teaching.least
+            )
+            recipe = planned(number, teaching, begin)
+        number, seconds = recipe.train.steps, pace.total(recipe)
+        doing, scope = ("resuming", " in total") if attempt == last else ("training", "")
+        tell(
+            f"{doing} {number:,} steps on {device.type}: about {seconds / 60:.1f} minutes{scope}, "
+            f"at {1000 * seconds / number:.0f} ms per step"
+        )
         watch = Watch(expected, begin=round(teaching.taught[0] * number))
         most = None if steps else max(1.0, budget.left / 60)
         cfg = LoopConfig(
@@ -151,12 +163,13 @@ def train_within(
             save_every=max(1, number // CHECKPOINTS),
             report_every=max(REPORTED, min(100, number // 50)),
             compiled=False,
+            any_code=True,
         )
         signals = Signals()
         try:
             ended = train(recipe, run, device_name, cfg, signals, make, watch)
         except Stopped as error:
-            raise FitStoppedError(run, signals) from error
+            raise FitStoppedError(signals) from error
         except ObjectsLostError as error:
             if attempt == ATTEMPTS:
                 raise UserError(
@@ -170,7 +183,7 @@ def train_within(
             teaching = teaching.stronger()
             continue
         if signals.exit_code:
-            raise FitStoppedError(run, signals)
+            raise FitStoppedError(signals)
         finished = ended.trainee.step >= number
         return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished, start)
     raise AssertionError("every attempt returns or raises")

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from gswm.core.errors import UserError
 from gswm.core.networks import Trunk
 from gswm.core.schedule import Anneal
+from gswm.core.words import ordinal
 from gswm.data.looking.facts import Quantiles, VideoFacts
 from gswm.data.looking.verdicts import verdicts_on
 from gswm.fitting.recipe import TUNING
@@ -263,9 +264,10 @@ def fps_for(facts: VideoFacts, stride: Decision[int]) -> Decision[float | None]:
     """The frame rate for the import."""
     if stride.value == 1:
         return Decision(None, "every frame is needed")
+    nth = ordinal(stride.value)
     if facts.fps is None:
-        return Decision(None, f"the frames have no times: keep every {stride.value}th of them")
-    every = f"every {stride.value}th frame of {facts.fps:.3g} per second"
+        return Decision(None, f"the frames have no times: keep every {nth} of them")
+    every = f"every {nth} frame of {facts.fps:.3g} per second"
     return Decision(round(facts.fps / stride.value, 3), every)
 
 

@@ -20,7 +20,7 @@ from gswm.data.placement import parse_region
 from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.fast.loading import load
 from gswm.fast.trainee import accelerate
-from gswm.fitting import showing
+from gswm.fitting import resuming, showing
 from gswm.fitting.attempts import Budget, Tell, Trained, train_within, with_background
 from gswm.fitting.decisions import NEW, OWN, Decision, Decisions, logit, settings_for
 from gswm.fitting.episodes import FitData, prepare
@@ -31,7 +31,7 @@ from gswm.tracking.following import locate
 from gswm.weights import files as weights
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
-WRITTEN = (DATA, WEIGHTS, "index.html", "imagined.gif", "tracks*", "run-*")
+WRITTEN = (DATA, WEIGHTS, resuming.ASKED, "index.html", "imagined.gif", "tracks*", "run-*")
 """Files and folders of a fit."""
 RANGES = {
     "stride": ("--stride", 1, math.inf),
@@ -61,11 +61,17 @@ class FitConfig:
     allow_damaged: bool = False
     """Use videos that FFmpeg reports as damaged, or that lack frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Replace an earlier fit, or files in a folder that gswm did not create."""
     start: str | None = None
     """Initial weights, or "none"; see `starting.find_start`."""
     decided: Mapping[str, Any] = field(default_factory=dict)
     """Values of `Decisions` that the user sets, by name; `object_size` is a fraction."""
+
+    def asked(self) -> dict[str, Any]:
+        """Settings that an interrupted fit must have in common with the one that resumes it."""
+        names = ("minutes", "steps", "batch", "seed", "region", "allow_damaged", "start")
+        decided = {name: value for name, value in self.decided.items() if value is not None}
+        return {name: getattr(self, name) for name in names} | {"decided": decided}
 
     def check(self) -> None:
         """Raise a UserError for numbers out of range."""
@@ -90,7 +96,7 @@ def fit(
     force: bool = False,
     **decided: Any,
 ) -> WorldModel[Any]:
-    """Fit a model to a video of a fixed camera.
+    """Fit a model to a video of a fixed camera; the same call resumes an interrupted fit.
 
         model = gswm.fit("cars.mp4", minutes=8)
         track = model.infer(gswm.read_video("cars.mp4", model.image_size))
@@ -105,7 +111,7 @@ def fit(
         start: Initial weights, as `gswm.load` takes them, or "none" for new ones. Default: the
             weights `clips`, if they are available and fit the settings in `decided`.
         allow_damaged: See `gswm.open_video`.
-        force: Replace files in a folder that gswm did not create.
+        force: Replace an earlier fit, or files in a folder that gswm did not create.
         decided: Settings to use instead of those derived from the video: `image_size`,
             `num_objects`, `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
@@ -132,6 +138,8 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     if not video.exists():
         raise UserError(f"there is no video {video}; check the name")
     check_folder(out, WRITTEN, force=cfg.force)
+    asked = resuming.asked_of(video, cfg.asked())
+    known = resuming.resumes(out, asked, force=cfg.force)
     films: list[Film] = []
     if is_name_of_file(video.name) and not video.is_dir():
         if own := [name for name, value in cfg.decided.items() if value is not None]:
@@ -140,13 +148,21 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
             raise UserError(f"{video} is prepared: give --region when you prepare it")
         data = started_by(FitData.read(video), cfg.start)
         make_folder(out, "fit")
+        if not known:
+            resuming.forget(out)
+    elif known and (out / DATA).is_file():
+        data = FitData.read(out / DATA)
+        size = from_dict(GSWMConfig, data.said["model"]).image_size
+        films = films_of(video, size, cfg.region, cfg.allow_damaged)
     else:
         begin = find_start(cfg.start, cfg.decided)
         facts = measured(video, cfg, tell)
         decisions = override(settings_for(facts, begin), cfg.decided)
         decisions.model().check()
-        films = films_of(video, decisions, cfg.region, cfg.allow_damaged)
+        films = films_of(video, decisions.image_size.value, cfg.region, cfg.allow_damaged)
         make_folder(out, "fit")
+        if not known:
+            resuming.forget(out)
         said = said_of(facts, decisions) | {"region": cfg.region}
         begun = begin.value and load(begin.value.name, cfg.device)
         data = prepare(films, decisions.stride.value, out / DATA, said, begun)
@@ -156,6 +172,7 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     reasons = {name: reason for name, _, reason in data.said["decisions"]}
     tell(f"start {start}: {reasons.get('start', 'as prepared')}")
     tell(f"{data.file}: episodes of {data.frames} frames, {in_words(data)}")
+    resuming.remember(out, asked)
     if cfg.prepare:
         return data.file
     trained = train_within(
@@ -205,15 +222,13 @@ def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
     return replace(decisions, **{name: Decision(value, OWN) for name, value in own.items()})
 
 
-def films_of(
-    video: Path, decisions: Decisions, region: str | None, allow_damaged: bool = False
-) -> list[Film]:
-    """All videos at a path, with all of their frames."""
+def films_of(video: Path, size: int, region: str | None, allow_damaged: bool = False) -> list[Film]:
+    """All videos at a path, with all of their frames, for a model that takes frames of `size`."""
     found = [each for each in find([video]) if isinstance(each, Source)]
     if not found:
         raise UserError(f"there is no video in {video}")
     part = parse_region(region)
-    cut = Cut(decisions.image_size.value, region=part, allow_damaged=allow_damaged)
+    cut = Cut(size, region=part, allow_damaged=allow_damaged)
     return [Film(source.path, cut) for source in found]
 
 

@@ -127,6 +127,7 @@ class WorldModel(Contract[Config]):
         discover: Discover = "always",
         render: bool | Literal["first"] = False,
         background: AnyFrame | None = None,
+        after: Any = None,
     ) -> Iterator[Track]:
         """The objects of long videos, which come in chunks of some frames each.
 
@@ -139,10 +140,11 @@ class WorldModel(Contract[Config]):
                 of the first chunk.
             render: also draw the frames; "first" draws only those of the first chunk.
             background: see `infer`. By default, only the first chunk is used.
+            after: a state to continue from: `state_at(-1)` of the track of the frames before.
         """
         check_discover(discover)
         self.check_actions(None, 0)
-        state = None
+        state = after
         for chunk in chunks:
             if state is None:
                 how: dict[str, Any] = {"discover": discover, "render": bool(render)}

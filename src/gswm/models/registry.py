@@ -16,6 +16,7 @@ from typing import Any
 from gswm.core.errors import UserError
 from gswm.core.plugins import load_plug_ins
 from gswm.core.settings import round_trips
+from gswm.core.words import no_such
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 
@@ -144,7 +145,7 @@ def config_class(values: Mapping[str, Any]) -> type[ModelConfig]:
 def recipe(name: str) -> Recipe:
     """Return a recipe by name."""
     if name not in RECIPES:
-        raise UserError(f"there is no recipe '{name}'; there are {', '.join(RECIPES)}")
+        raise UserError(no_such("recipe", name, RECIPES))
     return RECIPES[name]()
 
 

@@ -19,6 +19,7 @@ from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.geometry import SMALLEST
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
+from gswm.core.words import counted
 from gswm.data.importing.film import Film
 from gswm.data.placement import Footage
 from gswm.models.state import State
@@ -400,11 +401,6 @@ def to_pixels(video: Shaped[Tensor, "*lead 3 height width"]) -> UInt8[np.ndarray
     if video.dtype != torch.uint8:
         video = (255 * video).round().clamp(0, 255).to(torch.uint8)
     return to_array(video.movedim(-3, -1))
-
-
-def counted(number: int, name: str) -> str:
-    """A number and its noun: "1 video", "2 videos"."""
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def as_text(value: int | float) -> str:

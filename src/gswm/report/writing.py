@@ -1,9 +1,10 @@
 """Write the report: a self-contained HTML page, a PNG of each figure, and Markdown."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gswm.core.files import write_whole
-from gswm.report import figures
+from gswm.report import charts, figures
 from gswm.report.cells import N, Table, markdown
 from gswm.report.charts import Charts
 from gswm.report.drawing import Drawing
@@ -18,7 +19,7 @@ COLORS = 128
 """Palette size of PNGs: a third of the file size, without visible loss."""
 PHOTOS = ("obj3d", "others-stills")
 """Figures with shading, which keep all colors."""
-Figures = dict[str, Drawing | Charts | Picture]
+Figures = Mapping[str, Drawing | Charts | Picture]
 TITLE = "Results"
 LEAD = (
     "Results of this package for G-SWM (Lin et al., ICML 2020) and its baselines, beside the "
@@ -50,8 +51,13 @@ def is_report(path: Path) -> bool:
 
 
 def write(results: Results, out: Path, text: Path | None = None) -> list[Path]:
-    """Write the page and the PNGs to a folder, and Markdown if `text` names a file."""
-    made = figures.figures(results)
+    """Write the page and the PNGs to a folder, and Markdown if `text` names a file.
+
+    Without matplotlib, charts are left out.
+    """
+    made: Figures = figures.figures(results)
+    if not charts.can_draw():
+        made = {name: each for name, each in made.items() if not isinstance(each, Charts)}
     files = [out / "index.html", *save(made, out)]
     write_whole(out / "index.html", as_page(results, made).encode())
     if text is not None:
@@ -96,10 +102,10 @@ def as_text(results: Results, made: Figures, folder: str) -> str:
 
 def save(made: Figures, folder: Path) -> list[Path]:
     """Write a PNG of each figure."""
-    from gswm.report import plotting
-
     for name, each in made.items():
         if isinstance(each, Charts):
+            from gswm.report import plotting
+
             picture = plotting.picture(each)
         else:
             picture = each.picture() if isinstance(each, Drawing) else each

@@ -7,6 +7,7 @@
     jobs        files on their way to a page
     drawing     a process that draws one file under limits, and can be killed
     perceiving  the given frames of a video, inferred once for all pages
+    opening     the beginning of the first view of a video
     catalog     models, worlds and uploads, by name
     desk        what is open on one page, and the work on it
     session     one open page: messages in, messages out, a piece at a time

@@ -1,9 +1,8 @@
 """Follow the objects of a film, some frames at a time: memory does not grow with its length."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
-
-from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.waiting import progress_bar
@@ -16,6 +15,10 @@ from gswm.viz.located import Located
 
 AT_ONCE = 10_000
 """Largest number of frames for a model that cannot continue from a state."""
+PIECE, PIECE_GPU = 8, 32
+"""Number of frames that are inferred at once, after which the progress is shown: on a CPU, and on a
+GPU.
+"""
 
 
 def followed(
@@ -39,28 +42,35 @@ def followed(
         draw_first: Also draw the frames of the first chunk.
     """
     behind = model.background_for(film) if background is None else background
-    how: dict[str, Any] = {"discover": discover, "background": behind}
-    how["render"] = "first" if draw_first and model.continues else False
-    taken: list[Take] = []
-
-    def videos() -> Iterator[Tensor]:
-        for take in film.chunks(CHUNK if model.continues else AT_ONCE):
-            if taken and not model.continues:
+    size = CHUNK if model.continues else AT_ONCE
+    draw = draw_first and model.continues
+    state: Any = None
+    done = 0
+    with progress_bar(
+        f"tracking {printable(film.path.name)}", "frames", film.expected()
+    ) as advance:
+        for take in film.chunks(size):
+            if done and not model.continues:
                 raise UserError(
                     f"{film.path} has more than {AT_ONCE:,} frames, and a {type(model).__name__} "
                     "takes all at once: give --frames, or fewer by --video-fps"
                 )
-            taken[:] = [take]
-            yield take.batch().to(model.device)
+            pieces = (part.to(model.device) for part in take.batch().split(piece_of(model), dim=1))
+            how: dict[str, Any] = {"discover": discover, "background": behind, "after": state}
+            parts: list[Track] = []
+            for part in model.infer_chunks(pieces, render=draw and not done, **how):
+                parts.append(replace(part, states=()))
+                state = part.state_at(-1)
+                done += part.pres.shape[1]
+                advance(done)
+            yield take, Track.join(parts)
 
-    with progress_bar(
-        f"tracking {printable(film.path.name)}", "frames", film.expected()
-    ) as advance:
-        done = 0
-        for track in model.infer_chunks(videos(), **how):
-            done += len(taken[0])
-            advance(done)
-            yield taken[0], track
+
+def piece_of(model: WorldModel[Any]) -> int:
+    """The number of frames that a model infers at once."""
+    if not model.continues:
+        return AT_ONCE
+    return PIECE if model.device.type == "cpu" else PIECE_GPU
 
 
 def locate(

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.files import check_output
-from gswm.core.words import printable
+from gswm.core.words import counted, printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.reading import open_video
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, Region, as_text
 from gswm.fast.loading import load
 from gswm.models.base import Discover, WorldModel
-from gswm.models.track import counted
 from gswm.tracking.following import followed
 from gswm.tracking.misfit import MisfitWarning, share_of, warning
 from gswm.viz.located import Located

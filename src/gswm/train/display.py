@@ -9,11 +9,9 @@ from typing import IO, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from gswm.core.waiting import EnduringStream
+from gswm.core.waiting import QUIET, EnduringStream
 from gswm.core.words import duration
 
-QUIET = 30.0
-"""Seconds after which a line reports the progress if there is no bar."""
 REDRAWN = 0.2
 """Seconds between two updates of the bar."""
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from gswm.core.errors import UserError
 from gswm.core.files import cache_folder
+from gswm.core.words import closest
 from gswm.weights.download import checksum, download
 from gswm.weights.hub import SCHEME, fetch_from_hub
 
@@ -25,30 +26,50 @@ ANY_VIDEO = "clips"
 """The weights for videos of any scene: the default if no model is named."""
 ADDRESS = "GSWM_WEIGHTS_URL"
 """The environment variable with the address of a folder of weights."""
+KEPT = ("best", "last", "weights")
+"""The names of weights in the folder of a run or a fit, in order of preference."""
 CATALOG = "catalog.json"
 """The file in a wheel that lists all named models, including those it does not contain."""
 Place = Literal["shipped", "cache", "downloadable", "not available"]
 
 
 def find(name: str | Path) -> Path:
-    """Resolve a file, a run folder, a name, or hf://owner/name to a weights file."""
+    """Find the weights file of a path, a run or fit folder, a name, or hf://owner/name."""
     if str(name).startswith(SCHEME):
         return fetch_from_hub(str(name))
     path, ours = Path(name), shipped()
     if path.is_dir():
-        kept = [path / f"{which}.safetensors" for which in ("best", "last")]
-        if found := [file for file in kept if file.is_file()]:
-            return found[0]
+        if (found := in_folder(path)) is not None:
+            return found
         if str(name) not in names() or (path / "recipe.json").is_file():
-            raise UserError(f"{name} has no weights yet: neither {kept[0].name} nor {kept[1].name}")
+            raise UserError(f"{name} has no weights yet: its first validation writes them")
     elif path.suffix == ".safetensors" or path.is_file():
         return path
     if str(name) in ours:
         return ours[str(name)]
     if str(name) in names():
         return fetch(str(name))
-    known = ", ".join(names()) or "none"
-    raise UserError(f"'{name}' is not a run, a *.safetensors file or a shipped model ({known})")
+    raise UserError(
+        f"'{name}' is not a run, a *.safetensors file or a shipped model{hint(str(name))}"
+    )
+
+
+def in_folder(path: Path) -> Path | None:
+    """The weights of a run, or of a fit: those of its last run, if it has not finished."""
+    folders = [path, *sorted(path.glob("run-[0-9]*"), reverse=True)]
+    files = (folder / f"{which}.safetensors" for folder in folders for which in KEPT)
+    return next((file for file in files if file.is_file()), None)
+
+
+def hint(name: str) -> str:
+    """The end of a message about an unknown model: the closest name, or those that are here."""
+    if close := closest(name, names()):
+        away = "" if is_available(close) else " It is not in this installation."
+        return f": did you mean {close}?{away}"
+    here = [known for known in names() if is_available(known)]
+    rest = len(names()) - len(here)
+    more = f"; `gswm weights` lists {rest} more" if rest else ""
+    return f"; this installation has {', '.join(here) or 'none'}{more}"
 
 
 def for_any_video() -> str:

@@ -41,12 +41,12 @@ def decoding(path: Path) -> Iterator[None]:
     from av.error import FFmpegError
 
     if not path.is_file():
-        raise UnusableError("it is not a regular file; remove it")
+        raise UnusableError("it is not a regular file; give a video")
     try:
         yield
     except (FFmpegError, ValueError, OverflowError) as error:
         said = str(getattr(error, "strerror", None) or "its headers are invalid").lower()
-        raise UnusableError(f"it cannot be decoded ({said}); replace or remove it") from error
+        raise UnusableError(f"it cannot be decoded ({said}); give a video") from error
 
 
 class FFmpegLog:

@@ -235,7 +235,7 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
         if total >= cut.frames:
             yield some
     if total == 0:
-        raise UnusableError("there are no frames in it; remove it")
+        raise UnusableError("there are no frames in it; give another file")
     if total < cut.frames:
         at = "" if cut.fps is None else f" at {cut.fps:g} frames per second"
         few = f"has {total} frame{'s' * (total > 1)}{at}, and an episode {cut.frames}"
@@ -365,10 +365,10 @@ def video_frames(
             container = av.open(str(path), metadata_errors="replace")
         with container:
             if container.format.name in TEXT or not container.streams.video:
-                raise UnusableError("there is no video in it; remove it")
+                raise UnusableError("there is no video in it; give another file")
             stream = container.streams.video[0]
             if stream.codec_context is None:
-                raise UnusableError("no decoder knows what is in it; convert it, or remove it")
+                raise UnusableError("no decoder knows its format; convert it, or give another file")
             of_video = (f"{container.format.name}:", f"{stream.codec_context.name}:")
             if not allow_damaged and (errors := [e for e in said if e.startswith(of_video)]):
                 raise DamagedError(f"it is damaged ({errors[0]})")

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from gswm.core.errors import UserError
 from gswm.core.plugins import load_plug_ins
+from gswm.core.words import no_such
 from gswm.data.splits import SplitName
 from gswm.data.worlds import balls
 from gswm.data.worlds.base import Layout, Style, World
@@ -113,7 +114,7 @@ def world(name: str) -> World:
     if (base := base_name(name)) != name:
         return WORLDS[base].with_scenes(Path(name.removeprefix(f"{base}:")))
     if name not in WORLDS:
-        raise UserError(f"there is no world '{name}'; there are {', '.join(WORLDS)}")
+        raise UserError(no_such("world", name, WORLDS))
     return WORLDS[name]
 
 

@@ -180,14 +180,17 @@ def test_models_that_imagine_the_same_solids_are_below_one_row_of_true_frames(
     tmp_path: Path,
 ) -> None:
     runs = solid_result(), of_masks("obj3d"), of_masks("obj3d-two")
-    heights = {}
-    for names in ((0,), (0, 1), (0, 1, 2)):
-        folder = saved(tmp_path / str(len(names)), *(runs[i] for i in names))
-        sheet = filmstrips.solids(read([folder]))
+
+    def height(number: int, world: str) -> int:
+        folder = saved(tmp_path / str(number), *runs[:number])
+        sheet = filmstrips.solids(read([folder]), world)
         assert sheet is not None
-        heights[len(names)] = sheet.shape[0]
-    strip = heights[2] - heights[1]
-    assert heights[3] - heights[2] == 2 * strip  # true frames of the other world, and OP3's
+        return sheet.shape[0]
+
+    strip = height(2, "obj3d") - height(1, "obj3d")
+    assert height(3, "obj3d") == height(2, "obj3d")
+    # True frames and OP3's, without G-SWM's.
+    assert height(3, "obj3d-two") == height(2, "obj3d") - strip
     assert "OP3" in labels(figures.solid_curves(read([tmp_path / "2"])))
 
 

@@ -1,6 +1,7 @@
 """The paper's figures, drawn from result files. Figures without results are left out."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from gswm.eval.metrics.distance import LIMIT
@@ -74,6 +75,7 @@ CAPTIONS = {
     "obj3d": "Rollouts of 90 frames after 10 given frames, at steps "
     f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. Imagined frames have a border. Each "
     "imagined object carries the id of the true object it was matched to in the last given frame.",
+    "obj3d-two": "The same with two objects per scene.",
     "obj3d-curves": "The 3D world: scores at each imagined frame, averaged over the test episodes. "
     "Thin lines show the strict error. Gray lines show baselines: stationary objects (solid) and "
     "constant velocity (dashed).",
@@ -91,7 +93,8 @@ def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
         **{"error": error, "ways": ball_ways, "silot": rollouts, "tracking": tracking},
         **{"digits": digits, "learning": learning},
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
-        **{"obj3d": solids, "obj3d-curves": solid_curves},
+        **{world: partial(solids, world=world) for world in SOLIDS},
+        "obj3d-curves": solid_curves,
         **{"others": other_ways, "others-stills": other_stills},
     }
     made = {name: maker(results) for name, maker in makers.items()}

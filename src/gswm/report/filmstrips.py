@@ -44,17 +44,16 @@ def tracked(results: Results, among: Sequence[str]) -> Picture | None:
     return pictures.sheet([strip(m) for m in shown], labels, times, gap=GAP, font_size=LETTERS)
 
 
-def solids(results: Results) -> Picture | None:
-    """The 3D worlds: the true frames of each episode above the models' rollouts (Fig. 7)."""
+def solids(results: Results, world: str) -> Picture | None:
+    """A 3D world: the true frames of each episode above the models' rollouts (Fig. 7)."""
+    held = {
+        model: {e["episode"]: e["stills"] for e in measured[0].examples if "stills" in e}
+        for model, measured in results.models(world).items()
+    }
     lines = []
-    for world, place in SOLIDS.items():
-        held = {
-            model: {e["episode"]: e["stills"] for e in measured[0].examples if "stills" in e}
-            for model, measured in results.models(world).items()
-        }
-        for episode in sorted({number for each in held.values() for number in each}):
-            shown = {model: each[episode] for model, each in held.items() if episode in each}
-            lines += strips(f"episode {episode}{place}", shown)
+    for episode in sorted({number for each in held.values() for number in each}):
+        shown = {model: each[episode] for model, each in held.items() if episode in each}
+        lines += strips(f"episode {episode}{SOLIDS[world]}", shown)
     return painted(lines)
 
 

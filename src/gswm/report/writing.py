@@ -17,7 +17,7 @@ from gswm.viz.pictures import Picture
 
 COLORS = 128
 """Palette size of PNGs: a third of the file size, without visible loss."""
-PHOTOS = ("obj3d", "others-stills")
+PHOTOS = ("obj3d", "obj3d-two", "others-stills")
 """Figures with shading, which keep all colors."""
 Figures = Mapping[str, Drawing | Charts | Picture]
 TITLE = "Results"
@@ -33,7 +33,7 @@ BESIDE = {
     "mota": ("tracking",),
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
-    "obj3d": ("obj3d", "obj3d-curves"),
+    "obj3d": ("obj3d", "obj3d-two", "obj3d-curves"),
     "digits": ("digits",),
     "others": ("others", "others-stills"),
     "trainings": ("learning",),

@@ -311,7 +311,7 @@ def test_two_rules_are_told_apart_by_dashes(tmp_path: Path) -> None:
 
 
 def test_true_frames_are_above_imagined_ones_with_the_boxes_of_each(tmp_path: Path) -> None:
-    sheet = filmstrips.solids(read([saved(tmp_path, solid_result())]))
+    sheet = filmstrips.solids(read([saved(tmp_path, solid_result())]), "obj3d")
     assert sheet is not None
     side, gap = 64 * filmstrips.SCALE, filmstrips.GAP
     right, low = sheet.shape[1] - gap, sheet.shape[0] - gap

@@ -171,5 +171,7 @@ def test_occlusion_never_repeats_a_color() -> None:
 def test_a_world_is_found_by_its_name_or_the_names_are_listed() -> None:
     found: World = world("two-layer")
     assert found is TWO_LAYER
-    with pytest.raises(UserError, match=r"no world 'three-layer'.*interaction.*two-layer-dense"):
+    with pytest.raises(UserError, match="no world 'three-layer': did you mean two-layer"):
         world("three-layer")
+    with pytest.raises(UserError, match=r"no world 'garden'.*interaction.*two-layer-dense"):
+        world("garden")

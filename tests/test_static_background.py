@@ -256,6 +256,14 @@ def test_a_static_model_learns_from_a_batch_with_its_background() -> None:
 # -- tight boxes
 
 
+def start(alpha: Tensor) -> float:
+    """The place, in pixels, at which a line through the pixels' middles first reaches `DRAWN`."""
+    values = alpha.tolist()
+    first = next(i for i, value in enumerate(values) if value > DRAWN)
+    before = values[first - 1] if first else 0.0
+    return max(0.0, first + 0.5 - (values[first] - DRAWN) / (values[first] - before))
+
+
 def test_reported_boxes_are_as_large_as_what_is_drawn() -> None:
     model, behind = still().eval(), picture()
     track = model.infer(tiny.video(2, 2), background=behind)
@@ -265,11 +273,10 @@ def test_reported_boxes_are_as_large_as_what_is_drawn() -> None:
         size = alpha.shape[-1]
         for b in range(2):
             for k in range(o.xy.shape[1]):
-                rows = [i for i in range(size) if (alpha[b, k, i] > DRAWN).any()]
-                columns = [j for j in range(size) if (alpha[b, k, :, j] > DRAWN).any()]
-                box = [(0, size), (0, size)]
-                if rows and columns:
-                    box = [(rows[0], rows[-1] + 1), (columns[0], columns[-1] + 1)]
+                rows, columns = alpha[b, k].amax(dim=1), alpha[b, k].amax(dim=0)
+                box = [(0.0, size), (0.0, size)]
+                if (alpha[b, k] > DRAWN).any():
+                    box = [(start(each), size - start(each.flip(0))) for each in (rows, columns)]
                 for axis, (low, high) in enumerate(box):
                     whole = float(o.hw[b, k, axis].clamp_min(0.02))
                     middle = float(o.xy[b, k, 1 - axis]) + whole * ((low + high) / size - 1)

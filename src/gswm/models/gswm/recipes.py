@@ -217,7 +217,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
 
 def balls() -> GSWMConfig:
     """Common settings for the worlds of several balls."""
-    return GSWMConfig(tight_boxes=True, propagation=PropagationConfig(position_scale=PIXELS))
+    return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
 
 
 def overshooting(recipe: Recipe, steps: int = ROLLOUT_STEPS) -> Recipe:

@@ -41,7 +41,7 @@ from gswm.models.recipe import Recipe, TrainConfig
 from gswm.models.registry import RECIPES, build, recipe
 from gswm.train.distributed import Processes
 from gswm.train.launch import training_loader
-from gswm.train.step import Trainee, learning_rate
+from gswm.train.step import Trainee, rate_share
 
 GIVEN, HORIZON, SAMPLES = 3, 2, 2
 CFG = Overshooting(start=0, batch=2, windows=4, given=GIVEN, horizon=HORIZON, samples=SAMPLES)
@@ -492,7 +492,7 @@ def test_the_rate_rises_and_falls_anew(anew: int | None) -> None:
         share = min(1.0, (step - first) / length)
         rate = 0.3 * min(1, (step - first + 1) / 4)
         rate *= 0.1 + 0.9 * (1 + math.cos(math.pi * share)) / 2
-        got = learning_rate(torch.tensor(step), cfg, 0, anew)
+        got = cfg.lr * rate_share(torch.tensor(step), cfg, 0, anew)
         assert got.item() == pytest.approx(rate, abs=1e-6)
 
 

@@ -27,8 +27,8 @@ from gswm.train.step import (
     check_names,
     clip_gradients,
     clip_groups,
-    learning_rate,
     noise_seed,
+    rate_share,
 )
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -62,7 +62,7 @@ def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(
             rate = rate * (since + 1) / warmup
         angle = math.pi * min(step, 40) / 40
         rate *= last_lr + (1 - last_lr) * (1 + math.cos(angle)) / 2
-        got = learning_rate(torch.tensor(step), cfg, background_only)
+        got = cfg.lr * rate_share(torch.tensor(step), cfg, background_only)
         assert got.item() == pytest.approx(rate, abs=1e-7)
 
 
@@ -70,7 +70,7 @@ def test_a_step_is_taken_at_the_rate_of_its_own_number() -> None:
     one = trainee()
     for step in range(3):
         one.advance()
-        assert one.lr == learning_rate(torch.tensor(step), one.cfg, 0)
+        assert one.lr == one.cfg.lr * rate_share(torch.tensor(step), one.cfg, 0)
         assert one.clock == one.step == step + 1
 
 
@@ -205,7 +205,7 @@ def test_weights_move_as_adam_says() -> None:
     for step in range(3):
         before = [p.detach().clone() for p in one.params]
         one.advance()
-        rate = learning_rate(torch.tensor(step), one.cfg, 0).item()
+        rate = one.cfg.lr * rate_share(torch.tensor(step), one.cfg, 0).item()
         for i, param in enumerate(one.params):
             if param.grad is None:
                 assert torch.equal(param, before[i])

@@ -130,7 +130,7 @@ class FastTrainee(Trainee):
         """Capture the step of this stage as a graph."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
-        self.adam.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
         with torch.cuda.graph(graph):
             super().take()

@@ -16,6 +16,11 @@ class TrainConfig:
     lr: float = 3e-4
     """Adam's learning rate after `warmup` steps; a cosine then lowers it to `last_lr` of it. The
     warm-up is repeated when objects start to learn after the background."""
+    optimizer: Literal["adam", "muon"] = "adam"
+    """"muon" trains all matrices by orthogonalized momentum (`train.muon`), and other weights by
+    Adam."""
+    matrix_lr: float = 0.01
+    """Muon's learning rate, which follows the same schedule."""
     warmup: int = 500
     last_lr: float = 0.05
     clip: float = 1.0

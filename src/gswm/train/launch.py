@@ -41,7 +41,8 @@ from gswm.weights.finding import find
 
 HORIZON = 10
 """Frames imagined when validating."""
-LEAST = {"steps": 1, "batch": 1, "validate_every": 1, "lr": 0, "warmup": 0, "last_lr": 0}
+LEAST = {"steps": 1, "batch": 1, "validate_every": 1}
+LEAST |= {"lr": 0, "matrix_lr": 0, "warmup": 0, "last_lr": 0}
 """Minimum values of training settings."""
 
 

@@ -1,4 +1,4 @@
-"""One training step: windows, noise, loss, gradients, clipping, Adam.
+"""One training step: windows, noise, loss, gradients, clipping, and an update of the weights.
 
 A step is a function of the seed, the step number and the weights. Windows and noise follow from the
 step number, even if windows repeat, so a checkpoint holds no random state. `gswm.fast` computes the
@@ -25,6 +25,7 @@ from gswm.data.batches.windows import mix, signed
 from gswm.models.base import Loss, Noise, WorldModel
 from gswm.models.recipe import TrainConfig
 from gswm.train.distributed import Processes
+from gswm.train.muon import Muon, is_matrix
 
 REPORTED = {"loss", "gradient", "step", "length", "minutes", "frames_per_second"}
 """Names in a report besides the terms and metrics of a loss."""
@@ -70,9 +71,16 @@ class Trainee:
         self.clipped = clip_groups(model, cfg)
         self.frozen = frozen_params(model, cfg)
         self.lr = torch.zeros((), device=device)
+        matrices = [p for p in self.params if cfg.optimizer == "muon" and is_matrix(p)]
+        ours = set(matrices)
         self.adam = torch.optim.Adam(
-            self.params, lr=self.lr, fused=True, capturable=device.type == "cuda"
+            [p for p in self.params if p not in ours],
+            lr=self.lr,
+            fused=True,
+            capturable=device.type == "cuda",
         )
+        self.matrix_lr = torch.zeros((), device=device)
+        self.muon = Muon(matrices, self.matrix_lr) if matrices else None
         self.step = 0
         self.clock = torch.zeros((), dtype=torch.int64, device=device)
         """The step, on the device."""
@@ -101,7 +109,8 @@ class Trainee:
     def enter(self, stage: Stage) -> None:
         """Enter a stage, in which the loss has another form."""
         if self.step == self.model.cfg.schedule.anew:
-            self.adam.state.clear()
+            for _, optimizer in self.optimizers():
+                optimizer.state.clear()
         self.stage, self.kept, self.observed = stage, {}, None
         self.sums, self.summed = {}, 0
 
@@ -109,18 +118,25 @@ class Trainee:
         """Compute the loss and its gradients, and update the weights."""
         cfg = self.cfg
         schedule = self.model.cfg.schedule
-        rate = learning_rate(self.clock, cfg, schedule.background_only, schedule.anew)
-        self.lr.copy_(rate)
-        self.adam.zero_grad(set_to_none=True)
+        share = rate_share(self.clock, cfg, schedule.background_only, schedule.anew)
+        self.lr.copy_(cfg.lr * share)
+        self.matrix_lr.copy_(cfg.matrix_lr * share)
+        self.model.zero_grad(set_to_none=True)
         loss = self.backward()
         check_names(loss)
         for param in self.frozen:
             param.grad = None
         self.processes.average(p.grad for p in self.params if p.grad is not None)
         norms = clip_gradients(self.clipped, cfg.clip)
-        self.adam.step()
+        for _, optimizer in self.optimizers():
+            optimizer.step()
         self.clock += 1
         self.add_up({"loss": loss.total, **loss.terms, **loss.metrics, **norms})
+
+    def optimizers(self) -> list[tuple[str, torch.optim.Optimizer]]:
+        """The optimizers, by their names in checkpoints."""
+        muon = [("muon", self.muon)] if self.muon is not None else []
+        return [("adam", self.adam), *muon]
 
     def backward(self) -> Loss:
         """Compute the loss, and leave the gradients in all parameters."""
@@ -215,10 +231,9 @@ class Trainee:
         """All tensors of a checkpoint."""
         named = {f"model.{k}": v for k, v in self.model.state_dict().items()}
         for name, param in self.model.named_parameters():
-            state = self.adam.state.get(param, {})
-            for key in ("exp_avg", "exp_avg_sq", "step"):
-                if key in state:
-                    named[f"adam.{key}.{name}"] = state[key]
+            for owner, optimizer in self.optimizers():
+                for key, value in optimizer.state.get(param, {}).items():
+                    named[f"{owner}.{key}.{name}"] = value
         return {k: v.detach().cpu() for k, v in named.items()}
 
     def counts(self) -> dict[str, Any]:
@@ -230,11 +245,12 @@ class Trainee:
         weights = {k.removeprefix("model."): v for k, v in tensors.items() if k[:6] == "model."}
         self.model.load_state_dict(weights)
         device = self.clock.device
-        for name, param in self.model.named_parameters():
-            parts = {k: tensors.get(f"adam.{k}.{name}") for k in ("exp_avg", "exp_avg_sq", "step")}
-            if parts["step"] is None:
-                continue
-            self.adam.state[param] = {k: v.to(device) for k, v in parts.items() if v is not None}
+        params = dict(self.model.named_parameters())
+        for owner, optimizer in self.optimizers():
+            for key, value in tensors.items():
+                which, part, name = [*key.split(".", 2), "", ""][:3]
+                if which == owner and name in params:
+                    optimizer.state[params[name]][part] = value.to(device)
         self.step = step
         self.clock.fill_(step)
         self.stage = self.model.stage(step - 1) if step else None
@@ -290,10 +306,12 @@ def check_names(loss: Loss) -> None:
         raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
 
 
-def learning_rate(
+def rate_share(
     step: Tensor, cfg: TrainConfig, background_only: int, anew: int | None = None
 ) -> Tensor:
-    """Linear warm-up over `warmup` steps, then half a cosine down to `last_lr`.
+    """The share of the full learning rates at a step.
+
+    Linear warm-up over `warmup` steps, then half a cosine down to `last_lr`.
 
     The warm-up is repeated when objects begin to learn: at the full rate, presence can drop so low
     at once that no gradient restores it. If optimization starts `anew` at a step, so does the
@@ -306,8 +324,8 @@ def learning_rate(
         since = torch.where(later, step - anew, since)
         fall = torch.where(later, (step - anew) / (cfg.steps - anew), step / max(1, anew))
     rise = ((since + 1) / max(1, cfg.warmup)).clamp(max=1)
-    share = cfg.last_lr + (1 - cfg.last_lr) * 0.5 * (1 + torch.cos(math.pi * fall.clamp(max=1)))
-    return cfg.lr * rise * share
+    cosine = 0.5 * (1 + torch.cos(math.pi * fall.clamp(max=1)))
+    return rise * (cfg.last_lr + (1 - cfg.last_lr) * cosine)
 
 
 def noise_seed(seed: int, step: int) -> int:

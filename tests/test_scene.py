@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny import build, config, objects, video
 
 from gswm.core.errors import UserError
 from gswm.core.records import repeat
 from gswm.models.gswm.context import ContextState
-from gswm.models.objects import LSTMState
+from gswm.models.objects import Extents, LSTMState
 from gswm.models.scene import Scene, as_track
 
 
@@ -173,6 +176,25 @@ def test_a_track_shows_what_the_scenes_hold() -> None:
     assert torch.equal(track.pres[:, 0], s.objects.o.pres[..., 0])
     assert track.state_at(0) is s
     assert torch.equal(track.id[:, 1], s.objects.id)
+
+
+@given(st.integers(0, 9_999))
+def test_a_box_is_found_again_from_its_drawn_part(seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    low, high = (2 * torch.rand(2, 2, 4, 2, generator=g) - 1).sort(dim=0).values
+    drawn = Extents((low + high) / 2, ((high - low) / 2).clamp_min(1 / 16))
+    o = objects(2, 4, seed).o
+    for whole, part in zip(drawn.around(*drawn.of(o.xy, o.hw)), (o.xy, o.hw), strict=True):
+        torch.testing.assert_close(whole, part, atol=1e-5, rtol=1e-5)
+    xy, hw = drawn.of(o.xy, o.hw)
+    for b, k in product(range(2), range(4)):
+        for axis, side in ((0, 1), (1, 0)):
+            size = float(o.hw[b, k, side])
+            ends = [float(end[b, k, side]) * size for end in (low, high)]
+            middle = float(o.xy[b, k, axis]) + sum(ends) / 2
+            assert float(xy[b, k, axis]) == pytest.approx(middle, abs=1e-5)
+            if ends[1] - ends[0] > size / 8:
+                assert float(hw[b, k, side]) == pytest.approx((ends[1] - ends[0]) / 2, abs=1e-5)
 
 
 def test_an_edit_goes_on_into_imagination() -> None:

@@ -17,12 +17,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.distributions import logistic_noise, normal_noise
-from gswm.core.geometry import overlap
+from gswm.core.geometry import SMALLEST, overlap
 from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
 XY = slice(4, 6)
 """Position of xy among the concatenated attributes."""
+Boxed = Float[Tensor, "*batch object 2"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,26 @@ class Attributes:
     def split(o: Float[Tensor, "batch object o"]) -> "Attributes":
         """The inverse of `cat`."""
         return Attributes(*o.split([1, 1, 2, 2, o.shape[-1] - 6], dim=-1))
+
+
+@dataclass(frozen=True)
+class Extents:
+    """The drawn part of each object's box."""
+
+    middle: Boxed
+    """Its middle along the height and the width of the box, from -1 to 1."""
+    share: Boxed
+    """Its height and width, as shares of those of the box."""
+
+    def of(self, xy: Boxed, hw: Boxed) -> tuple[Boxed, Boxed]:
+        """The drawn parts of some boxes, as xy and hw."""
+        hw = hw.clamp_min(SMALLEST)
+        return xy + (self.middle * hw).flip(-1), hw * self.share
+
+    def around(self, xy: Boxed, hw: Boxed) -> tuple[Boxed, Boxed]:
+        """The boxes of which these are the drawn parts: the inverse of `of`."""
+        hw = hw / self.share
+        return xy - (self.middle * hw).flip(-1), hw
 
 
 @dataclass(frozen=True)

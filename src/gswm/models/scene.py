@@ -1,25 +1,27 @@
 """A scene that can be edited: the state that a model carries from frame to frame.
 
 Each edit returns a new scene. It applies to every video that has an object of that id, or only to
-video number `of`.
+video number `of`. Positions and sizes are those that a track reports, which may be of the drawn
+part of an object's box.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.records import stack
-from gswm.core.shapes import NOBODY, Video
-from gswm.models.objects import Attributes, Slotted
+from gswm.core.records import map_tensors, stack
+from gswm.core.shapes import NOBODY, Points, Video
+from gswm.models.objects import Attributes, Extents, Slotted
 from gswm.models.state import State
 from gswm.models.track import Track
 
 Slots = Bool[Tensor, "batch object"]
+Taken = TypeVar("Taken")
 FARTHEST = 2.0
 """Largest distance from the middle at which an object can be placed, in units of `xy`."""
 
@@ -33,10 +35,18 @@ class Scene(State, Generic[Slotted]):
     """The recurrent state of the background."""
     seen: Float[Tensor, " batch *seen"]
     """The background as the objects perceive it."""
+    drawn: Extents | None = None
+    """The part of each box that is reported; None for all of it."""
 
     def __repr__(self) -> str:
         there = (self.objects.o.pres[..., 0] > 0.5).sum(dim=1).tolist()
         return f"{type(self).__name__}: {', '.join(map(str, there))} objects in {len(there)} videos"
+
+    @property
+    def boxes(self) -> tuple[Points, Points]:
+        """The boxes that a track reports, as xy and hw."""
+        o = self.objects.o
+        return (o.xy, o.hw) if self.drawn is None else self.drawn.of(o.xy, o.hw)
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "Scene[Slotted]":
         """See `State`."""
@@ -58,12 +68,11 @@ class Scene(State, Generic[Slotted]):
             raise UserError("every slot holds an object: remove one first")
         target = torch.zeros_like(source).scatter(1, free, True) & here
         index = source.to(torch.uint8).argmax(dim=1, keepdim=True)
-        copied = objects.flat().take_along_dim(index[..., None], dim=1)
-        flat = torch.where(target[..., None], copied, objects.flat())
+        flat, drawn = taken((objects.flat(), self.drawn), index, target)
         ids = torch.where(target, objects.born[:, None], objects.id)
         born = objects.born + here[:, 0]
-        added = replace(self, objects=replace(objects.with_flat(flat, ids), born=born))
-        return added.edit(target, xy=xy)
+        added = replace(objects.with_flat(flat, ids), born=born)
+        return replace(self, objects=added, drawn=drawn).edit(target, xy=xy)
 
     def change(
         self,
@@ -92,10 +101,11 @@ class Scene(State, Generic[Slotted]):
                 raise UserError(
                     f"no video has both object {id} and object {look_of}: name two of one video"
                 )
-            index = other.to(torch.uint8).argmax(dim=1, keepdim=True)[..., None]
-            o = scene.objects.o
-            look = torch.where((where & both)[..., None], o.what.take_along_dim(index, 1), o.what)
-            scene = replace(scene, objects=replace(scene.objects, o=replace(o, what=look)))
+            index = other.to(torch.uint8).argmax(dim=1, keepdim=True)
+            o, boxes = scene.objects.o, scene.boxes
+            what, drawn = taken((o.what, scene.drawn), index, where & both)
+            objects = replace(scene.objects, o=replace(o, what=what))
+            scene = replace(scene, objects=objects, drawn=drawn).reporting(*boxes)
         return scene
 
     def where(self, id: int, of: int | None) -> Slots:
@@ -112,9 +122,9 @@ class Scene(State, Generic[Slotted]):
 
     def edit(self, where: Slots, **values: tuple[float, ...]) -> "Scene[Slotted]":
         """Set attributes to `values` in the masked slots."""
-        o = self.objects.o
+        o, boxes = self.objects.o, dict(zip(("xy", "hw"), self.boxes, strict=True))
         for name, value in values.items():
-            old = getattr(o, name)
+            old = boxes[name] if name in boxes else getattr(o, name)
             new = torch.tensor(value, device=old.device, dtype=old.dtype)
             if new.shape != old.shape[-1:]:
                 raise UserError(f"{name} takes {old.shape[-1]} numbers, not {value}")
@@ -127,8 +137,28 @@ class Scene(State, Generic[Slotted]):
                 )
             if name == "hw" and not (new > 0).all():
                 raise UserError(f"hw must be above 0, in fractions of the image, not {value}")
-            o = replace(o, **{name: torch.where(where[..., None], new, old)})
-        return replace(self, objects=replace(self.objects, o=o))
+            new = torch.where(where[..., None], new, old)
+            if name in boxes:
+                boxes[name] = new
+            else:
+                o = replace(o, **{name: new})
+        return replace(self, objects=replace(self.objects, o=o)).reporting(**boxes)
+
+    def reporting(self, xy: Points, hw: Points) -> "Scene[Slotted]":
+        """The scene with these reported boxes; what is reported already does not change."""
+        o, (old_xy, old_hw) = self.objects.o, self.boxes
+        same = hw == old_hw
+        stays = (xy == old_xy) & same.flip(-1)  # the middle of a part moves with the size
+        if self.drawn is not None:
+            xy, hw = self.drawn.around(xy, hw)
+        xy, hw = torch.where(stays, o.xy, xy), torch.where(same, o.hw, hw)
+        return replace(self, objects=replace(self.objects, o=replace(o, xy=xy, hw=hw)))
+
+
+def taken(record: Taken, index: Int[Tensor, "batch 1"], where: Slots) -> Taken:
+    """A record of slots in which the masked ones are copies of the slot at `index`."""
+    mask, source = where[..., None], index[..., None]
+    return map_tensors(lambda x: torch.where(mask, x.take_along_dim(source, dim=1), x), record)
 
 
 def as_track(
@@ -136,9 +166,10 @@ def as_track(
 ) -> Track:
     """The scenes after each frame as a track for users."""
     o: Attributes = stack([scene.objects.o for scene in scenes], dim=1)
+    xy, hw = (torch.stack(each, dim=1) for each in zip(*[s.boxes for s in scenes], strict=True))
     ids = torch.stack([scene.objects.id for scene in scenes], dim=1)
     return Track(
-        *(o.xy, o.hw, o.depth[..., 0], o.pres[..., 0], ids),
+        *(xy, hw, o.depth[..., 0], o.pres[..., 0], ids),
         reconstruction=reconstruction,
         background=background,
         states=tuple(scenes),

@@ -9,15 +9,16 @@ class State:
     """The state of a model between two frames, for every video of a batch.
 
     An edit returns a new state. It applies to every video that has an object of that id, or to
-    video number `of` alone. Subclasses override the edits that they can do. A model whose objects
-    cannot be edited may use any record as its state.
+    video number `of` alone. Positions and sizes are those that a track reports. Subclasses override
+    the edits that they can do. A model whose objects cannot be edited may use any record as its
+    state.
     """
 
     def __repr__(self) -> str:
         return type(self).__name__
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "State":
-        """Move an object to `xy`."""
+        """Move an object, so that the center of its reported box is `xy`."""
         raise UserError(NOT_EDITABLE)
 
     def remove(self, id: int, of: int | None = None) -> "State":

@@ -355,21 +355,15 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
         """The objects as a track for users."""
-        seen = self.propagation.situation.survey(contexts.mu_bg)
-        scenes = [
-            Scene(each, context, seen[:, t])
-            for t, (each, context) in enumerate(zip(objects, contexts.states, strict=True))
-        ]
-        mu = mu_bg = None
-        if render:
-            mu_bg = contexts.mu_bg
-            mu = self.renderer.draw(stack([each.o for each in objects], dim=1), mu_bg)
-        track = as_track(scenes, mu, mu_bg)
-        if not self.cfg.reports_extents:
-            return track
-        tight = [self.renderer.extents(each.o) for each in objects]
-        xy, hw = (torch.stack(each, dim=1) for each in zip(*tight, strict=True))
-        return replace(track, xy=xy, hw=hw)
+        o = stack([each.o for each in objects], dim=1)
+        seen = self.propagation.situation.survey(contexts.mu_bg).unbind(dim=1)
+        drawn = [None] * len(objects)
+        if self.cfg.reports_extents:
+            drawn = self.renderer.extents(o.what)
+        scenes = list(map(Scene, objects, contexts.states, seen, drawn))
+        if not render:
+            return as_track(scenes, None, None)
+        return as_track(scenes, self.renderer.draw(o, contexts.mu_bg), contexts.mu_bg)
 
     # -- editing
 

@@ -74,6 +74,7 @@ def single_ball() -> Recipe:
     """A ball that goes left or right: two modes."""
     model = GSWMConfig(
         num_objects=3,
+        tight_boxes=True,
         propagation=PropagationConfig(proposal_range=(0.2, 0.4), position_scale=PIXELS),
         schedule=Schedule(lengths=((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9))),
     )
@@ -217,7 +218,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
 
 def balls() -> GSWMConfig:
     """Common settings for the worlds of several balls."""
-    return GSWMConfig(propagation=PropagationConfig(position_scale=PIXELS))
+    return GSWMConfig(tight_boxes=True, propagation=PropagationConfig(position_scale=PIXELS))
 
 
 def overshooting(recipe: Recipe, steps: int = ROLLOUT_STEPS) -> Recipe:

@@ -18,12 +18,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.core.geometry import SMALLEST, centers, paste
+from gswm.core.geometry import centers, paste
 from gswm.core.networks import GlimpseDecoder, in_parts, per_object
-from gswm.core.records import map_tensors
-from gswm.core.shapes import Points, Scalars, Video
+from gswm.core.records import frames, map_tensors
+from gswm.core.shapes import Scalars, Video
 from gswm.models.layers import Foreground
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, Extents
 
 EPS = 1e-5
 """Keeps pixels without objects at 0."""
@@ -75,18 +75,24 @@ class Renderer(nn.Module):
         y_att = alpha_att * y_att
         return replace(self.place(torch.cat([y_att, alpha_att], dim=2), o), fill=fill)
 
-    def extents(self, o: Attributes) -> tuple[Points, Points]:
-        """The drawn part of each box, as xy and hw; the whole box if it is empty.
+    def extents(self, what: Float[Tensor, "batch time object what"]) -> list[Extents]:
+        """The drawn part of each box in every frame; the whole box if it is empty.
 
-        A box may be larger than its object; see `objective.slack`.
+        A box may be larger than its object; see `objective.slack`. The part is at least a pixel of
+        the glimpse wide and high, so that a box can be found from its part.
         """
-        alpha = per_object(self.deconv_what, o.what)[:, :, 3].sigmoid()
-        ends = [edges(alpha.amax(dim=-1)), edges(alpha.amax(dim=-2))]  # of rows, of columns
-        low, high = (torch.stack(each, dim=-1) for each in zip(*ends, strict=True))
-        some = (high > low).all(dim=-1, keepdim=True)
-        hw = o.hw.clamp_min(SMALLEST)
-        middle, share = torch.where(some, (low + high) / 2, 0), torch.where(some, high - low, 2) / 2
-        return o.xy + (middle * hw).flip(-1), hw * share
+
+        def some(what: Tensor) -> Extents:
+            alpha = per_object(self.deconv_what, what)[:, :, 3].sigmoid()
+            ends = [edges(alpha.amax(dim=-1)), edges(alpha.amax(dim=-2))]  # of rows, of columns
+            low, high = (torch.stack(each, dim=-1) for each in zip(*ends, strict=True))
+            whole = (high <= low).any(dim=-1, keepdim=True)
+            middle, share = (low + high) / 2, (high - low) / 2
+            share = torch.where(whole, 1, share.clamp_min(1 / alpha.shape[-1]))
+            return Extents(middle.clamp(share - 1, 1 - share), share)
+
+        found = in_parts(some, what.flatten(0, 1))
+        return frames(map_tensors(lambda x: x.unflatten(0, what.shape[:2]), found))
 
     def place(self, glimpses: Float[Tensor, "batch object 4 h w"], o: Attributes) -> Foreground:
         """[ŷ_att, α̂_att] of every object, on one canvas."""

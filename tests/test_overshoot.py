@@ -483,8 +483,10 @@ def test_what_adam_remembers_is_forgotten_when_the_prior_begins(
     assert [steps[step] for step in (5, 8)] == [{1.0}, {4.0}]
 
 
+@pytest.mark.parametrize("later", [1.0, 0.3])
 @pytest.mark.parametrize("anew", [None, 0, 15, 30, 40, 60])
-def test_the_rate_rises_and_falls_anew(anew: int | None) -> None:
+def test_the_rate_rises_and_falls_anew(anew: int | None, later: float) -> None:
+    schedule = Schedule(overshoot=Overshooting(anew, rate=later))
     cfg = TrainConfig(steps=40, warmup=4, lr=0.3, last_lr=0.1)
     turn = 40 if anew is None else min(anew, 40)
     for step in range(45):
@@ -492,7 +494,8 @@ def test_the_rate_rises_and_falls_anew(anew: int | None) -> None:
         share = min(1.0, (step - first) / length)
         rate = 0.3 * min(1, (step - first + 1) / 4)
         rate *= 0.1 + 0.9 * (1 + math.cos(math.pi * share)) / 2
-        got = cfg.lr * rate_share(torch.tensor(step), cfg, 0, anew)
+        rate *= later if turn < 40 and step >= turn else 1
+        got = cfg.lr * rate_share(torch.tensor(step), cfg, schedule)
         assert got.item() == pytest.approx(rate, abs=1e-6)
 
 

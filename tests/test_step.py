@@ -13,6 +13,7 @@ from training import small, train_here
 
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
+from gswm.core.schedule import Curriculum
 from gswm.data.batches.batch import Batch
 from gswm.data.worlds.registry import world
 from gswm.fast.trainee import FastTrainee, accelerate
@@ -62,7 +63,9 @@ def test_the_rate_rises_in_a_line_and_falls_along_a_cosine(
             rate = rate * (since + 1) / warmup
         angle = math.pi * min(step, 40) / 40
         rate *= last_lr + (1 - last_lr) * (1 + math.cos(angle)) / 2
-        got = cfg.lr * rate_share(torch.tensor(step), cfg, background_only)
+        got = cfg.lr * rate_share(
+            torch.tensor(step), cfg, Curriculum(background_only=background_only)
+        )
         assert got.item() == pytest.approx(rate, abs=1e-7)
 
 
@@ -70,7 +73,7 @@ def test_a_step_is_taken_at_the_rate_of_its_own_number() -> None:
     one = trainee()
     for step in range(3):
         one.advance()
-        assert one.lr == one.cfg.lr * rate_share(torch.tensor(step), one.cfg, 0)
+        assert one.lr == one.cfg.lr * rate_share(torch.tensor(step), one.cfg, Curriculum())
         assert one.clock == one.step == step + 1
 
 
@@ -205,7 +208,7 @@ def test_weights_move_as_adam_says() -> None:
     for step in range(3):
         before = [p.detach().clone() for p in one.params]
         one.advance()
-        rate = one.cfg.lr * rate_share(torch.tensor(step), one.cfg, 0).item()
+        rate = one.cfg.lr * rate_share(torch.tensor(step), one.cfg, Curriculum()).item()
         for i, param in enumerate(one.params):
             if param.grad is None:
                 assert torch.equal(param, before[i])

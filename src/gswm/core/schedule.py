@@ -119,6 +119,11 @@ class Curriculum:
         """
         return None
 
+    @property
+    def rate_anew(self) -> float:
+        """Factor on the learning rates from then on."""
+        return 1.0
+
     def steady(self: AnyCurriculum, length: int) -> AnyCurriculum:
         """The schedule at one T, without special first or last steps."""
         return replace(self, lengths=((0, length),), background_only=0)

@@ -18,7 +18,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from gswm.core.errors import UserError
 from gswm.core.records import copy_tensors, map_tensors, tensors
-from gswm.core.schedule import Stage
+from gswm.core.schedule import Curriculum, Stage
 from gswm.data.batches.batch import Batch
 from gswm.data.batches.resident import Loader
 from gswm.data.batches.windows import mix, signed
@@ -118,7 +118,7 @@ class Trainee:
         """Compute the loss and its gradients, and update the weights."""
         cfg = self.cfg
         schedule = self.model.cfg.schedule
-        share = rate_share(self.clock, cfg, schedule.background_only, schedule.anew)
+        share = rate_share(self.clock, cfg, schedule)
         self.lr.copy_(cfg.lr * share)
         self.matrix_lr.copy_(cfg.matrix_lr * share)
         self.model.zero_grad(set_to_none=True)
@@ -306,26 +306,24 @@ def check_names(loss: Loss) -> None:
         raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
 
 
-def rate_share(
-    step: Tensor, cfg: TrainConfig, background_only: int, anew: int | None = None
-) -> Tensor:
+def rate_share(step: Tensor, cfg: TrainConfig, schedule: Curriculum) -> Tensor:
     """The share of the full learning rates at a step.
 
-    Linear warm-up over `warmup` steps, then half a cosine down to `last_lr`.
-
-    The warm-up is repeated when objects begin to learn: at the full rate, presence can drop so low
-    at once that no gradient restores it. If optimization starts `anew` at a step, so does the
-    schedule.
+    Linear warm-up over `warmup` steps, then half a cosine down to `last_lr`. The warm-up is
+    repeated when objects begin to learn: at the full rate, presence can drop so low at once that no
+    gradient restores it. If optimization starts `anew` at a step, so does the schedule.
     """
-    since = torch.where(step < background_only, step, step - background_only)
-    fall = step / cfg.steps
+    begin, anew = schedule.background_only, schedule.anew
+    since = torch.where(step < begin, step, step - begin)
+    fall, full = step / cfg.steps, 1.0
     if anew is not None and anew < cfg.steps:
         later = step >= anew
         since = torch.where(later, step - anew, since)
         fall = torch.where(later, (step - anew) / (cfg.steps - anew), step / max(1, anew))
+        full = torch.where(later, schedule.rate_anew, 1.0)
     rise = ((since + 1) / max(1, cfg.warmup)).clamp(max=1)
     cosine = 0.5 * (1 + torch.cos(math.pi * fall.clamp(max=1)))
-    return rise * (cfg.last_lr + (1 - cfg.last_lr) * cosine)
+    return full * rise * (cfg.last_lr + (1 - cfg.last_lr) * cosine)
 
 
 def noise_seed(seed: int, step: int) -> int:

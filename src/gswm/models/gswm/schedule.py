@@ -17,6 +17,8 @@ class Overshooting:
     """The step from which only the prior learns, with a new learning-rate schedule. Default: None
     (never).
     """
+    rate: float = 1.0
+    """Factor on all learning rates in this stage."""
     windows: int = 24_576
     """Number of windows whose tracks are kept on the device and reused: about 0.5 KB per slot and
     frame.
@@ -53,7 +55,7 @@ class Overshooting:
     def check(self) -> None:
         """Raise a UserError for invalid settings."""
         least = {"start": 0, "batch": 1, "windows": self.batch, "given": 1, "horizon": 1}
-        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0, "limit": 0}
+        least |= {"samples": 0, "kl": 0, "looks": 0, "decay": 0, "limit": 0, "rate": 0}
         for name, value in (least | JOINT).items():
             ours = getattr(self, name)
             if ours is not None and not ours >= value:
@@ -116,6 +118,11 @@ class Schedule(Curriculum):
     def anew(self) -> int | None:
         """See `Curriculum`."""
         return self.overshoot.start
+
+    @property
+    def rate_anew(self) -> float:
+        """See `Curriculum`."""
+        return self.overshoot.rate
 
     def needed(self, steps: int) -> int:
         """See `Curriculum`."""

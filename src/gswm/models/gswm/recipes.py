@@ -150,7 +150,7 @@ def clips() -> Recipe:
         boxes_by_label=True,
         motion_threshold=0.06,
         sizes=Sizes(glimpse=32),
-        discovery=replace(model.discovery, grid=16, tau=0.3),
+        discovery=replace(model.discovery, grid=16, inside=0.8, tau=0.3),
         propagation=replace(
             model.propagation,
             proposal_range=(0.15, 0.15),

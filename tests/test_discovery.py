@@ -98,12 +98,17 @@ def test_discovery_follows_the_paper() -> None:
     assert (got.id == NOBODY).all()
 
 
-def iou(a: list[float], b: list[float]) -> float:
-    """Of two boxes (x, y, h, w)."""
+def common(a: list[float], b: list[float]) -> float:
+    """The area of the intersection of two boxes (x, y, h, w)."""
     shared = 1.0
     for at, size in ((0, 3), (1, 2)):
         low = max(a[at] - a[size], b[at] - b[size])
         shared *= max(0.0, min(a[at] + a[size], b[at] + b[size]) - low)
+    return shared
+
+
+def iou(a: list[float], b: list[float]) -> float:
+    shared = common(a, b)
     return shared / (4 * a[2] * a[3] + 4 * b[2] * b[3] - shared)
 
 
@@ -148,6 +153,24 @@ def test_rejection_follows_its_rule(seed: int) -> None:
         there = (o.pres[b, :, 0].tolist(), pres[b, :, 0].tolist())
         for i in range(10):
             assert bool(got[b, i]) == naive_accept(known, there[0], cells, there[1], i)
+
+
+@given(SEEDS)
+def test_parts_of_known_objects_and_of_more_present_cells_can_be_rejected(seed: int) -> None:
+    g, least = generator(seed), 0.7
+    net = discovery(replace(CFG, inside=least, rejection=1.0, rival_rejection=1.0))
+    xy = 0.2 * torch.rand(1, 8, 2, generator=g)
+    hw = 0.05 + 0.25 * torch.rand(1, 8, 2, generator=g)
+    pres = torch.rand(1, 8, 1, generator=g)
+    o = replace(objects(1).o, xy=0.1 + 0 * xy[:, :3], hw=hw[:, :3], pres=pres[:, :3])
+    got = net.accept(o, xy, hw, pres)
+    known, cells = (torch.cat(each, dim=-1)[0].tolist() for each in ((o.xy, o.hw), (xy, hw)))
+    for i, cell in enumerate(cells):
+        boxes = [*zip(known, o.pres[0, :, 0].tolist(), strict=True)]
+        boxes += [(cells[j], float(pres[0, j])) for j in range(8) if pres[0, j] > pres[0, i]]
+        area = 4 * cell[2] * cell[3]
+        part = any(there > 0.5 and common(cell, box) > least * area for box, there in boxes)
+        assert bool(got[0, i]) == (not part)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from torch import Tensor
 from gswm.core.records import tensors
 from gswm.models.base import Discover
 from gswm.models.gswm.gswm import GSWM
+from gswm.models.registry import RECIPES
 from gswm.models.scene import Scene
 from gswm.models.track import Track
 
@@ -63,8 +64,9 @@ class Blob(torch.nn.Module):
 
 def seeing(recipe: str, tight: bool) -> tuple[GSWM, Track]:
     """A model that draws objects off the middle of their boxes, and what it sees."""
-    sizes = {"image_size": 64, "tight_boxes": tight, "boxes_by_label": recipe == "clips"}
-    made = tiny.lively(recipe, **sizes).eval()
+    changes = {"image_size": 64, "tight_boxes": tight, "boxes_by_label": recipe == "clips"}
+    coarse = replace(RECIPES[recipe]().model.discovery, grid=4)
+    made = tiny.lively(recipe, discovery=coarse, **changes).eval()
     assert made.cfg.reports_extents == tight
     made.renderer.deconv_what = Blob()
     return made, made.infer(tiny.video(batch=2), discover="first")

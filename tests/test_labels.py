@@ -133,31 +133,47 @@ def test_presence_is_taught_by_what_became_of_the_objects_of_the_last_frame() ->
     assert float(pres) == pytest.approx(want, rel=1e-5)
 
 
-def test_a_cell_finds_the_objects_that_no_slot_held_before() -> None:
+def test_a_cell_finds_new_objects_and_learns_the_boxes_of_all_near_it() -> None:
     grid = 4
-    true = labels([[(-0.7, -0.7), (0.3, 0.3)], [(-0.7, -0.7), (0.3, 0.3)]])
+    true = labels([[(-0.7, -0.7), (0.3, 0.3), (0.04, -0.72)]] * 2, side=0.6)
     frames = [slots([(-0.7, -0.7)], [0]), slots([(-0.7, -0.7)], [0])]
     held = teaching.held(frames, teaching.match(frames, true), true)
-    assert held[0].tolist() == [[False, False], [True, False]]
+    assert held[0].tolist() == [[False] * 3, [True, False, False]]
     logit = torch.linspace(-2, 2, 2 * grid * grid).view(1, 2, grid * grid, 1)
     mean = torch.randn(1, 2, grid * grid, 7)
     q_att = Gaussian(mean, torch.ones_like(mean))
     keep = torch.ones(1, 2, dtype=torch.bool)
     box, pres = teaching.cell_terms(Bernoulli(logit), q_att, keep, held, true)
-    wanted = {(0, 0): 0, (0, 10): 1, (1, 10): 1}  # frame and cell: object
     loss, far = 0.0, 0.0
     for t, cell in itertools.product(range(2), range(grid * grid)):
-        x = logit[0, t, cell, 0]
-        if (t, cell) not in wanted:
-            loss -= math.log(torch.sigmoid(-x))
-            continue
-        loss -= teaching.MISSED * math.log(torch.sigmoid(x))
-        at, n = mean[0, t, cell], wanted[t, cell]
+        x, at = logit[0, t, cell, 0], mean[0, t, cell]
         center = torch.tensor([2 * (cell % grid) + 1, 2 * (cell // grid) + 1]) / grid - 1
-        xy = center + 2 / grid * at[3:5].tanh()
-        far += naive_apart(xy, at[1:3].sigmoid(), true.xy[0, t, n], true.hw[0, t, n])
+        away = [(true.xy[0, t, n] - center).abs().max().item() for n in range(3)]
+        here = [n for n in range(3) if away[n] < 1 / grid]
+        near = [n for n in range(3) if away[n] < min(0.5 * 0.6, 0.75 * 2 / grid)]
+        new = [n for n in near + here if not held[0, t, n]]
+        if any(n in here for n in new):
+            loss -= teaching.MISSED * math.log(torch.sigmoid(x))
+        elif not new:
+            loss -= math.log(torch.sigmoid(-x))
+        for n in (here or near)[:1]:
+            xy = center + 2 / grid * at[3:5].tanh()
+            far += naive_apart(xy, at[1:3].sigmoid(), true.xy[0, t, n], true.hw[0, t, n])
     assert float(pres) == pytest.approx(loss, rel=1e-5)
     assert float(box) == pytest.approx(far, rel=1e-5)
+
+
+def test_of_two_objects_in_a_cell_the_new_one_gives_the_box() -> None:
+    true = labels([[(0.3, 0.3), (0.2, 0.2)]])
+    held = torch.tensor([[[True, False]]])
+    z = torch.zeros(1, 1, 16, 7)
+    z[..., 1:3] = torch.tensor(0.2).logit()
+    z[..., 3:5] = torch.tensor(-0.05 * 4 / 2).atanh()  # from the cell's center to the second
+    keep, logit = torch.ones(1, 1, dtype=torch.bool), torch.zeros(1, 1, 16, 1)
+    box, _ = teaching.cell_terms(
+        *(Bernoulli(logit), Gaussian(z, torch.ones_like(z))), keep, held, true
+    )
+    assert float(box) == pytest.approx(0, abs=1e-5)
 
 
 def test_pixels_outside_of_true_boxes_are_the_backgrounds() -> None:

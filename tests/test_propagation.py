@@ -22,7 +22,7 @@ from gswm.models.gswm.propagation import (
     UpdateScales,
     rescaled,
 )
-from gswm.models.objects import Objects, Sizes
+from gswm.models.objects import Attributes, Objects, Sizes
 
 SEEDS = st.integers(0, 2**32 - 1)
 CFG = PropagationConfig(
@@ -213,6 +213,27 @@ def test_a_step_moves_no_further_than_its_scale(seed: int, large: float) -> None
         assert step <= getattr(c, name) + 1e-5, name
     assert (o.pres <= prev.o.pres).all()
     assert (o.pres >= 0).all()
+
+
+@given(SEEDS, st.floats(0.1, 10))
+def test_relative_updates_scale_with_the_object(seed: int, factor: float) -> None:
+    def moved(o: Attributes, margin: float) -> Attributes:
+        net = propagation(replace(CFG, relative=True, proposal_range=(margin, margin)))
+        return net.move(o, drawn, torch.zeros(2, 3, 1))
+
+    prev, g = objects(seed=seed), generator(seed)
+    z, gate = (torch.randn(2, 3, SIZES.z_att, generator=g) for _ in range(2))
+    pres = Bernoulli(torch.zeros(2, 3, 1))
+    drawn = Drawn(Gaussian(z, z), prev.z_state, pres, z, gate.sigmoid())
+    one = moved(prev.o, 0.1)
+    other = moved(replace(prev.o, hw=factor * prev.o.hw), factor * 0.1)
+    torch.testing.assert_close(other.hw, factor * one.hw, atol=1e-6, rtol=1e-4)
+    steps = [now.xy - prev.o.xy for now in (one, other)]
+    torch.testing.assert_close(steps[1], factor * steps[0], atol=1e-5, rtol=1e-4)
+    share = CFG.update.xy * gate.sigmoid()[..., 3:5] * z[..., 3:5].tanh()
+    torch.testing.assert_close(steps[0], share * (prev.o.hw + 0.1).flip(-1), atol=1e-5, rtol=1e-4)
+    ratio = CFG.update.hw * gate.sigmoid()[..., 1:3] * z[..., 1:3].tanh()
+    torch.testing.assert_close(one.hw, prev.o.hw * ratio.exp(), atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["attend", "whole", "off"])

@@ -24,6 +24,7 @@ from gswm.fitting.fit import FitConfig, fit_video
 from gswm.fitting.pace import Pace
 from gswm.fitting.starting import check_start, find_start, read_start
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
+from gswm.models.gswm.propagation import UpdateScales
 from gswm.models.registry import build
 from gswm.weights import files as weights
 
@@ -41,7 +42,7 @@ STARTED: Decision[TrainedStart | None] = Decision(TrainedStart("clips", clips())
 
 
 def test_the_weights_for_any_video_are_the_default(small_clips: Path) -> None:
-    found = find_start(None, {"image_size": None, "grid": 8})
+    found = find_start(None, {"image_size": None, "grid": 16})
     assert found.value is not None
     assert found.value.name == "clips"
 
@@ -80,13 +81,14 @@ def test_a_start_decides_what_its_networks_depend_on() -> None:
     large = facts_with(width=100, heights=sides, widths=sides)
     new, tuned = settings_for(large), settings_for(large, STARTED)
     assert (new.image_size.value, new.start.value) == (64, NEW)
-    assert (tuned.image_size.value, tuned.grid.value) == (128, 8)
+    assert (tuned.image_size.value, tuned.grid.value) == (128, 16)
     assert (tuned.start.value, tuned.start.reason) == ("clips", "a reason")
     assert "clips" in tuned.image_size.reason
     assert tuned.num_objects == new.num_objects
     assert tuned.hw_prior_mean == new.hw_prior_mean
     assert tuned.pres_prior.value < new.pres_prior.value
     assert tuned.model().propagation == clips().propagation
+    assert tuned.model().boxes_by_label == clips().boxes_by_label
 
 
 def test_the_weights_of_a_start_do_the_same_with_the_settings_of_a_video() -> None:
@@ -105,13 +107,31 @@ def test_the_weights_of_a_start_do_the_same_with_the_settings_of_a_video() -> No
 def test_objects_are_within_reach_of_a_start_or_it_is_changed(speed: float, faster: float) -> None:
     speeds = Quantiles(speed, speed, speed, faster * speed)
     facts = facts_with(width=100, frames=5_000, speeds=speeds)
-    new, tuned = settings_for(facts), settings_for(facts, STARTED)
+    own = replace(
+        clips().propagation,
+        relative=False,
+        update=UpdateScales(xy=0.3, hw=0.1),
+        proposal_range=(0.05, 0.3),
+    )
+    plain = TrainedStart("plain", replace(clips(), propagation=own))
+    new, tuned = settings_for(facts), settings_for(facts, Decision(plain, "a reason"))
     step = 2 * tuned.stride.value * faster * speed / 100
-    own = clips().propagation
     assert tuned.update_xy.value == (
         own.update.xy if step <= REACH * own.update.xy else new.update_xy.value
     )
     assert tuned.proposal_range.value[1] >= min(step, new.proposal_range.value[1])
+    assert all(each.reason for _, each in tuned.items())
+
+
+@given(st.floats(0.05, 15))
+def test_relative_updates_keep_their_scale_and_look_as_far_as_needed(speed: float) -> None:
+    facts = facts_with(width=100, frames=5_000, speeds=Quantiles(speed, speed, speed, speed))
+    tuned = settings_for(facts, STARTED)
+    step = 2 * tuned.stride.value * speed / 100
+    own = clips().propagation
+    assert tuned.update_xy.value == own.update.xy
+    low, high = tuned.proposal_range.value
+    assert low == high == pytest.approx(max(step, own.proposal_range[1]))
     assert all(each.reason for _, each in tuned.items())
 
 
@@ -151,7 +171,8 @@ def test_a_look_at_a_video_names_the_start(
 def small_start(tmp_path: Path, small_trunk: None) -> Path:
     """Weights of another video at 64 pixels, with a background of its own."""
     recipe = gswm.recipe("clips")
-    model = replace(clips(), image_size=64, sizes=tiny.SIZES)
+    discovery = replace(clips().discovery, grid=8)
+    model = replace(clips(), image_size=64, sizes=tiny.SIZES, discovery=discovery)
     made = build(replace(recipe, model=model))
     made.get_submodule("context").picture = torch.full((3, 64, 64), 0.25)
     with torch.no_grad():

@@ -265,7 +265,7 @@ def start(alpha: Tensor) -> float:
 
 
 def test_reported_boxes_are_as_large_as_what_is_drawn() -> None:
-    model, behind = still().eval(), picture()
+    model, behind = still(boxes_by_label=False).eval(), picture()
     track = model.infer(tiny.video(2, 2), background=behind)
     for t in range(2):
         o = track.states[t].objects.o

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gswm.core.networks import Trunk
 from gswm.data.batches.batch import Batch
 from gswm.models.base import Loss
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
@@ -25,11 +26,13 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def config(recipe: str = "interaction", **changes: object) -> GSWMConfig:
-    """A recipe's settings at small sizes, for the ELBO alone."""
+    """A recipe's settings at small sizes, for the ELBO alone; a smaller image limits the grid."""
     model = RECIPES[recipe]().model
     schedule = replace(model.schedule, overshoot=Overshooting())
     small = {"sizes": SIZES, "num_objects": 3, "schedule": schedule}
-    return replace(model, **(small | changes))
+    model = replace(model, **(small | changes))
+    grid = min(model.discovery.grid, model.image_size // Trunk.STRIDE)
+    return replace(model, discovery=replace(model.discovery, grid=grid))
 
 
 def build(cfg: GSWMConfig, seed: int = 0) -> GSWM:

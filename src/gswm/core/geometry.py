@@ -86,10 +86,32 @@ def overlap(
     hw_b: Float[Tensor, "batch b 2"],
 ) -> Float[Tensor, "batch a b"]:
     """Pairwise intersection over union; 0 if a box has a negative size."""
+    shared = intersection(xy_a, hw_a, xy_b, hw_b)
+    union = 4 * hw_a.prod(-1)[:, :, None] + 4 * hw_b.prod(-1)[:, None] - shared
+    return shared / union.clamp_min(1e-9)
+
+
+def coverage(
+    xy_a: Float[Tensor, "batch a 2"],
+    hw_a: Float[Tensor, "batch a 2"],
+    xy_b: Float[Tensor, "batch b 2"],
+    hw_b: Float[Tensor, "batch b 2"],
+) -> Float[Tensor, "batch a b"]:
+    """Fraction of each box a that is inside each box b; 0 if a box has a negative size."""
+    shared = intersection(xy_a, hw_a, xy_b, hw_b)
+    return shared / (4 * hw_a.prod(-1)[:, :, None]).clamp_min(1e-9)
+
+
+def intersection(
+    xy_a: Float[Tensor, "batch a 2"],
+    hw_a: Float[Tensor, "batch a 2"],
+    xy_b: Float[Tensor, "batch b 2"],
+    hw_b: Float[Tensor, "batch b 2"],
+) -> Float[Tensor, "batch a b"]:
+    """Area shared by each pair of boxes; 0 if a box has a negative size."""
     half_a, half_b = hw_a.flip(-1), hw_b.flip(-1)
     low = torch.maximum((xy_a - half_a)[:, :, None], (xy_b - half_b)[:, None])
     high = torch.minimum((xy_a + half_a)[:, :, None], (xy_b + half_b)[:, None])
     shared = (high - low).clamp_min(0).prod(-1)
     real: Bool[Tensor, "batch a b"] = (hw_a > 0).all(-1)[:, :, None] & (hw_b > 0).all(-1)[:, None]
-    union = 4 * hw_a.prod(-1)[:, :, None] + 4 * hw_b.prod(-1)[:, None] - shared
-    return torch.where(real, shared / union.clamp_min(1e-9), 0)
+    return torch.where(real, shared, 0)

@@ -143,6 +143,7 @@ class Decisions:
         return replace(
             plain,
             sizes=trained.sizes,
+            boxes_by_label=trained.boxes_by_label,
             propagation=trained.propagation,
             discovery=replace(trained.discovery, start_at_prior=at_prior),
         )
@@ -217,10 +218,12 @@ def tuned(found: Decisions, start: TrainedStart, reason: str, fast: float) -> De
     alike = f"as {start.name} was trained"
     reached = f"{alike}, and the fastest objects are within reach"
     update_xy, proposal_range = found.update_xy, found.proposal_range
-    if step <= REACH * theirs.update.xy:
-        update_xy = Decision(theirs.update.xy, reached)
+    if theirs.relative or step <= REACH * theirs.update.xy:
+        update_xy = Decision(theirs.update.xy, alike if theirs.relative else reached)
     if step <= theirs.proposal_range[1]:
         proposal_range = Decision(theirs.proposal_range, reached)
+    elif theirs.relative:
+        proposal_range = Decision((step, step), found.proposal_range.reason)
     return replace(
         found,
         start=Decision(start.name, reason),

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.distributions import logistic_noise, normal_noise
-from gswm.core.geometry import SMALLEST, overlap
+from gswm.core.geometry import SMALLEST, coverage, overlap
 from gswm.core.settings import check_sizes
 from gswm.core.shapes import NOBODY, Ids, Points, Scalars
 
@@ -288,6 +288,7 @@ def accept(
     pres: Scalars,
     rejection: float,
     rivals: float | None,
+    inside: float | None = None,
 ) -> Float[Tensor, "batch object 1"]:
     """1 where a discovered box is new, 0 where it is rejected.
 
@@ -299,10 +300,16 @@ def accept(
         rejection: IoU with a propagated object above which a discovered one is rejected.
         rivals: IoU with a discovered box that is more present above which it is rejected too;
             None for never.
+        inside: fraction of a discovered box in one of either kind above which it is rejected as a
+            part of that object; None for never.
     """
     same = overlap(xy, hw, known.xy, known.hw) > rejection
+    if inside is not None:
+        same = same | (coverage(xy, hw, known.xy, known.hw) > inside)
     rejected = (same & (known.pres.mT > 0.5)).any(dim=-1)
     if rivals is not None:
         same = overlap(xy, hw, xy, hw) > rivals
+        if inside is not None:
+            same = same | (coverage(xy, hw, xy, hw) > inside)
         rejected = rejected | (same & outranked(pres) & (pres.mT > 0.5)).any(dim=-1)
     return (~rejected).to(pres.dtype)[..., None]

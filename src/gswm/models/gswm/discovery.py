@@ -54,6 +54,10 @@ class DiscoveryConfig:
     """Whether cells reject each other too."""
     rival_rejection: float = 0.6
     """IoU with a more present cell above which a cell is rejected."""
+    inside: float | None = None
+    """Fraction of a cell's box in that of a propagated object, or of a more present cell, above
+    which it is rejected as a part. Default: None (never, as in the paper).
+    """
     revival: float | None = None
     """IoU with a faded object above which a discovered one continues its track. Default: None
     (never, as in the paper).
@@ -168,7 +172,7 @@ class Discovery(nn.Module):
     ) -> Float[Tensor, "batch object 1"]:
         """1 where a discovered box is new, 0 where it is rejected."""
         rivals = self.cfg.rival_rejection if self.cfg.rivals else None
-        return accept(o, xy, hw, pres, self.cfg.rejection, rivals)
+        return accept(o, xy, hw, pres, self.cfg.rejection, rivals, self.cfg.inside)
 
     def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:
         """p(z̄_att) of every cell, except presence."""

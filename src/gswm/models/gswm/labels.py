@@ -9,6 +9,9 @@ box of an older slot.
     label_box  = Σ_k huber((o_xy - xy_n) / hw_n) + huber(log o_hw - log hw_n)
     label_pres = -Σ_k log q(z̃_pres_k = is n there) - Σ_ij log q(z̄_pres_ij = is there a new n in ij)
 
+A cell is present only if the center of a new object is in it. But all cells near the center of any
+visible object learn its box, so discovery learns boxes in every frame, and from several cells.
+
 The model explains only labelled boxes. In the likelihood and the motion loss (see `objective`), all
 other pixels are replaced by the background, so that no object pays off there, even if something
 flickers or sways. Slots and cells of nearly hidden objects are ignored, and so are those in unclear
@@ -38,11 +41,15 @@ VISIBLE = 0.3
 """Share of an object that must be visible for a cell to find it."""
 GLIMPSED = 0.1
 """Share up to which an object counts as hidden."""
-MISSED = 3.0
+MISSED = 2.0
 """Cost of missing an object, relative to finding one where there is none."""
 LAST = 10.0
 """Above the square of any distance inside a box, in half sides."""
-BETA = 0.1
+CENTRAL = 0.5
+"""Share of an object's box, around its center, in which cells are near it."""
+NEAR = 0.75
+"""Largest distance of a near cell from the center of an object, in cells along each axis."""
+BETA = 0.03
 """Error at which the Huber loss becomes linear, relative to the size of an object."""
 
 
@@ -169,29 +176,39 @@ def cell_terms(
     held: Bool[Tensor, "batch time object"],
     labels: Labels,
 ) -> tuple[PerVideo, PerVideo]:
-    """label_box and label_pres of discovery, for objects that no slot held one frame before."""
+    """label_box of discovery for all objects, and label_pres for those without a slot before."""
     grid = math.isqrt(pres.logit.shape[2])
-    new = labels.present & (labels.visibility > VISIBLE) & ~held
+    clear = (labels.present & (labels.visibility > VISIBLE))[:, :, None]
+    new = clear & ~held[:, :, None]
     place = ((labels.xy.clamp(-0.999, 0.999) + 1) * (grid / 2)).floor().long()
     cell = place[..., 1] * grid + place[..., 0]
-    number = torch.arange(grid * grid, device=cell.device)
-    here = cell[:, :, None] == number[:, None]
-    wanted = here & new[:, :, None]
+    here = cell[:, :, None] == torch.arange(grid * grid, device=cell.device)[:, None]
+    near = close_by(labels, grid)
     faint = (labels.visibility > 0) & (labels.visibility <= VISIBLE)
     unclear = (here & faint[:, :, None]).any(dim=-1) | in_unclear(labels, grid)
-    target = wanted.any(dim=-1)
+    unclear = unclear | (near & new).any(dim=-1)
+    target = (here & new).any(dim=-1)
     looked = keep[..., None]
     weight = looked * torch.where(target, MISSED, 1.0) * (target | ~unclear)
     found = per_video(weight * entropy(pres.logit[..., 0], target.float()))
 
-    # Of several new objects in a cell, the most visible.
-    which = (wanted * (1 + labels.visibility[:, :, None])).argmax(dim=-1)
+    # Of several objects, a new one in the cell, any one in it, the most visible.
+    rank = 1 + labels.visibility[:, :, None] + 4 * (here & new) + 2 * here
+    rank = rank * ((here | near) & clear)
+    which = rank.argmax(dim=-1)
     z = Latents.split(q_att.mean.flatten(0, 1))
     hw = z.hw.sigmoid().unflatten(0, keep.shape)
     xy = cell_centers(grid, hw) + (2 / grid) * z.xy.tanh().unflatten(0, keep.shape)
     theirs = Matches(which, target)
     box = apart(xy, hw, theirs.of(labels.xy), theirs.of(labels.hw))
-    return per_video(looked * target * box), found
+    return per_video(looked * (rank > 0).any(dim=-1) * box), found
+
+
+def close_by(labels: Labels, grid: int) -> Bool[Tensor, "batch time cell object"]:
+    """Whether the center of a cell is close to that of an object."""
+    away = (labels.xy[:, :, None] - cell_centers(grid, labels.xy)[:, None]).abs()
+    most = (CENTRAL * labels.hw.flip(-1)).clamp_max(2 * NEAR / grid)
+    return (away < most[:, :, None]).all(dim=-1)
 
 
 def in_unclear(labels: Labels, grid: int) -> Bool[Tensor, "batch time cell"]:

@@ -12,6 +12,10 @@ posterior (§3.4.1): a posterior that read them off the frame would leave z_stat
     posterior   z_state ~ N(MLP_state_post([ĥ, e_prop]))    e_prop = Conv_prop(ST(x, o_xy, s_prop))
     both        z_att ~ MLP_att(z_state)                    o ← o + c · gate · tanh(z_att)
 
+With `PropagationConfig.relative`, xy and hw change in units of the object and of its surroundings:
+
+    o_xy ← o_xy + c (o_hw + s_max) · gate · tanh(z_xy)      o_hw ← o_hw · exp(c · gate · tanh(z_hw))
+
 Without z_state (G-SWM-D, "w/o MU") the RNNs give the attributes' latents themselves, ungated:
 
     prior       z_att ~ N(MLP_att_prior(h))
@@ -76,6 +80,11 @@ class PropagationConfig:
     proposal_range: tuple[float, float] = (0.0, 0.2)
     """s_min, s_max: how much larger than the object the region is that the posterior looks at."""
     update: UpdateScales = field(default_factory=UpdateScales)
+    relative: bool = False
+    """Whether c of xy is relative to the largest region that the posterior looks at, and c of hw to
+    the size of the object. The same picture in a glimpse then means the same update for objects of
+    all sizes.
+    """
     tau: float = 1.0
     """Temperature of the relaxed presence."""
     position_scale: float = 1.0
@@ -283,11 +292,15 @@ class Propagation(nn.Module):
     def move(self, o: Attributes, drawn: Drawn, noise_pres: Scalars) -> Attributes:
         """The attributes to which the latents move `o` (A.2, "Attribute updates")."""
         z, gate, c = Latents.split(drawn.z_att), Latents.split(drawn.gate), self.cfg.update
+        xy, hw = c.xy * gate.xy * z.xy.tanh(), c.hw * gate.hw * z.hw.tanh()
+        if self.cfg.relative:
+            xy = xy * (o.hw.detach() + self.cfg.proposal_range[1]).flip(-1)
+            hw = o.hw * hw.expm1()
         return Attributes(
             pres=o.pres * drawn.pres.draw(noise_pres, self.cfg.tau),
             depth=o.depth + c.depth * gate.depth * z.depth,
-            hw=o.hw + c.hw * gate.hw * z.hw.tanh(),
-            xy=o.xy + c.xy * gate.xy * z.xy.tanh(),
+            hw=o.hw + hw,
+            xy=o.xy + xy,
             what=o.what + c.what * gate.what * z.what.tanh(),
         )
 

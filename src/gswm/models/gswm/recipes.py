@@ -137,24 +137,39 @@ def obj3d_128() -> Recipe:
 
 
 def clips() -> Recipe:
-    """Procedural clips of a fixed camera: a pretrained start for any video."""
+    """Procedural clips of a fixed camera: a pretrained start for any video.
+
+    Boxes learn from labels alone. Presence is nearly binary, because a product of relaxed samples
+    fades over a long video. The grid separates objects that are close together.
+    """
+    model = any_video(128)
     model = replace(
-        any_video(128),
+        model,
         num_objects=12,
         augment=False,  # no two clips are alike
         aux_pres=False,
+        boxes_by_label=True,
         motion_threshold=0.06,
+        sizes=Sizes(glimpse=32),
+        discovery=replace(model.discovery, grid=16, inside=0.8, tau=0.3),
+        propagation=replace(
+            model.propagation,
+            proposal_range=(0.15, 0.15),
+            update=UpdateScales(xy=1.0, hw=0.5),
+            relative=True,
+            tau=0.3,
+        ),
         schedule=Schedule(
-            lengths=((0, 2), (1_500, 4), (4_000, 8), (9_000, 12)),
+            lengths=((0, 2), (1_000, 4), (3_000, 8), (7_000, 12)),
             likelihood_std=Anneal(0.1, 0.1),
             hw_prior_mean=Anneal(-2.0, -2.0),
-            pres_prior=Anneal(0.1, 0.01, 6_000, 14_000, geometric=True),
-            motion_weight=Anneal(2.0, 0.5, 4_000, 9_000),
-            label_weight=Anneal(200.0, 200.0),
+            pres_prior=Anneal(0.03, 0.005, 4_000, 10_000, geometric=True),
+            motion_weight=Anneal(2.0, 0.5, 3_000, 7_000),
+            label_weight=Anneal(500.0, 500.0),
         ),
     )
     data = DataConfig("clips", episodes=2_048, fresh=True, given=8)
-    train = TrainConfig(steps=20_000, lr=4e-4, clip_by="part")
+    train = TrainConfig(steps=15_000, lr=4e-4, clip_by="part")
     return Recipe("clips", data, model, train)
 
 

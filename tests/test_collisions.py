@@ -1,15 +1,25 @@
 """Collisions: imagined changes of velocity beside true contacts."""
 
 import math
+from dataclasses import replace
+from itertools import product
 
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gswm.eval.metrics.boxes import Boxes
-from gswm.eval.metrics.collisions import APART, JUMP, NEAR, collisions, hits, jumps, matched
+from gswm.eval.metrics.collisions import (
+    JUMP,
+    NEAR,
+    SPAN,
+    collisions,
+    kinks,
+    matched,
+    velocity_changes,
+)
 
-TIME, GIVEN = 30, 5
+TIME, GIVEN = 30, 8
 
 
 def boxes(xy: torch.Tensor, id: int = 0) -> Boxes:
@@ -64,36 +74,75 @@ def test_what_happens_in_the_given_frames_or_hardly_moves_anything_does_not_coun
     assert collisions(slow, slow, contacts(12), GIVEN).true.sum() == 0
 
 
-def test_a_jump_is_a_change_of_the_step() -> None:
-    xy = torch.rand(2, 9, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = jumps(boxes(xy))
-    for row in range(2):
-        for t in range(9):
-            for i in range(3):
-                x = xy[row, :, i].tolist()
-                inside = 2 <= t <= 7
-                change = (
-                    math.dist(
-                        [x[t + 1][k] - x[t][k] for k in (0, 1)],
-                        [x[t - 1][k] - x[t - 2][k] for k in (0, 1)],
-                    )
-                    if inside
-                    else 0
-                )
-                assert abs(float(found[row, t, i]) - change) < 1e-12
+def test_a_faint_true_collision_makes_a_prediction_right_and_is_not_missed() -> None:
+    strong, faint = boxes(bounce(12, 1.2 * JUMP)), boxes(bounce(12, 0.8 * JUMP))
+    scores = collisions(strong, faint, contacts(12), GIVEN).scores()
+    assert scores["collision_precision"] == 1
+    assert math.isnan(scores["collision_recall"])
+    missed = collisions(faint, strong, contacts(12), GIVEN).scores()
+    assert math.isnan(missed["collision_precision"])
+    assert missed["collision_recall"] == 0
 
 
-signs = st.lists(st.booleans(), min_size=12, max_size=12)
+def test_a_change_of_velocity_without_a_contact_is_no_collision() -> None:
+    true = boxes(bounce(12))
+    scores = collisions(true, true, torch.zeros(1, TIME, 2, 2), GIVEN).scores()
+    assert scores["collision_precision"] == 0
+    assert math.isnan(scores["collision_recall"])
+
+
+def test_an_imagined_object_outside_of_the_frame_does_not_collide() -> None:
+    true = boxes(bounce(12))
+    outside = true.xy.clone()
+    outside[:, GIVEN + 1 :, 0] += 2
+    found = collisions(replace(true, xy=outside), true, contacts(12), GIVEN)
+    assert (int(found.imagined), int(found.found), int(found.true)) == (1, 1, 2)
+
+
+def test_noise_of_a_tenth_of_a_pixel_is_no_collision() -> None:
+    g = torch.Generator().manual_seed(0)
+    still = torch.full((20, 90, 5, 2), 0.5, dtype=torch.float64)
+    noise = torch.randn(still.shape, generator=g, dtype=torch.float64) / 640
+    assert not kinks(velocity_changes(boxes(still + noise)), JUMP).any()
+
+
+def slope(values: list[float]) -> float:
+    """Of the line that fits best, by its textbook formula."""
+    n, middle = len(values), sum(values) / len(values)
+    over = sum((i - (n - 1) / 2) * (value - middle) for i, value in enumerate(values))
+    return over / sum((i - (n - 1) / 2) ** 2 for i in range(n))
+
+
+def test_a_change_is_between_the_lines_before_and_after() -> None:
+    g = torch.Generator().manual_seed(0)
+    xy = torch.rand(2, 15, 3, 2, generator=g, dtype=torch.float64)
+    made = boxes(xy)
+    there = made.there.clone()
+    there[1, 13, 2] = False
+    found = velocity_changes(replace(made, there=there))
+    for row, t, i in product(range(2), range(15), range(3)):
+        change = 0.0
+        known = there[row, max(0, t - SPAN) : t + SPAN, i].all()
+        if SPAN <= t <= 15 - SPAN and known:
+            x, y = xy[row, :, i].T.tolist()
+            parts = [slope(v[t : t + SPAN]) - slope(v[t - SPAN : t]) for v in (x, y)]
+            change = math.hypot(*parts)
+        assert abs(float(found[row, t, i]) - change) < 1e-12
+    few = boxes(xy[:, : 2 * SPAN - 1])
+    assert not velocity_changes(few).any()
 
 
 @settings(deadline=None)
-@given(signs)
-def test_signs_that_follow_each_other_are_one_hit(values: list[bool]) -> None:
-    found = hits(torch.tensor(values)[None, :, None])[0, :, 0].tolist()
-    last = -100
+@given(st.lists(st.integers(0, 4), min_size=12, max_size=12))
+def test_a_kink_is_the_first_of_the_largest_changes_near_it(values: list[int]) -> None:
+    found = kinks(torch.tensor(values)[None, :, None].double(), 1.5)[0, :, 0].tolist()
     for t, value in enumerate(values):
-        assert found[t] == (value and t - last > APART)
-        last = t if value else last
+        before, after = values[max(0, t - NEAR) : t], values[t + 1 : t + 1 + NEAR]
+        largest = value > max(before, default=0) and value >= max(after, default=0)
+        assert found[t] == (value > 1.5 and largest)
+
+
+signs = st.lists(st.booleans(), min_size=12, max_size=12)
 
 
 @settings(deadline=None)

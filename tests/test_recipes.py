@@ -82,7 +82,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.discovery.start_at_prior == solid
     assert m.discovery.revival is None
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
-    special = {"obj3d": (0.5, 0.3), "obj3d-128": (0.5, 0.3), "occlusion": (0.2, 0.6)}
+    special = {"obj3d": (0.5, 0.4), "obj3d-128": (0.5, 0.4), "occlusion": (0.2, 0.6)}
     assert rejection == special.get(name.removesuffix("-elbo"), (0.4, 0.6))
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)

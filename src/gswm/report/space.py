@@ -48,8 +48,9 @@ def collisions(results: Results) -> Table:
     }
     text = (
         "Do imagined objects change velocity when the true ones collide? A predicted collision "
-        "counts as correct if the same object has a true one within three frames. *Frames late* is "
-        "the mean delay of correct predictions."
+        "counts as correct if the same object has a true one within three frames, also one half as "
+        "strong as those that count for recall. *Frames late* is the mean delay of true ones that "
+        "were predicted."
     )
     return Table("3D: collisions", text, ("", *columns), solid_rows(results, columns))
 

@@ -202,9 +202,9 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
     """Common settings of the recipes for the 3D world.
 
     Objects are close together: a grid of 8 rarely has two of them in a cell. Their boxes are
-    0.17 ± 0.04 of the frame wide. In soft light, the background can explain them at little cost:
-    with a presence prior that is small from the first step on, all objects are lost within 400
-    steps.
+    0.17 ± 0.04 of the frame wide, and no two overlap with an IoU above 0.4. In soft light, the
+    background can explain them at little cost: with a presence prior that is small from the first
+    step on, all objects are lost within 400 steps.
     """
     fall = 2_500, 7_000
     model = replace(
@@ -212,7 +212,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
         background="learned",
         tight_boxes=True,
         discovery=DiscoveryConfig(
-            grid=8, hw_std=0.25, start_at_prior=True, rejection=0.5, rival_rejection=0.3
+            grid=8, hw_std=0.25, start_at_prior=True, rejection=0.5, rival_rejection=0.4
         ),
         propagation=PropagationConfig(
             proposal_range=(0.1, 0.3),

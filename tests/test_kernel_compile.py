@@ -12,18 +12,16 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gswm.fast.kernels import mlp, os_rnn
+from gswm.fast.kernels import mlp, pairs
 from gswm.fast.kernels.compose_triton import draw_backward, draw_forward
 from gswm.fast.kernels.crop_triton import crop_backward, crop_forward
-from gswm.fast.kernels.os_rnn_backward import os_rnn_backward
-from gswm.fast.kernels.os_rnn_forward import os_rnn_forward
+from gswm.fast.kernels.pairs_triton import pairs_backward, pairs_forward
 
 box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16, summed=False)
 scalor = box | dict(num_objects=26, glimpse=32, summed=True)
 glimpse = dict(num_objects=10, channels=3, height=64, width=64, size=16, tile=16)
 layers = dict(num_in=70, num_hidden=24, num_out=40) | mlp.program(24, 3)
 two_layers = dict(num_in=70, num_hidden=24, num_out=2) | mlp.program(24, 2)
-sizes = (10, 29, 16, 32, 16)
 for kernel, given in (
     (draw_forward, box | dict(eps=1e-5)),
     (draw_backward, box | dict(padded=16, precision="ieee", num_warps=8)),
@@ -35,8 +33,8 @@ for kernel, given in (
     (mlp.backward_kernel, layers),
     (mlp.forward_kernel, two_layers),
     (mlp.backward_kernel, two_layers),
-    (os_rnn_forward, os_rnn.constants(os_rnn_forward, *sizes)),
-    (os_rnn_backward, os_rnn.constants(os_rnn_backward, *sizes)),
+    (pairs_forward, pairs.program(10, 16)),
+    (pairs_backward, pairs.program(10, 16)),
 ):
     constants = {name: given[name] for name in kernel.arg_names if name in given}
     options = {name: value for name, value in given.items() if name not in constants}
@@ -71,5 +69,5 @@ def test_a_gpus_compiler_takes_all_kernels(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = [*2 * ["draw_forward", "draw_backward"], "crop_forward", "crop_backward"]
-    names += [*2 * ["forward_kernel", "backward_kernel"], "os_rnn_forward", "os_rnn_backward"]
+    names += [*2 * ["forward_kernel", "backward_kernel"], "pairs_forward", "pairs_backward"]
     assert done.stdout.split() == names

@@ -131,7 +131,7 @@ class DenseEncoder(Encoder):
 
 
 class FastPropagation(Propagation):
-    """Both object-state RNNs in one kernel, and glimpses in another."""
+    """Both object-state RNNs side by side, and glimpses in one kernel."""
 
     crop = staticmethod(crop)
     packed: OSRNNWeights

@@ -12,9 +12,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gswm.fast.kernels import mlp, pairs
+from gswm.fast.kernels import encoder, mlp, pairs
 from gswm.fast.kernels.compose_triton import draw_backward, draw_forward
 from gswm.fast.kernels.crop_triton import crop_backward, crop_forward
+from gswm.fast.kernels.encoder_triton import encoder_backward, encoder_forward
 from gswm.fast.kernels.pairs_triton import pairs_backward, pairs_forward
 
 box = dict(num_objects=10, size=64, glimpse=16, smallest=0.02, rows=16, columns=16, summed=False)
@@ -33,6 +34,8 @@ for kernel, given in (
     (mlp.backward_kernel, layers),
     (mlp.forward_kernel, two_layers),
     (mlp.backward_kernel, two_layers),
+    (encoder_forward, encoder.program([3, 16, 16, 32, 64, 24])),
+    (encoder_backward, encoder.program([3, 16, 16, 32, 64, 24])),
     (pairs_forward, pairs.program(10, 16)),
     (pairs_backward, pairs.program(10, 16)),
 ):
@@ -53,6 +56,7 @@ import sys
 sys.modules["triton"] = None
 import gswm.fast.kernels.compose
 import gswm.fast.kernels.crop
+import gswm.fast.kernels.encoder
 import gswm.fast.kernels.os_rnn
 """
 
@@ -69,5 +73,6 @@ def test_a_gpus_compiler_takes_all_kernels(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", COMPILE], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     names = [*2 * ["draw_forward", "draw_backward"], "crop_forward", "crop_backward"]
-    names += [*2 * ["forward_kernel", "backward_kernel"], "pairs_forward", "pairs_backward"]
+    names += [*2 * ["forward_kernel", "backward_kernel"], "encoder_forward", "encoder_backward"]
+    names += ["pairs_forward", "pairs_backward"]
     assert done.stdout.split() == names

@@ -15,6 +15,7 @@ from gswm.core.networks import MLP, Encoder
 from gswm.core.shapes import Frame, Mask
 from gswm.fast.kernels.compose import draw
 from gswm.fast.kernels.crop import crop
+from gswm.fast.kernels.encoder import encode, first_channels, fits, pack
 from gswm.fast.kernels.os_rnn import os_rnn
 from gswm.fast.kernels.os_rnn_weights import OSRNNWeights
 from gswm.models.gswm.context import Context, ContextState
@@ -47,7 +48,7 @@ def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     """Replace all supported modules; return those that must be prepared before each step."""
     for module in copy.modules():
         for fast in (
-            *(FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation),
+            *(FusedMLP, FusedEncoder, DenseEncoder, FastPropagation, FastContext, FastSituation),
             *(FastAppearance, FastObjectEncoder),
         ):
             if fast.replaces(module):
@@ -93,6 +94,27 @@ class FusedMLP(MLP):
 
         layers = [cast(nn.Linear, layer) for layer in list(self)[::2]]
         return mlp(input, [layer.weight for layer in layers], [layer.bias for layer in layers])
+
+
+class FusedEncoder(Encoder):
+    """All layers in one kernel."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can replace the module."""
+        return type(module) is Encoder and fits(module)
+
+    @torch.no_grad()
+    def prepare(self) -> None:
+        """Arrange the weights for the kernel."""
+        keep(self, "packed", pack(self))
+
+    def forward(self, input: Tensor) -> Tensor:
+        """See `Encoder`."""
+        channels = [layer.num_channels for layer in self if isinstance(layer, nn.GroupNorm)]
+        last = cast(nn.Linear, self[-1])
+        sizes = [first_channels(self), *channels, last.out_features]
+        return encode(input, self.get_buffer("packed"), sizes)
 
 
 class DenseEncoder(Encoder):

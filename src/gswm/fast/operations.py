@@ -18,7 +18,9 @@ from gswm.fast.kernels.crop import crop
 from gswm.fast.kernels.encoder import encode, first_channels, fits, pack
 from gswm.fast.kernels.os_rnn import os_rnn
 from gswm.fast.kernels.os_rnn_weights import OSRNNWeights
+from gswm.fast.kernels.select import select
 from gswm.models.gswm.context import Context, ContextState
+from gswm.models.gswm.gswm import GSWM
 from gswm.models.gswm.propagation import Propagation
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.situation import Situation
@@ -49,7 +51,7 @@ def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     for module in copy.modules():
         for fast in (
             *(FusedMLP, FusedEncoder, DenseEncoder, FastPropagation, FastContext, FastSituation),
-            *(FastAppearance, FastObjectEncoder),
+            *(FastGSWM, FastAppearance, FastObjectEncoder),
         ):
             if fast.replaces(module):
                 module.__class__ = fast
@@ -181,6 +183,17 @@ class FastPropagation(Propagation):
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
         h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed)
         return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
+
+
+class FastGSWM(GSWM):
+    """The objects of a frame, chosen in one kernel."""
+
+    select = staticmethod(select)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can replace the module."""
+        return type(module) is GSWM
 
 
 class FastContext(Context):

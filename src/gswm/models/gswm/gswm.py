@@ -71,6 +71,8 @@ class GSWM(PosteriorModel[GSWMConfig]):
     """Generative Structured World Model."""
 
     editable = True
+    select = staticmethod(select)
+    """`gswm.fast` replaces it by a kernel."""
 
     def __init__(self, cfg: GSWMConfig) -> None:
         super().__init__(cfg)
@@ -269,7 +271,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         found, evidence = self.discovery.infer(propagated, e_img, noise.keep, noise.discovery, h_0)
         if (least := self.cfg.discovery.revival) is not None:
             propagated, found = revive(propagated, found, least)
-        return select(propagated, found), evidence
+        return self.select(propagated, found), evidence
 
     def empty(self, batch: int) -> Objects:
         """K empty slots."""

@@ -54,6 +54,8 @@ from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
+AT_ONCE = 9
+"""Number of imagined frames that are replayed together on a GPU."""
 FEW = 32
 """Total number of slots up to which a step on a CPU is faster in one thread."""
 
@@ -299,7 +301,8 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
     def replayable(self) -> list[Method]:
         """See `WorldModel`."""
-        return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
+        ours = [(self.propagation, name) for name in ("imagine", "imagine_all")]
+        return [(self, "step"), *ours, *self.context.recurrent()]
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
         """See `PosteriorModel`; samples include all latents and the relaxed presence."""
@@ -348,12 +351,16 @@ class GSWM(PosteriorModel[GSWMConfig]):
         contexts = self.context.imagine(state.context, noise.context)
         seen = self.propagation.situation.survey(contexts.mu_bg)
         seen = torch.cat([state.seen[:, None], seen], dim=1)
-        objects, imagined = state.objects, []
+        imagined, whole = [state.objects], steps - steps % AT_ONCE
         with one_thread(self.steps_are_small(batch)):
-            for t, now in enumerate(frames(noise.propagation)):
-                objects = self.propagation.imagine(objects, seen[:, t], now)
-                imagined.append(objects)
-        return self.as_track(imagined, contexts, render=render)
+            for t in range(0, whole, AT_ONCE):
+                now = map_tensors(lambda x, t=t: x[:, t : t + AT_ONCE], noise.propagation)
+                imagined += self.propagation.imagine_all(
+                    imagined[-1], seen[:, t : t + AT_ONCE], now
+                )
+            for t, now in enumerate(frames(noise.propagation)[whole:], start=whole):
+                imagined.append(self.propagation.imagine(imagined[-1], seen[:, t], now))
+        return self.as_track(imagined[1:], contexts, render=render)
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
         """The objects as a track for users."""

@@ -56,10 +56,10 @@ def both(model: Any, batch: int, **how: Any) -> tuple[Track, Track]:
 
 
 METHODS = {
-    "interaction": ["GSWM.step", "Propagation.imagine"],
-    "single-ball-d": ["GSWM.step", "Propagation.imagine"],
-    "maze": ["Context.step", "GSWM.step", "Context.step", "Propagation.imagine"],
-    "maze-no-aoe": ["Context.step", "GSWM.step", "Context.step", "Propagation.imagine"],
+    "interaction": ["GSWM.follow_once", "Propagation.imagine"],
+    "single-ball-d": ["GSWM.follow_once", "Propagation.imagine"],
+    "maze": ["Context.step", "GSWM.follow_once", "Context.step", "Propagation.imagine"],
+    "maze-no-aoe": ["Context.step", "GSWM.follow_once", "Context.step", "Propagation.imagine"],
 }
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gswm.core.networks import Encoder
 from gswm.fast.kernels.encoder import encode, first_channels, fits, pack
-from gswm.fast.operations import FusedEncoder, constants, replace_operations
+from gswm.fast.operations import DenseEncoder, FusedEncoder, constants, replace_operations
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CHANNELS = (3, 16, 32, 64, 128)
@@ -51,15 +51,23 @@ def test_only_encoders_of_small_images_fit() -> None:
     assert not fits(encoder((3, 16, 48, 64, 128)))
 
 
+@pytest.mark.parametrize(
+    ("size", "channels", "kind"),
+    [(16, CHANNELS, FusedEncoder), (8, (3, 16, 32), DenseEncoder)],
+    ids=["kernel", "products"],
+)
 @torch.no_grad()
-def test_it_replaces_the_module_and_follows_its_weights() -> None:
-    model = torch.nn.Sequential(encoder())
+def test_a_faster_one_replaces_the_module_and_follows_its_weights(
+    size: int, channels: tuple[int, ...], kind: type
+) -> None:
+    model = torch.nn.Sequential(encoder(channels, size=size))
+    x = torch.rand(1, 3, size, size, generator=generator()).to(DEVICE)
     copy = constants(model)
     (fast,) = replace_operations(model, copy)
-    assert isinstance(fast, FusedEncoder)
+    assert type(fast) is kind
     for _ in range(2):
         fast.prepare()
-        torch.testing.assert_close(copy(images(1)), model(images(1)), atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(copy(x), model(x), atol=1e-4, rtol=1e-4)
         for param in model.parameters():
             param.mul_(1.1)
 

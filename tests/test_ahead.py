@@ -74,6 +74,55 @@ def test_its_end_is_reported() -> None:
     assert line.startswith("compiled")
 
 
+def test_kernels_are_there_once_the_process_says_so_or_ends() -> None:
+    with start("import time; print('now', flush=True); time.sleep(60)") as other:
+        begin = time.monotonic()
+        while not other.has_kernels():
+            assert time.monotonic() - begin < 30
+        assert other.process.poll() is None
+    with start("import time; time.sleep(60)") as other:
+        assert not other.has_kernels()
+    with ended(start("")) as other:
+        assert other.has_kernels()
+
+
+def test_steps_are_plain_until_kernels_are_compiled(
+    compiled: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where kernels are no more than counted."""
+    chosen, used = small(6), []
+    schedule = replace(chosen.model.schedule, lengths=((0, 2),))
+    trainee = fast(replace(chosen, model=replace(chosen.model, schedule=schedule)))
+    monkeypatch.setattr("gswm.fast.deferred.replace_operations", lambda *_: used.append(1) or [])
+    trainee.on_gpu = True
+    with start("import time; time.sleep(60)") as other:
+        trainee.ahead = other
+        trainee.advance()
+        assert not used
+        other.ready.write(b"now")
+        other.ready.flush()
+        trainee.advance()
+        trainee.advance()
+        assert used == [1]
+        assert trainee.ahead is other
+    trainee.ahead = ended(start(""))
+    trainee.advance()
+    assert used == [1]
+    assert trainee.ahead is None
+    assert compiled
+
+
+def test_where_nothing_is_compiled_ahead_kernels_are_used_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trainee, used = fast(small(2)), []
+    monkeypatch.setattr("gswm.fast.deferred.replace_operations", lambda *_: used.append(1) or [])
+    trainee.on_gpu, trainee.compiled = True, False
+    with trainee.running(print):
+        trainee.advance()
+    assert used == [1]
+
+
 def fast(chosen: Recipe) -> FastTrainee:
     """A trainee as on a GPU, where gradients are deferred."""
     torch.manual_seed(0)

@@ -127,7 +127,7 @@ def test_kernels_give_what_autograd_gives(
     ours, theirs = twins(replace(cfg, sizes=replace(sizes, glimpse=cfg.sizes.glimpse)))
     deferred = Deferred(ours, kernels=True)
     prepared = {type(module).__name__ for module in deferred.prepared}
-    assert prepared == {"DenseEncoder", "FastContext", "FastPropagation"}
+    assert prepared == {"FusedEncoder", "FastContext", "FastPropagation"}
     for seed in seeds:
         for model, backward in ((ours, deferred), (theirs, plain)):
             model.zero_grad()

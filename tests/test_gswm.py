@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.geometry import SMALLEST
+from gswm.core.records import tensors
 from gswm.data.batches.batch import Batch
 from gswm.models.base import check_video
 from gswm.models.gswm.discovery import DiscoveryConfig
@@ -71,15 +72,29 @@ def test_a_future_is_imagined_frame_by_frame(recipe: str) -> None:
 # -- what it promises
 
 
+@pytest.mark.parametrize("name", ["interaction", "maze"])
+@torch.no_grad()
+def test_without_discovery_frames_are_as_if_it_found_nothing(name: str) -> None:
+    model, x = build(config(name)), video(2, 4)
+    ours, known, contexts = model.tracked(x, "first", None)
+    keep = torch.tensor([True, False, False, False])
+    noise = model.noise_shape.none(2, 4, keep, 1)
+    theirs, evidence = model.track(x, contexts, noise)
+    for a, b in zip(tensors(ours), tensors(theirs), strict=True):
+        torch.testing.assert_close(a, b)
+    for a, b in zip(tensors(known), tensors([e.known for e in evidence[1:]]), strict=True):
+        torch.testing.assert_close(a, b)
+
+
 def test_the_given_frames_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model, calls = lively(), []
-    step = model.step
+    step = model.follow_once
 
     def counted(objects, *rest):
         calls.append(len(objects.id))
         return step(objects, *rest)
 
-    monkeypatch.setattr(model, "step", counted)
+    monkeypatch.setattr(model, "follow_once", counted)
     model.imagine(video(2, 4), 4, 2, futures=5)
     assert calls == [2, 2, 2]
 

@@ -1,4 +1,4 @@
-"""The object-state RNNs in one kernel against the modules; without a GPU it is interpreted."""
+"""The object-state RNNs side by side against the modules; without a GPU they are interpreted."""
 
 import pytest
 import torch
@@ -98,34 +98,42 @@ def test_a_gradient_of_h_alone_is_enough() -> None:
 @torch.no_grad()
 def test_refreshed_weights_are_those_of_the_modules_now() -> None:
     sides, others = rnns(WITH_CTX, seed=0), rnns(WITH_CTX, seed=1)
-    weights = OSRNNWeights(*sides)
-    before, place = weights.values.clone(), weights.values.data_ptr()
+    weights, want = OSRNNWeights(*sides), OSRNNWeights(*others)
+    places = {name: tensor.data_ptr() for name, tensor in weights.made.items()}
     for rnn, other in zip(sides, others, strict=True):
         rnn.load_state_dict(other.state_dict())
+    assert not weights.gates.equal(want.gates)
     weights.refresh()
-    assert not weights.values.equal(before)
-    assert weights.values.equal(OSRNNWeights(*others).values)
-    assert weights.values.data_ptr() == place
+    for name, tensor in weights.made.items():
+        assert getattr(weights, name) is tensor
+        assert tensor.equal(want.made[name]), name
+        assert tensor.data_ptr() == places[name]
+
+
+def of_pairs(slots: int) -> tuple[Tensor, ...]:
+    """What the kernel of all pairs reads."""
+    g, e = generator(), SIZES.encoding
+    shapes = [(2, 1, slots, 5 * e), (1, slots), (2, 3, e, e), (2, 3, e), (2, e)]
+    tensors = [torch.randn(shape, generator=g).to(DEVICE) for shape in shapes]
+    return tensors[0].requires_grad_(), tensors[1].requires_grad_(), *tensors[2:]
 
 
 def test_the_operator_is_what_it_says() -> None:
-    given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
     torch.library.opcheck(
-        torch.ops.gswm.os_rnn,
-        (*given.values(), weights.values, weights.e),
+        torch.ops.gswm.pairs,
+        of_pairs(2),
         test_utils=["test_schema", "test_autograd_registration", "test_faketensor"],
     )
 
 
 @pytest.mark.slow
 def test_a_compiled_caller_gets_the_same() -> None:
-    given, weights = inputs(2, WITHOUT), OSRNNWeights(*rnns(WITHOUT))
+    given = of_pairs(2)
 
     def caller(*tensors: Tensor) -> Tensor:
-        h, c, _ = torch.ops.gswm.os_rnn(*tensors, weights.values, weights.e)
-        return (h * c).sum()
+        heard, own = torch.ops.gswm.pairs(*tensors)
+        return (heard * own).sum()
 
     compiled = torch.compile(caller, backend="aot_eager", fullgraph=True)
-    tensors = list(given.values())
-    want, got = (torch.autograd.grad(f(*tensors), tensors) for f in (caller, compiled))
+    want, got = (torch.autograd.grad(f(*given), given[:2]) for f in (caller, compiled))
     torch.testing.assert_close(got, want)

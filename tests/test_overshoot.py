@@ -128,12 +128,11 @@ def test_the_prior_is_told_what_it_remembers_of_a_track(name: str) -> None:
     """Its h after the given frames is the one that inference has; and so is its prior."""
     of = model(name)
     frames = video(time=GIVEN + HORIZON)
-    objects, evidence, contexts = of.tracked(frames, "first", None)
+    objects, known, contexts = of.tracked(frames, "first", None)
     seen = of.propagation.situation.survey(contexts.mu_bg)
     if name != "interaction":  # the background of each frame is another here, and is learned
-        objects, evidence = objects[:2], evidence[:2]
+        objects, known = objects[:2], known[:1]
         seen = seen[:, :1].expand_as(seen)
-    known = [each.known for each in evidence if each.known is not None]
     tracks = Tracks.of(objects, known, seen[:, 0], len(objects))
     tracks = replace(tracks.full(), o=stack([each.o for each in objects], dim=1))
     start, told = recall(of.propagation, tracks, len(objects))

@@ -12,6 +12,7 @@ from gswm.core.records import tensors
 from gswm.data.batches.batch import Batch
 from gswm.fast import replay
 from gswm.fast.selftest import small
+from gswm.models.gswm.gswm import AT_ONCE
 from gswm.models.registry import build, recipe
 from gswm.models.track import Track
 
@@ -55,10 +56,10 @@ def both(model: Any, batch: int, **how: Any) -> tuple[Track, Track]:
 
 
 METHODS = {
-    "interaction": ["GSWM.step", "Propagation.imagine"],
-    "single-ball-d": ["GSWM.step", "Propagation.imagine"],
-    "maze": ["Context.step", "GSWM.step", "Context.step", "Propagation.imagine"],
-    "maze-no-aoe": ["Context.step", "GSWM.step", "Context.step", "Propagation.imagine"],
+    "interaction": ["GSWM.follow_once", "Propagation.imagine"],
+    "single-ball-d": ["GSWM.follow_once", "Propagation.imagine"],
+    "maze": ["Context.step", "GSWM.follow_once", "Context.step", "Propagation.imagine"],
+    "maze-no-aoe": ["Context.step", "GSWM.follow_once", "Context.step", "Propagation.imagine"],
 }
 
 
@@ -86,6 +87,16 @@ def test_what_another_model_imagines_is_the_same(name: str, recorded: list[str])
     torch.manual_seed(0)
     assert_equal_tracks(*both(replay.replay(build(small(recipe(name)))), 2))
     assert len(recorded) >= 2
+
+
+def test_many_frames_are_replayed_together(recorded: list[str]) -> None:
+    model = replay.replay(tiny.build(tiny.config()))
+    given, steps = tiny.video(2, time=2), 2 * AT_ONCE + 2
+    ours = model.imagine(given, 2, steps, generator=tiny.generator())
+    assert recorded == ["Propagation.imagine_all", "Propagation.imagine"]
+    with replay.one_by_one():
+        theirs = model.imagine(given, 2, steps, generator=tiny.generator())
+    assert_equal_tracks(ours, theirs)
 
 
 def test_weights_are_read_where_they_are(recorded: list[str]) -> None:

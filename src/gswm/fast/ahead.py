@@ -1,12 +1,15 @@
 """Compiling ahead: another process compiles the training step while this one trains.
 
-Compiling a step takes minutes, and its result is cached on disk. So training starts with uncompiled
-steps, while a second process compiles those of the last stage whose gradients pass through frames,
-by taking one on random videos (`rehearsal`). When it has finished, and training has reached that
-stage, training compiles them too: it finds the results on disk, and only has to read them.
+Triton compiles our kernels in half a minute, and torch a step in minutes; the results are cached on
+disk. So training starts with plain steps, while a second process compiles those of the last stage
+whose gradients pass through frames, by taking one with kernels and then a compiled one, on random
+videos (`rehearsal`). It says when the kernels are ready, and training uses them from then on. When
+it has finished, and training has reached that stage, training compiles its steps too: it finds the
+results on disk, and only has to read them.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -32,7 +35,8 @@ class Ahead:
     ) -> None:
         self.tell = tell
         self.failed = False
-        # It is closed by `__exit__`.
+        # Both are closed by `__exit__`.
+        self.ready = tempfile.TemporaryFile()  # noqa: SIM115
         self.said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115
         with tempfile.TemporaryFile("w+") as asked:
             json.dump({"recipe": to_dict(recipe), "device": str(device)}, asked)
@@ -41,10 +45,14 @@ class Ahead:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
                 command,
                 stdin=asked,
-                stdout=subprocess.DEVNULL,
+                stdout=self.ready,
                 stderr=self.said,
                 start_new_session=True,
             )
+
+    def has_kernels(self) -> bool:
+        """Whether our kernels are compiled: the process has said something, or is done."""
+        return os.fstat(self.ready.fileno()).st_size > 0 or self.process.poll() is not None
 
     def ended(self) -> bool:
         """Whether it is done; reports the outcome."""
@@ -65,6 +73,7 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+        self.ready.close()
         self.said.close()
 
     def end(self) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch._functorch import config as aot_config
 
 from gswm.core.records import concatenate, map_tensors, tensors
-from gswm.fast.operations import constants, halve, replace_operations
+from gswm.fast.operations import Prepared, constants, halve, replace_operations
 from gswm.fast.replay import as_written
 from gswm.models.base import Loss, WorldModel
 
@@ -45,21 +45,25 @@ class Deferred:
         self, model: WorldModel[Any], *, kernels: bool = False, half: bool = False
     ) -> None:
         self.model = model
-        frames: Any = constants(model)
-        self.prepared = replace_operations(model, frames) if kernels else []
+        self.frames: Any = constants(model)
+        self.prepared: list[Prepared] = []
+        self.has_kernels = False
         self.methods = [
             DeferredMethod(module, name, getattr(twin, name))
-            for (module, name), (twin, _) in zip(model.recurrent(), frames.recurrent(), strict=True)
+            for (module, name), (twin, _) in zip(
+                model.recurrent(), self.frames.recurrent(), strict=True
+            )
         ]
+        if kernels:
+            self.use_kernels()
         if half:
             for module in model.halves():
                 halve(module)
 
-    @classmethod
-    def for_device(cls, model: WorldModel[Any]) -> "Deferred":
-        """The fastest settings for the model's device: kernels and bfloat16 only on a GPU."""
-        on_gpu = next(model.parameters()).is_cuda
-        return cls(model, kernels=on_gpu, half=on_gpu)
+    def use_kernels(self) -> None:
+        """Use custom kernels for frames from now on."""
+        self.prepared = replace_operations(self.model, self.frames)
+        self.has_kernels = True
 
     def compile(self) -> "Deferred":
         """Compile the recurrent and the batched methods with torch, once per length.

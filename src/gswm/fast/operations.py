@@ -15,9 +15,12 @@ from gswm.core.networks import MLP, Encoder
 from gswm.core.shapes import Frame, Mask
 from gswm.fast.kernels.compose import draw
 from gswm.fast.kernels.crop import crop
+from gswm.fast.kernels.encoder import encode, first_channels, fits, pack
 from gswm.fast.kernels.os_rnn import os_rnn
 from gswm.fast.kernels.os_rnn_weights import OSRNNWeights
+from gswm.fast.kernels.select import select
 from gswm.models.gswm.context import Context, ContextState
+from gswm.models.gswm.gswm import GSWM
 from gswm.models.gswm.propagation import Propagation
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.situation import Situation
@@ -47,8 +50,8 @@ def replace_operations(model: nn.Module, copy: nn.Module) -> list["Prepared"]:
     """Replace all supported modules; return those that must be prepared before each step."""
     for module in copy.modules():
         for fast in (
-            *(FusedMLP, DenseEncoder, FastPropagation, FastContext, FastSituation),
-            *(FastAppearance, FastObjectEncoder),
+            *(FusedMLP, FusedEncoder, DenseEncoder, FastPropagation, FastContext, FastSituation),
+            *(FastGSWM, FastAppearance, FastObjectEncoder),
         ):
             if fast.replaces(module):
                 module.__class__ = fast
@@ -95,6 +98,27 @@ class FusedMLP(MLP):
         return mlp(input, [layer.weight for layer in layers], [layer.bias for layer in layers])
 
 
+class FusedEncoder(Encoder):
+    """All layers in one kernel."""
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can replace the module."""
+        return type(module) is Encoder and fits(module)
+
+    @torch.no_grad()
+    def prepare(self) -> None:
+        """Arrange the weights for the kernel."""
+        keep(self, "packed", pack(self))
+
+    def forward(self, input: Tensor) -> Tensor:
+        """See `Encoder`."""
+        channels = [layer.num_channels for layer in self if isinstance(layer, nn.GroupNorm)]
+        last = cast(nn.Linear, self[-1])
+        sizes = [first_channels(self), *channels, last.out_features]
+        return encode(input, self.get_buffer("packed"), sizes)
+
+
 class DenseEncoder(Encoder):
     """Convolutions of small images, each as a matrix product."""
 
@@ -131,7 +155,7 @@ class DenseEncoder(Encoder):
 
 
 class FastPropagation(Propagation):
-    """Both object-state RNNs in one kernel, and glimpses in another."""
+    """Both object-state RNNs side by side, and glimpses in one kernel."""
 
     crop = staticmethod(crop)
     packed: OSRNNWeights
@@ -159,6 +183,17 @@ class FastPropagation(Propagation):
         c = torch.stack([prev.h_prior.c, prev.h_post.c])
         h, c = os_rnn(own, e_ctx, prev.o.pres, h, c, self.packed)
         return LSTMState(h[0], c[0]), LSTMState(h[1], c[1])
+
+
+class FastGSWM(GSWM):
+    """The objects of a frame, chosen in one kernel."""
+
+    select = staticmethod(select)
+
+    @staticmethod
+    def replaces(module: nn.Module) -> bool:
+        """Whether it can replace the module."""
+        return type(module) is GSWM
 
 
 class FastContext(Context):

@@ -47,15 +47,27 @@ def rehearsal(
 
 
 def compile_step(recipe: Recipe, device: torch.device) -> None:
-    """Take a compiled step of the last stage whose gradients pass through frames."""
+    """Take a compiled step of the last stage whose gradients pass through frames.
+
+    On a GPU, one with our kernels precedes it, after which a line is printed.
+    """
     if device.index is not None:
         torch.cuda.set_device(device)
     torch.manual_seed(recipe.seed)
     trainee = rehearsal(build(recipe).to(device), recipe, device, FastTrainee)
     assert isinstance(trainee, FastTrainee)
+    if trainee.on_gpu:
+        advance_at(trainee, trainee.to_compile)
+        torch.cuda.synchronize(device)
+        print("kernels are compiled", flush=True)
     trainee.deferred.compile()
-    trainee.step = trainee.to_compile
-    trainee.clock.fill_(trainee.step)
+    advance_at(trainee, trainee.to_compile)
+
+
+def advance_at(trainee: Trainee, step: int) -> None:
+    """Take the given step."""
+    trainee.step = step
+    trainee.clock.fill_(step)
     trainee.advance()
 
 

@@ -66,9 +66,10 @@ class FastTrainee(Trainee):
         compiled: bool = False,
     ) -> None:
         super().__init__(model, loader, cfg, seed=seed, device=device, processes=processes)
-        self.deferred = Deferred.for_device(model)
+        self.on_gpu = device.type == "cuda"
+        self.deferred = Deferred(model, half=self.on_gpu)
         replay(model)  # for validation
-        self.capture = device.type == "cuda" and isinstance(loader, Resident)
+        self.capture = self.on_gpu and isinstance(loader, Resident)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.taken = 0
         """Number of steps of this stage, or since its steps were compiled."""
@@ -101,6 +102,8 @@ class FastTrainee(Trainee):
 
     def take(self) -> None:
         """Take the step directly at first, then captured, then compiled and captured."""
+        if self.ahead is None or self.ahead.has_kernels():
+            self.use_kernels()
         self.look_for_compiled()
         if not self.capture:
             super().take()
@@ -112,6 +115,12 @@ class FastTrainee(Trainee):
                 self.graph = self.captured()
             self.graph.replay()
         self.taken += 1
+
+    def use_kernels(self) -> None:
+        """Switch to custom kernels on a GPU, if that has not been done."""
+        if self.on_gpu and not self.deferred.has_kernels:
+            self.deferred.use_kernels()
+            self.graph, self.taken = None, 0
 
     def look_for_compiled(self) -> None:
         """Switch to compiled steps once they are ready, in their stage."""

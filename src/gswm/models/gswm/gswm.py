@@ -43,17 +43,22 @@ from gswm.models.gswm.propagation import (
     Propagation,
     PropagationEvidence,
     PropagationNoise,
+    Seen,
     View,
+    Views,
     rescaled,
 )
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.schedule import OvershootStage
+from gswm.models.gswm.situation import Survey
 from gswm.models.layers import Contexts, NoContext, StaticContext
 from gswm.models.objects import Attributes, Objects, Sizes, number, select
 from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
 
+AT_ONCE = 9
+"""Number of imagined frames that are replayed together on a GPU."""
 FEW = 32
 """Total number of slots up to which a step on a CPU is faster in one thread."""
 
@@ -71,6 +76,8 @@ class GSWM(PosteriorModel[GSWMConfig]):
     """Generative Structured World Model."""
 
     editable = True
+    select = staticmethod(select)
+    """`gswm.fast` replaces it by a kernel."""
 
     def __init__(self, cfg: GSWMConfig) -> None:
         super().__init__(cfg)
@@ -205,8 +212,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         """The tracks from which the prior learns in the last stage."""
         given = self.cfg.schedule.overshoot.given
         behind = None if batch.background is None else as_float(batch.background)
-        objects, evidence, contexts = self.tracked(as_float(batch.video), "first", behind)
-        known = [each.known for each in evidence if each.known is not None]
+        objects, known, contexts = self.tracked(as_float(batch.video), "first", behind)
         seen = self.propagation.situation.survey(contexts.mu_bg[:, given - 1 : given])
         return Tracks.of(objects, known, seen[:, 0], given)
 
@@ -269,7 +275,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         found, evidence = self.discovery.infer(propagated, e_img, noise.keep, noise.discovery, h_0)
         if (least := self.cfg.discovery.revival) is not None:
             propagated, found = revive(propagated, found, least)
-        return select(propagated, found), evidence
+        return self.select(propagated, found), evidence
 
     def empty(self, batch: int) -> Objects:
         """K empty slots."""
@@ -297,7 +303,9 @@ class GSWM(PosteriorModel[GSWMConfig]):
 
     def replayable(self) -> list[Method]:
         """See `WorldModel`."""
-        return [(self, "step"), (self.propagation, "imagine"), *self.context.recurrent()]
+        ours = [(self, "step"), (self, "follow_once")]
+        imagination = [(self.propagation, name) for name in ("imagine", "imagine_all")]
+        return [*ours, *imagination, *self.context.recurrent()]
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:
         """See `PosteriorModel`; samples include all latents and the relaxed presence."""
@@ -310,8 +318,8 @@ class GSWM(PosteriorModel[GSWMConfig]):
         discover: Discover,
         background: Frame | None,
         generator: torch.Generator | None = None,
-    ) -> tuple[list[Objects], list[Evidence], Contexts]:
-        """The objects of every frame, the inputs of the objective, and the background.
+    ) -> tuple[list[Objects], list[PropagationEvidence], Contexts]:
+        """The objects of every frame, the evidence of all but the first, and the background.
 
         Means of the posterior, or samples if there is a generator.
         """
@@ -324,7 +332,49 @@ class GSWM(PosteriorModel[GSWMConfig]):
             noise = replace(drawn, keep=noise.keep, kept=noise.kept)
         start = self.context.start(batch, background)
         contexts = self.context.infer(start, noise.context, video)
-        return *self.track(video, contexts, noise), contexts
+        if discover == "first":
+            return *self.tracked_from_first(video, contexts, noise), contexts
+        objects, evidence = self.track(video, contexts, noise)
+        return objects, [each.known for each in evidence if each.known is not None], contexts
+
+    def tracked_from_first(
+        self, video: Video, contexts: Contexts, noise: GSWMNoise
+    ) -> tuple[list[Objects], list[PropagationEvidence]]:
+        """See `tracked`, if objects are discovered in the first frame alone.
+
+        In other frames all would be absent, and `select` would choose none of them.
+        """
+        e_img = self.discovery.look(
+            video[:, :1], contexts.mu_bg[:, :1], noise.keep[:, :1], len(video)
+        )
+        at = noise.frames()
+        objects, _ = self.begin(e_img[:, 0], at[0])
+        seen = self.propagation.situation.survey(contexts.mu_bg)
+        views = self.propagation.visible(video, contexts.mu_bg)
+        later, known = self.follow(objects, seen[:, :-1], views[:, 1:], at[1:])
+        return [objects, *later], known
+
+    def follow(
+        self, objects: Objects, seen: Survey, views: Views, noise: list[GSWMNoise]
+    ) -> tuple[list[Objects], list[PropagationEvidence]]:
+        """Propagate known objects through several frames, and discover none.
+
+        `seen` is one frame earlier than `views`.
+        """
+        tracked, known = [objects], list[PropagationEvidence]()
+        with one_thread(self.steps_are_small(len(views))):
+            for t, now in enumerate(noise):
+                at = seen[:, t], views[:, t], now.propagation
+                objects, evidence = self.follow_once(tracked[-1], *at)
+                tracked.append(objects)
+                known.append(evidence)
+        return tracked[1:], known
+
+    def follow_once(
+        self, objects: Objects, seen: Seen, frame: View, noise: PropagationNoise
+    ) -> tuple[Objects, PropagationEvidence]:
+        """Advance by one frame without discovery."""
+        return self.propagation.infer(objects, seen, frame, noise)
 
     def rollout(
         self,
@@ -346,12 +396,16 @@ class GSWM(PosteriorModel[GSWMConfig]):
         contexts = self.context.imagine(state.context, noise.context)
         seen = self.propagation.situation.survey(contexts.mu_bg)
         seen = torch.cat([state.seen[:, None], seen], dim=1)
-        objects, imagined = state.objects, []
+        imagined, whole = [state.objects], steps - steps % AT_ONCE
         with one_thread(self.steps_are_small(batch)):
-            for t, now in enumerate(frames(noise.propagation)):
-                objects = self.propagation.imagine(objects, seen[:, t], now)
-                imagined.append(objects)
-        return self.as_track(imagined, contexts, render=render)
+            for t in range(0, whole, AT_ONCE):
+                now = map_tensors(lambda x, t=t: x[:, t : t + AT_ONCE], noise.propagation)
+                imagined += self.propagation.imagine_all(
+                    imagined[-1], seen[:, t : t + AT_ONCE], now
+                )
+            for t, now in enumerate(frames(noise.propagation)[whole:], start=whole):
+                imagined.append(self.propagation.imagine(imagined[-1], seen[:, t], now))
+        return self.as_track(imagined[1:], contexts, render=render)
 
     def as_track(self, objects: list[Objects], contexts: Contexts, *, render: bool) -> Track:
         """The objects as a track for users."""
@@ -415,16 +469,15 @@ class GSWM(PosteriorModel[GSWMConfig]):
         contexts = self.context.infer(state.context, noise.context, video)
         seen = self.propagation.situation.survey(contexts.mu_bg)
         seen = torch.cat([state.seen[:, None], seen], dim=1)
-        e_img = None
-        if always:
-            e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, batch * time)
         x = self.propagation.visible(video, contexts.mu_bg)
+        if not always:
+            tracked, _ = self.follow(state.objects, seen[:, :-1], x, noise.frames())
+            return self.as_track(tracked, contexts, render=render)
+        e_img = self.discovery.look(video, contexts.mu_bg, noise.keep, batch * time)
         objects, tracked = state.objects, list[Objects]()
         with one_thread(self.steps_are_small(batch)):
             for t, now in enumerate(noise.frames()):
-                objects, _ = self.propagation.infer(objects, seen[:, t], x[:, t], now.propagation)
-                if e_img is not None:
-                    objects, _ = self.discover(objects, e_img[:, t], now)
+                objects, _ = self.step(objects, seen[:, t], x[:, t], e_img[:, t], now)
                 tracked.append(objects)
         return self.as_track(tracked, contexts, render=render)
 

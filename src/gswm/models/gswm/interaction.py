@@ -10,6 +10,8 @@ Object k is described by u_k = [o_k, z_state_k, h_k], and receives a message fro
 In a pair, u_j has the offset from j to k in place of its own xy.
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from einops import einsum
@@ -21,6 +23,14 @@ from gswm.core.shapes import Scalars
 from gswm.models.objects import XY
 
 EPS = 1e-30
+
+
+@dataclass(frozen=True)
+class FirstLayers:
+    """Of MLP_self, of MLP_rel for k and for j, and of MLP_weight for k and for j."""
+
+    weight: Float[Tensor, "five_e u"]
+    bias: Float[Tensor, " five_e"]
 
 
 class Interaction(nn.Module):
@@ -37,13 +47,21 @@ class Interaction(nn.Module):
         self.register_buffer("is_xy", is_xy, persistent=False)
 
     def forward(
-        self, u: Float[Tensor, "batch object u"], pres: Scalars
+        self,
+        u: Float[Tensor, "batch object u"],
+        pres: Scalars,
+        first: FirstLayers | None = None,
     ) -> Float[Tensor, "batch object e"]:
-        """e_rel; absent objects (`pres` = 0) send no message, and no object sends one to itself."""
+        """e_rel; absent objects (`pres` = 0) send no message, and no object sends one to itself.
+
+        `first` is `first_layers()`, if it is known from another frame.
+        """
         _, self_2, self_3 = linear_layers(self.mlp_self)
         _, rel_2, rel_3 = linear_layers(self.mlp_rel)
         _, weight_2, weight_3 = linear_layers(self.mlp_weight)
-        of_self, rel_k, rel_j, weight_k, weight_j = self.first_layers(u)
+        first = self.first_layers() if first is None else first
+        of_u = F.linear(u, first.weight, first.bias)
+        of_self, rel_k, rel_j, weight_k, weight_j = of_u.chunk(5, dim=-1)
         e_self = self_3(F.celu(self_2(F.celu(of_self))))
         weight = F.celu(weight_2(F.celu(weight_k[:, :, None] + weight_j[:, None])))
         rel = F.celu(rel_2(F.celu(rel_k[:, :, None] + rel_j[:, None])))
@@ -59,10 +77,8 @@ class Interaction(nn.Module):
         said = einsum(w, rel.float(), "b k j, b k j e -> b k e")
         return e_self + F.linear(said, rel_3.weight) + w.sum(dim=-1, keepdim=True) * rel_3.bias
 
-    def first_layers(
-        self, u: Float[Tensor, "batch object u"]
-    ) -> tuple[Float[Tensor, "batch object e"], ...]:
-        """The first layers of MLP_self, MLP_rel and MLP_weight.
+    def first_layers(self) -> FirstLayers:
+        """The first layers of MLP_self, MLP_rel and MLP_weight, as one.
 
         They are linear, so for a pair they are a part of k plus a part of j: K of each and not
         K², and all in one product. The offset xy_k - xy_j in place of xy_j changes the weights:
@@ -77,7 +93,7 @@ class Interaction(nn.Module):
             of_k, of_j = layer.weight.chunk(2, dim=1)
             weights += [of_k + of_j * self.is_xy, of_j * (1 - 2 * self.is_xy)]
             biases += [layer.bias, torch.zeros_like(layer.bias)]
-        return F.linear(u, torch.cat(weights), torch.cat(biases)).chunk(5, dim=-1)
+        return FirstLayers(torch.cat(weights), torch.cat(biases))
 
 
 def linear_layers(mlp: MLP) -> list[nn.Linear]:

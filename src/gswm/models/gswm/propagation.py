@@ -33,9 +33,10 @@ from torch import Tensor, nn
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.geometry import crop
 from gswm.core.networks import MLP, Encoder, per_object
+from gswm.core.records import frames
 from gswm.core.shapes import Scalars, Video
-from gswm.models.gswm.interaction import Interaction
-from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind
+from gswm.models.gswm.interaction import FirstLayers, Interaction
+from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind, Survey
 from gswm.models.objects import XY, Attributes, Latents, LSTMState, Objects, Sizes
 
 READ_POSITIONS = {
@@ -149,10 +150,16 @@ class ObjectStateRNN(nn.Module):
             o = replace(o, xy=o.xy * self.position_scale)
         return torch.cat([o.cat(), prev.z_state], dim=-1)
 
-    def forward(self, prev: Objects, e_ctx: Encoding, state: LSTMState) -> LSTMState:
+    def forward(
+        self,
+        prev: Objects,
+        e_ctx: Encoding,
+        state: LSTMState,
+        first: FirstLayers | None = None,
+    ) -> LSTMState:
         """h_t, from what was at t-1."""
         own = self.own(prev)
-        e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.pres)
+        e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.pres, first)
         x = self.mlp_os(torch.cat([own, e_ctx, e_rel], dim=-1))
 
         hc = self.rnn_os(x.flatten(0, 1), (state.h.flatten(0, 1), state.c.flatten(0, 1)))
@@ -261,7 +268,20 @@ class Propagation(nn.Module):
 
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
         """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
-        h_prior = self.rnn_prior(prev, self.situation(seen, prev.o), prev.h_prior)
+        return self.imagine_next(prev, seen, noise, self.rnn_prior.interaction.first_layers())
+
+    def imagine_all(self, prev: Objects, seen: Survey, noise: PropagationNoise) -> list[Objects]:
+        """The objects of several frames, one after another."""
+        first, imagined = self.rnn_prior.interaction.first_layers(), [prev]
+        for t, now in enumerate(frames(noise)):
+            imagined.append(self.imagine_next(imagined[-1], seen[:, t], now, first))
+        return imagined[1:]
+
+    def imagine_next(
+        self, prev: Objects, seen: Seen, noise: PropagationNoise, first: FirstLayers
+    ) -> Objects:
+        """See `imagine`; `first` is the same in all frames."""
+        h_prior = self.rnn_prior(prev, self.situation(seen, prev.o), prev.h_prior, first)
         drawn = self.latent.draw(self.latent.prior(h_prior.h), noise)
         o = replace(self.move(prev.o, drawn, noise.pres), pres=prev.o.pres)
         return replace(prev, o=o, z_state=drawn.z_state, h_prior=h_prior, h_post=h_prior)

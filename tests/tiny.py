@@ -60,7 +60,9 @@ def lively(recipe: str = "maze", **changes: object) -> GSWM:
 def ship(folder: Path, name: str, *, about: dict[str, Any] | None = None) -> Path:
     """Small weights of a recipe that find objects everywhere, with their checksum, in `folder`."""
     small = RECIPES[name]()
-    small = replace(small, model=replace(small.model, sizes=SIZES))
+    # All cells are equally present, and none of them should reject the others.
+    discovery = replace(small.model.discovery, rivals=False)
+    small = replace(small, model=replace(small.model, sizes=SIZES, discovery=discovery))
     torch.manual_seed(0)
     untrained = build_recipe(small)
     with torch.no_grad():

@@ -1,6 +1,5 @@
 """No command replaces a file that gswm did not write, unless it is told to by --force."""
 
-import importlib
 import json
 import os
 from dataclasses import fields, replace
@@ -26,8 +25,7 @@ RESUMES = {"train", "sweep"}
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_that_writes_can_be_forced(name: str) -> None:
-    command = COMMANDS[name]
-    cls = getattr(importlib.import_module(command.module), command.name)
+    cls = COMMANDS[name].load()
     settings = {field.name for field in fields(cls)}
     assert ("force" in settings) == bool(settings & WRITES and name not in RESUMES)
 

@@ -22,20 +22,20 @@ class BenchDataCommand:
     """Settings of `gswm bench data`."""
 
     worlds: Annotated[tuple[str, ...], arg(aliases=["--world"])] = ()
-    """The worlds. Default: all."""
+    """Worlds to measure. Default: all."""
     device: Literal["cpu", "cuda"] = "cpu"
+    """Device for simulation and rendering."""
     episodes: int | None = None
-    """Episodes of each world. Default: 2,000 on a CPU and 10,000 on a GPU; for the 3D worlds, 40 on
-    a CPU and the whole training split on a GPU.
-    """
+    """Episodes per world. Default: 2,000 on a CPU and 10,000 on a GPU; for 3D worlds, 40 on a CPU
+    and the whole training split on a GPU."""
     keep: bool = False
     """Keep all episodes in memory."""
     windows: bool = True
-    """Also measure training batches."""
+    """Also measure the loading of training batches."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -60,26 +60,26 @@ class BenchTrainCommand:
     """Settings of `gswm bench train`."""
 
     recipe: tuple[str, ...] = ("two-layer",)
-    """The recipes."""
+    """Recipes to measure."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     batch: tuple[int, ...] = ()
-    """Videos per step. Default: the recipe's."""
+    """Batch sizes. Default: that of the recipe."""
     lengths: tuple[int, ...] = ()
-    """Frames per video. Default: the recipe's largest."""
+    """Video lengths in frames. Default: the longest of the recipe."""
     objects: tuple[int, ...] = ()
-    """Number of object slots. Default: the recipe's."""
+    """Numbers of object slots. Default: that of the recipe."""
     plain: bool = False
-    """Measure both the fast and the plain path. Default: only the path that training takes on this
-    device."""
+    """Measure both the fast and the plain path, not only the one used in training on this device.
+    """
     compiled: bool = True
-    """On a GPU, let torch compile the fast path, as in training; this takes minutes per case."""
+    """On a GPU, compile the fast path, as training does; this takes minutes per case."""
     steps: int = 20
-    """Number of timed steps in each case."""
+    """Number of timed steps per case."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -136,20 +136,21 @@ class BenchImagineCommand:
     """Settings of `gswm bench imagine`."""
 
     recipe: str = "two-layer"
+    """Recipe to measure."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     given: int = 10
     """Number of given frames."""
     steps: int = 90
-    """Number of imagined frames."""
+    """Number of frames to imagine."""
     batch: int = 16
-    """Number of videos per batch."""
+    """Batch size."""
     repeats: int = 5
     """Number of timed calls."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -180,19 +181,20 @@ class BenchTrackCommand:
     """Settings of `gswm bench track`."""
 
     model: str | None = None
-    """A trained model: a run folder, a weights file, or a name. Default: clips."""
+    """Model to use: a run folder, a weights file, or the name of a shipped model. Default: clips.
+    """
     video: Path = CARS
-    """A video, or a folder of images. Default: the example video."""
+    """Video file or folder of images. Default: the example video."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     frames: int = 64
-    """Number of frames from the start of the video, at the frame rate and size of the model."""
+    """Number of frames to track, at the frame rate and resolution of the model."""
     repeats: int = 3
     """Number of timed passes."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -218,18 +220,19 @@ class BenchStudioCommand:
     """Settings of `gswm bench studio`."""
 
     model: str = "two-layer"
+    """Model to use: a run folder, a weights file, or the name of a shipped model."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     futures: tuple[int, ...] = (1, 8, 64)
-    """Numbers of futures at once; each is measured."""
+    """Numbers of simultaneous futures to measure."""
     steps: int = 40
-    """Number of imagined frames after each edit."""
+    """Number of frames to imagine after each edit."""
     repeats: int = 5
-    """Number of edits of each kind."""
+    """Number of timed edits of each kind."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""

@@ -74,13 +74,13 @@ class DemoCommand:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
-    """The output folder; open its index.html."""
+    """Output folder; open its index.html in a browser."""
     scale: int = 2
-    """Enlargement factor for the frames of the worlds."""
+    """Scale factor of the frames of the worlds."""
     device: str = "cpu"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Overwrite files in a folder that gswm did not create."""
 
     def run(self) -> None:
         """Track, imagine and evaluate with the installed weights, and show every world."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, isnan
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 import torch
 from tyro.conf import Positional, arg
@@ -51,61 +51,66 @@ MODES = "gswm-5-4"
 class EvaluateCommand:
     """Settings of `gswm eval`."""
 
-    model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None
-    """A run folder (its best weights are used), a weights file, or the name of a shipped model."""
-    video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """A video file or a folder of images: score the model's rollouts at its end. With --labels,
-    also score the model's tracks, as `gswm track` writes them by default; with --tracks or
-    --baseline, VIDEO is the only positional argument.
-    """
+    EXAMPLES: ClassVar = (
+        "gswm eval two-layer",
+        "gswm eval runs/obj3d-0 --split val --episodes 20 --json result.json",
+        "gswm eval --baseline straight --world obj3d",
+        "gswm eval clips film.mp4 --labels film.txt",
+    )
+
+    model: Annotated[Positional[str | None], arg(metavar="[RUN|WEIGHTS|NAME]")] = None
+    """Model to evaluate: a run folder (its best weights), a weights file, or the name of a shipped
+    model."""
+    video: Annotated[Positional[str | None], arg(metavar="[VIDEO]")] = None
+    """Video file or folder of images: score rollouts at the end of the video. With --labels, also
+    score tracks, as `gswm track` writes them by default. With --tracks or --baseline, VIDEO is the
+    only positional argument."""
     world: str | None = None
-    """A world by name; an HDF5 file; or a video or a folder of videos or images such as OBJ3D's,
-    which is imported once. Default: the world that the model was trained on."""
+    """Name of a world; an HDF5 file; or a video, or a folder of videos or images such as OBJ3D's,
+    which is imported once. Default: the world the model was trained on."""
     split: SplitName | None = None
-    """The split. Default: the protocol's."""
+    """Dataset split. Default: that of the protocol."""
+    episodes: int | None = None
+    """Evaluate only the first n episodes. Default: all."""
     protocol: str | None = None
-    """The protocol: gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, gswm-clips-8-16, sqair-10-10,
-    slotformer-6-44 or ocvp-5-25. Default: that of the world, and slotformer-6-44 for videos without
-    ground truth."""
+    """Evaluation protocol: gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, gswm-clips-8-16,
+    sqair-10-10, slotformer-6-44 or ocvp-5-25. Default: that of the world; slotformer-6-44 for
+    videos without ground truth."""
     given: Posterior = "mean"
-    """Use the mean of the posterior in given frames, or a sample, as the release of G-SWM does.
-    With several futures, each starts from its own sample, which takes longer.
-    """
+    """Infer given frames with the posterior's mean, or with a sample, as the authors' release does.
+    With several futures, each starts from its own sample, which is slower."""
     samples: int | None = None
-    """Number of sampled futures per episode for center_error_sample; 0 leaves the score out.
-    Default: the protocol's, 10 for balls, which makes an evaluation of G-SWM on a CPU about 50 %
-    longer."""
+    """Number of sampled futures per episode for center_error_sample; 0 skips this score. Default:
+    that of the protocol (10 for balls, which slows down G-SWM on a CPU by about 50 %)."""
     baseline: Rule | Tracker | None = None
     """Evaluate a non-learned baseline instead of a model. The tracker median-sort needs VIDEO and
     --labels."""
     labels: Path | None = None
-    """Score the tracks of a model, or of another tracker, against these boxes in MOTChallenge text;
-    see labels/README.md.
+    """Score tracks against these ground-truth boxes, in MOTChallenge format; see labels/README.md.
     """
     tracks: Path | None = None
-    """With --labels: tracks of any tracker to score, in MOTChallenge text."""
+    """With --labels: score the tracks in this MOTChallenge file, from any tracker."""
     frames: int | None = None
-    """With --tracks and without VIDEO: the number of frames of the video."""
+    """With --tracks and without VIDEO: number of frames of the video."""
     min_height: float = 0.0
-    """With --labels: labels of at most this height become ignore regions; a share of the video's
-    height if below 1, otherwise pixels."""
+    """With --labels: treat labels of at most this height as ignore regions. Below 1, a fraction of
+    the video's height; otherwise pixels."""
     last: float = 0.2
-    """With a video: imagine in this last share of its frames; with --labels, also score tracks in
-    it separately."""
-    episodes: int | None = None
-    """Number of episodes, from the first. Default: all."""
-    device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """With VIDEO: imagine in this last fraction of its frames. With --labels, also score tracks
+    there separately."""
     half: bool = False
     """Round the weights to half precision first, as `gswm export --half` does."""
     lpips: Path | None = None
-    """Also measure pixels, and LPIPS with the weights in this file: see docs/evaluation.md."""
+    """Also compute pixel metrics, and LPIPS with the weights in this file; see docs/evaluation.md.
+    """
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     json: Path | None = None
-    """Write the whole result to this file; without a name, print it."""
+    """Write the full result to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
+    device: str = "auto"
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Evaluate, and print the scores."""

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from tyro.conf import Positional, arg
 
@@ -26,26 +26,31 @@ CONFIG, CARD = "config.json", "README.md"
 class ExportCommand:
     """Settings of `gswm export`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm export runs/two-layer-0",
+        "gswm export runs/two-layer-0 --compact --out two-layer.safetensors",
+        "gswm export two-layer --hub hub/two-layer",
+    )
+
     source: Annotated[Positional[str], arg(metavar="RUN|WEIGHTS|NAME")]
-    """A run folder, a weights file, or the name of a model."""
+    """Model to export: a run folder, a weights file, or the name of a shipped model."""
     out: Path | None = None
-    """The output file. Default: RUN/NAME.safetensors, where NAME is the recipe's; for weights
-    outside of a run NAME.safetensors in the current folder."""
+    """Output file. Default: NAME.safetensors, where NAME is that of the recipe, in the run folder;
+    for other weights, in the current folder."""
     half: bool = False
-    """Store in half precision: half the size."""
+    """Store the weights in half precision."""
     compact: bool = False
-    """Store in 8 bits where this costs no accuracy, and in half precision elsewhere."""
+    """Store the weights in 8 bits where accuracy permits, and in half precision elsewhere."""
     hub: Path | None = None
-    """Write a folder for a model hub instead: weights, settings and a model card."""
+    """Write a folder for a model hub instead: weights, config and model card."""
     license: str = "apache-2.0"
-    """With --hub: the SPDX identifier of the license of the weights."""
+    """With --hub: SPDX identifier of the license of the weights."""
     which: Literal["best", "last"] | None = None
-    """The weights of the run to export. Default: the best, or the last if no validation has chosen
-    the best yet."""
+    """Weights of the run to export. Default: best; last if the run has not been validated yet."""
     scores: Path | None = None
-    """A result of these weights that `gswm eval --json` wrote; stored with them."""
+    """Result of `gswm eval --json` for these weights, to store in the file."""
     force: bool = False
-    """Replace the file, or the files in the folder, if they exist."""
+    """Overwrite output files that exist."""
 
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, ClassVar
 
-from tyro.conf import Positional, Suppress
+from tyro.conf import Positional, Suppress, arg
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
@@ -30,30 +31,35 @@ NAMED = 20
 class ImportCommand:
     """Settings of `gswm data import`."""
 
-    sources: Positional[tuple[Path, ...]]
-    """Video files, folders of videos, folders of a video's images, or trees of these. Folders named
-    train, val and test define the splits. Others are split by name: about 80 % train, 10 % val and
-    10 % test, or all train if a split would be empty."""
+    EXAMPLES: ClassVar = (
+        "gswm data import film.mp4 --out film.hdf5",
+        "gswm data import videos --size 128 --fps 10 --fit crop --out videos.hdf5",
+    )
+
+    sources: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH...")]
+    """Video files, folders of videos, folders of images, or directory trees of these. Folders named
+    train, val and test define the splits. Other videos are split by name: about 80 % train, 10 %
+    val and 10 % test, or all train if a split would be empty."""
     out: Path
-    """The output file, FILE.hdf5."""
+    """Output file (.hdf5)."""
     size: int = 64
     """Frame size in pixels."""
     fps: float | None = None
-    """Frames per second, according to the videos' timestamps. Default: every frame. Images have no
-    timestamps."""
+    """Frame rate at which to sample videos, by their timestamps. Default: every frame. Ignored for
+    images, which have no timestamps."""
     frames: int = 100
-    """Frames per episode. A long video gives several; remaining frames at its end are not used."""
+    """Frames per episode. A long video yields several episodes; leftover frames are dropped."""
     fit: Fit = "letterbox"
-    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
-    frame, squeezed into a square."""
+    """Method of making frames square: add black bars (letterbox), keep the central square (crop),
+    or distort (stretch)."""
     region: str | None = None
-    """Use only this part of each frame: x,y,width,height in pixels of the upright video."""
-    force: bool = False
-    """Replace the file if it exists."""
-    allow_damaged: bool = False
-    """Import videos that FFmpeg reports as damaged, or that lack frames."""
+    """Use only this region of the upright video: x,y,width,height in pixels."""
     workers: int = os.cpu_count() or 1
-    """Number of videos that are decoded at the same time."""
+    """Number of videos to decode in parallel."""
+    allow_damaged: bool = False
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
+    force: bool = False
+    """Overwrite the output file if it exists."""
     once: Suppress[bool] = False
     """Whether another command imports, without these settings."""
 
@@ -209,7 +215,7 @@ class InfoCommand:
     """Settings of `gswm data info`."""
 
     file: Positional[Path]
-    """An HDF5 file of episodes: generated, imported, or from the authors' release."""
+    """HDF5 file of episodes: generated, imported, or from the authors' release."""
 
     def run(self) -> None:
         """Print the contents of the file, one fact per line."""

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 import tyro
 
+from gswm.commands.help import HELP, epilog
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
 
@@ -19,7 +20,7 @@ PRINTED = Path("-")
 
 
 def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
-    """Parse with tyro, with its error boxes as one line; --json without a name prints."""
+    """Parse with tyro; an error is one line, and --json without a name means standard output."""
     caught = io.StringIO()
     full: list[str] = []
     for word, after in pairwise([*args, "--"]):
@@ -27,10 +28,11 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
         full += [word, str(PRINTED)] if alone else [word]
     try:
         with contextlib.redirect_stderr(caught):
-            return tyro.cli(cls, args=full, **settings)
+            return tyro.cli(cls, args=full, registry=HELP, **settings)
     except SystemExit as stop:
         if stop.code:
             raise UserError(one_line(caught.getvalue(), metavars(cls))) from stop
+        print(epilog(cls), end="")
         raise
 
 
@@ -64,7 +66,7 @@ def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
     text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
     text = re.sub(
-        r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` shows all settings", text
+        r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` lists all options", text
     )
     return text.replace("?;", "?")
 

@@ -1,6 +1,7 @@
 """`gswm selftest`."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
@@ -17,13 +18,17 @@ class DisagreementError(UserError):
 class SelfTestCommand:
     """Settings of `gswm selftest`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm selftest --device cpu",
+        "gswm selftest --device cuda --recipes two-layer maze --paths captured",
+    )
+
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     recipes: tuple[str, ...] = COMPARED
-    """Recipes whose models are compared, at small sizes."""
+    """Recipes to compare, with small models."""
     paths: tuple[FastPath, ...] = ()
-    """The fast paths. Default: deferred, kernels, captured and compiled on a GPU; deferred on a
-    CPU."""
+    """Fast paths to compare. Default: all on a GPU; deferred on a CPU."""
 
     def run(self) -> None:
         """Compare, and print a line for each result."""

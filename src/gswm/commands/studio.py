@@ -3,7 +3,7 @@
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jaxtyping import UInt8
 from torch import Tensor
@@ -33,29 +33,35 @@ MOST_SKIPPED = 10_000
 class StudioCommand:
     """Settings of `gswm studio`."""
 
-    model: Annotated[Positional[str | None], arg(metavar="NAME|RUN|WEIGHTS")] = None
-    """A run folder, a weights file, or the name of a shipped model. Default: two-layer, and clips
-    with --video."""
+    EXAMPLES: ClassVar = (
+        "gswm studio",
+        "gswm studio --video film.mp4",
+        "gswm studio runs/two-layer-0 --no-browser --port 8080",
+    )
+
+    model: Annotated[Positional[str | None], arg(metavar="[NAME|RUN|WEIGHTS]")] = None
+    """Model to open: a run folder, a weights file, or the name of a shipped model. Default:
+    two-layer; clips with --video."""
     world: str | None = None
-    """A world by name, or an HDF5 file. Default: the world that the model was trained on."""
+    """Name of a world, or an HDF5 file. Default: the world the model was trained on."""
     video: Path | None = None
-    """Your own video instead: a file, or a folder of images."""
+    """Use your own video instead: a video file or a folder of images."""
     video_fps: float | None = None
-    """Frames per second to take from videos, including dropped ones, according to their timestamps;
-    0 takes every frame. Default: as in the training videos."""
+    """Frame rate at which to sample videos, by their timestamps; 0 uses every frame. Also applies
+    to videos dropped onto the page. Default: the frame rate of the training videos."""
     skip: int | None = None
-    """With --video: number of frames to skip. Default: up to given frames in which the model finds
-    an object that is wholly in view, among the first 160."""
+    """With --video: skip the first n frames. Default: skip to the first object that the model finds
+    entirely in view, searching 160 frames."""
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     port: int = 0
-    """The port. Default: the first free one from 8765 on."""
+    """Port to listen on. Default: the first free port from 8765 on."""
     host: str = "127.0.0.1"
-    """The address to listen on; with 0.0.0.0, other machines can connect."""
+    """Address to listen on; 0.0.0.0 accepts connections from other machines."""
     browser: bool = True
-    """Open the address in a browser."""
+    """Open the page in a browser."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Serve the page until interrupted."""

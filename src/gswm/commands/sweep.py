@@ -7,7 +7,7 @@ import statistics
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from rich import box
 from rich.console import Console
@@ -26,30 +26,37 @@ from gswm.train.sweep import SCORES, Job, Sweep
 
 RESULT = "sweep.json"
 MOST_SEEDS = 10_000
-ABOUT = """Train many runs at once on one device: every recipe with every seed, each in
-OUT/RECIPE-SEED. The same command resumes stopped runs, and skips finished ones. All other settings
-are those of `gswm train`, for every run."""
 
 
 @dataclass(frozen=True)
 class SweepArguments:
     """The sweep's own arguments; the rest are settings of `gswm train`."""
 
+    NOTES: ClassVar = (
+        "All other options are passed to every run; `gswm train RECIPE --help` lists them. "
+        "Each run is in OUT/RECIPE-SEED. Run the same command again to resume stopped runs; "
+        "finished runs are skipped.",
+    )
+    EXAMPLES: ClassVar = (
+        "gswm sweep interaction occlusion --seeds 0..4 --jobs 2",
+        "gswm sweep two-layer --seeds 0,1 --train.steps 20000 --out short",
+    )
+
     recipes: Annotated[Positional[tuple[str, ...]], arg(metavar="RECIPE...")] = ()
-    """The recipes to train."""
+    """Recipes to train."""
     seeds: str = "0"
-    """The seeds, such as 0..4 or 0,2,5."""
+    """Random seeds, such as 0..4 or 0,2,5."""
     jobs: int | None = None
-    """Number of runs at once. Default: 1, or all of them in a cluster's queue."""
+    """Number of parallel runs. Default: 1; with --launcher slurm, all."""
     out: Path = Path("runs")
-    """The folder of all runs."""
+    """Folder for all runs."""
     launcher: Literal["local", "slurm"] = "local"
-    """local, or slurm: each run becomes a job of a Slurm cluster (needs the extra `slurm`)."""
+    """Run on this machine, or submit each run as a Slurm job (needs the extra `slurm`)."""
     slurm: str | None = None
-    """Resources of each job, as parameters of submitit, such as
+    """Resources of each Slurm job, as submitit parameters, such as
     slurm_partition=gpu,gpus_per_node=1,timeout_min=600."""
     only_print: Annotated[FlagCreatePairsOff[bool], arg(name="print")] = False
-    """Print the command of each run, one per line, and run none: for other schedulers."""
+    """Print one command per run without running it, for use with another scheduler."""
 
     def command(self, settings: list[str]) -> "SweepCommand":
         """Check the arguments, and list the runs, which all have the same `settings`."""
@@ -87,8 +94,10 @@ class SweepCommand:
     @staticmethod
     def from_args(args: list[str]) -> "SweepCommand":
         """`RECIPE... [--seeds S] [--jobs J] [--out DIR] [--print] [--setting value ...]`."""
-        about = {"prog": "gswm sweep", "description": ABOUT, "return_unknown_args": True}
-        asked, settings = tyro_cli(SweepArguments, args or ["--help"], **about)
+        about = {"prog": "gswm sweep", "description": "Train several recipes with several seeds."}
+        asked, settings = tyro_cli(
+            SweepArguments, args or ["--help"], **about, return_unknown_args=True
+        )
         return asked.command(settings)
 
     def run(self) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -56,8 +56,10 @@ class WeightsCommand:
 class FetchCommand:
     """Settings of `gswm weights fetch`."""
 
+    EXAMPLES: ClassVar = ("gswm weights fetch obj3d",)
+
     name: Annotated[Positional[str], arg(metavar="NAME")]
-    """A model that `gswm weights` lists."""
+    """Name of a model listed by `gswm weights`."""
 
     def run(self) -> None:
         """Download a model into the cache, unless it is there, and print its path."""

@@ -41,33 +41,29 @@ BEST_BY = "error"
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """Settings of a run beside the recipe. Only the path affects the weights, by rounding."""
+    """Settings of a run beside the recipe. They change the weights by rounding at most."""
 
     max_minutes: float | None = None
-    """Stop with a checkpoint this many minutes after the start. Default: None (no limit)."""
+    """Save a checkpoint and stop after this many minutes. Default: None (no limit)."""
     report_every: int = 100
+    """Steps between progress reports."""
     save_every: int = 1_000
     """Steps between checkpoints."""
     checkpoint_parts: str | None = None
-    """Split checkpoints into files of at most this size, such as 15M."""
+    """Split checkpoints into files of at most this size, such as 15M. Default: None (one file)."""
     plain: bool = False
-    """Use the plain path: no CUDA graphs, no deferred gradients, no compiler."""
+    """Use the plain path, without CUDA graphs, deferred gradients or the compiler."""
     compiled: bool = True
-    """On a GPU, compile the fast path with torch in another process. After some minutes, the steps
-    of the last stage in which gradients pass between frames become shorter. Until then it needs as
-    much GPU memory as the training. The switch depends on the clock, and so does the last digit of
-    the weights.
-    """
+    """On a GPU, compile the fast path in a second process, and switch to it when it is ready, after
+    some minutes. Until then, compilation needs as much GPU memory as training. The time of the
+    switch varies between runs, and so does the rounding of the weights."""
     wandb: str | None = None
-    """Also send the metrics to this Weights & Biases project."""
+    """Log metrics to this Weights & Biases project."""
     keep_episodes: bool = True
-    """On a CPU, cache the episodes of a world in ~/.cache/gswm/episodes (at most 20 GB) if
-    generating them takes longer than 15 seconds, so that the next start is immediate.
-    """
+    """On a CPU, cache generated episodes in ~/.cache/gswm/episodes (at most 20 GB) if generating
+    them takes longer than 15 seconds."""
     any_code: bool = False
-    """Resume a run of another commit of gswm. Its results may then differ from an uninterrupted
-    run.
-    """
+    """Resume a run of another commit of gswm. The results may differ from an uninterrupted run."""
 
     def __post_init__(self) -> None:
         for name in ("report_every", "save_every"):

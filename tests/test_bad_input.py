@@ -143,7 +143,7 @@ def test_minutes_of_a_training_are_a_number() -> None:
 def test_numbers_anywhere_in_settings_are_checked() -> None:
     check_numbers(recipe("maze"), "--recipe")
     object.__setattr__(cfg := LoopConfig(), "save_every", -3)
-    with pytest.raises(UserError, match=r"--loop\.save-every is -3: it must not be below 0"):
+    with pytest.raises(UserError, match=r"--loop\.save-every is -3; it must not be negative"):
         check_numbers(cfg, "--loop")
 
 
@@ -163,7 +163,7 @@ def test_too_little_memory_is_one_line(
 
         monkeypatch.setattr("gswm.cli.run", fail)
         assert main(["any"]) == 5
-        assert capsys.readouterr().err.startswith("gswm: there is not enough memory")
+        assert capsys.readouterr().err.startswith("gswm: out of memory")
     monkeypatch.setattr("gswm.cli.run", lambda _: torch.zeros(2).view(3))
     with pytest.raises(RuntimeError):
         main(["any"])
@@ -330,10 +330,10 @@ def test_weights_that_are_not_finite_are_neither_loaded_nor_saved(
     model = build(one := small())
     name, tensor = next(iter(model.state_dict().items()))
     path = with_header(tmp_path, **{name: torch.full_like(tensor, value)})
-    with pytest.raises(UserError, match=f"cannot be used: {name} has values that are not finite"):
+    with pytest.raises(UserError, match=f"cannot be used: {name} has non-finite values"):
         weights.load(path)
     next(model.parameters()).data.view(-1)[0] = value
-    with pytest.raises(UserError, match=r"cannot be saved: .* has values that are not finite"):
+    with pytest.raises(UserError, match=r"cannot be saved: .* has non-finite values"):
         weights.save(tmp_path / "mine.safetensors", model, one)
     assert not (tmp_path / "mine.safetensors").exists()
 

@@ -165,8 +165,8 @@ BAD: list[tuple[Callable[[Tensor], Tensor], str]] = [
     (lambda v: v.long(), "a video is uint8, or floats from 0 to 1; this one is torch.int64"),
     (lambda v: v * 255, "divide it by 255"),
     (lambda v: v - 0.5, "a float video is from 0 to 1; this goes from -0.4"),
-    (lambda v: v * torch.nan, "values that are not finite"),
-    (lambda v: v / 0, "values that are not finite"),
+    (lambda v: v * torch.nan, "non-finite values"),
+    (lambda v: v / 0, "non-finite values"),
 ]
 
 

@@ -390,7 +390,7 @@ def test_a_file_of_one_split_says_so(tmp_path: Path) -> None:
 def test_an_existing_file_stays_unless_forced(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", "video", video())
     before = path.read_bytes()
-    with pytest.raises(UserError, match="exists; give --force"):
+    with pytest.raises(UserError, match="exists; use --force"):
         write(path, "video", video())
     assert path.read_bytes() == before
     write(path, "balls", balls(), force=True)

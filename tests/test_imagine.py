@@ -225,7 +225,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "MODEL", "--given", "0"], "--given is 0; it must be at least 1"),
         (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),
         (["imagine", "MODEL", "--episode", "100"], "single-ball, test: has no episode 100; it has"),
-        (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; name a folder"),
+        (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; choose a folder"),
         (["track", "x.mp4", "--model", "MODEL", "--region", "0,0,0,9"], "has no pixels"),
         (["imagine", "MODEL", "--video", "x.mp4", "--region", "1,2"], "x,y,width,height"),
         (["track", "x.mp4", "--model", "MODEL", "--out", "x.avi"], "must end in .csv or .txt or"),

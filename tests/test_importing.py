@@ -267,7 +267,7 @@ def test_a_file_that_exists_is_kept_unless_forced(
     source = video(tmp_path / "a.mkv")
     assert run(source, "--out", out) == 2
     assert capsys.readouterr().err == (
-        f"gswm: {out} exists; give --force to replace it, or another name\n"
+        f"gswm: {out} exists; use --force to overwrite it, or choose another name\n"
     )
     assert out.read_text() == "precious"
     assert run(source, "--out", out, "--force") == 0

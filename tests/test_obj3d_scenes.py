@@ -304,7 +304,7 @@ def test_scenes_are_made_by_a_command_and_refused_where_they_are_none(
     with pytest.raises(UserError, match="has scenes of obj3d-two"):
         gswm.world(f"obj3d:{tmp_path / 'two.hdf5'}")
     assert main([*args, "--out", str(out)]) == 2
-    assert "give --force" in capsys.readouterr().err
+    assert "use --force" in capsys.readouterr().err
     (tmp_path / "no.hdf5").write_bytes(b"nothing")
     with pytest.raises(UserError, match="make it again"):
         scene_file.load(tmp_path / "no.hdf5")

@@ -93,7 +93,7 @@ def test_a_file_that_is_there_is_kept(
     assert main(args) == 2
     said = capsys.readouterr()
     (line,) = said.err.splitlines()
-    assert line.startswith(f"gswm: {mine} exists; give --force to replace it")
+    assert line.startswith(f"gswm: {mine} exists; use --force to overwrite it")
     assert mine.read_bytes() == PRECIOUS
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -127,7 +127,7 @@ def test_a_folder_of_others_is_not_marked_and_stays_theirs(tmp_path: Path) -> No
     make_folder(tmp_path, "imagine")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     check_folder(tmp_path, ["states.csv"])
-    with pytest.raises(UserError, match=r"thesis.tex exists; give --force"):
+    with pytest.raises(UserError, match=r"thesis.tex exists; use --force"):
         check_folder(tmp_path, ["*.tex"])
     check_folder(tmp_path, ["*.tex"], force=True)
 
@@ -135,7 +135,7 @@ def test_a_folder_of_others_is_not_marked_and_stays_theirs(tmp_path: Path) -> No
 def test_a_fit_in_python_replaces_no_files_of_others(tmp_path: Path) -> None:
     pictures(tmp_path / "film")
     (tmp_path / "index.html").write_bytes(PRECIOUS)
-    with pytest.raises(UserError, match=r"index\.html exists; give --force"):
+    with pytest.raises(UserError, match=r"index\.html exists; use --force"):
         gswm.fit(tmp_path / "film", out=tmp_path)
     assert (tmp_path / "index.html").read_bytes() == PRECIOUS
 

@@ -285,7 +285,7 @@ def test_what_no_report_wrote_is_not_replaced(
     before = mine.read_bytes()
     assert main(args) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"{mine} exists; give --force to replace it" in line
+    assert f"{mine} exists; use --force to overwrite it" in line
     assert mine.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "in"])
 

@@ -307,7 +307,7 @@ def test_a_damaged_checkpoint_is_named_and_the_run_goes_on_from_the_one_before(
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == [
         f"the checkpoint {newest.parent} is damaged: {newest.name} has changed; "
-        "using the one before it",
+        "using the previous one",
         "resuming from step 6",
     ]
     assert_same_run(tmp_path, undisturbed)
@@ -359,7 +359,7 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_left_as_it_is(
     capsys.readouterr()
     assert main(["train", "--resume", str(tmp_path), "--device", "cpu", "--any-code"]) == 2
     assert capsys.readouterr().err == (
-        f"gswm: {tmp_path} has no checkpoints any more, and was trained to step 4: "
+        f"gswm: {tmp_path} was trained to step 4, but its checkpoints are gone: "
         "start a new run with another --out\n"
     )
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -381,8 +381,8 @@ def test_on_a_full_disk_the_last_checkpoint_survives_and_the_run_can_go_on(
     assert end(process) == 4, log.read_text()
     said = log.read_text().splitlines()[-1]
     assert said == (
-        f"gswm: no room to write {out / 'checkpoints/00000003'}, file too large: "
-        "free some space and start again; existing files are kept"
+        f"gswm: not enough space to write {out / 'checkpoints/00000003'} (file too large): "
+        "free some space and start again; existing files are intact"
     )
     assert state_of(out) == whole
     assert [p.name for p in (out / "checkpoints").iterdir()] == ["00000001"]
@@ -402,7 +402,7 @@ def test_a_full_disk_is_said_in_one_line_whatever_was_written(
         return real(self, mode, **settings)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(DiskFullError, match=rf"^no room to write .*{name}, no space left"):
+    with pytest.raises(DiskFullError, match=rf"^not enough space to write .*{name}, no space left"):
         train_here(small(3), tmp_path)
 
 
@@ -434,7 +434,7 @@ def test_a_folder_of_another_version_is_refused_with_both_named(
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="holds other files and no run: choose another --out"):
+    with pytest.raises(UserError, match="contains other files and no run: choose another --out"):
         train_here(small(1), tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 

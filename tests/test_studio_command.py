@@ -90,7 +90,7 @@ def test_without_the_default_weights_a_video_needs_a_model(
 ) -> None:
     assert main(["studio", "--no-browser", "--video", "film.mp4"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "name a trained model" in line
+    assert "choose a trained model" in line
 
 
 def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(

@@ -100,7 +100,7 @@ def test_a_finished_run_is_not_started_again(tmp_path: Path) -> None:
     assert [job.is_finished() for job in jobs] == [True, False, False, False, True]
     rows, said = run(jobs[:1])
     assert rows[0]["state"] == "finished"
-    assert said == ["1 of 1 runs are finished already"]
+    assert said == ["1 of 1 runs are already finished"]
 
 
 def interrupt(tmp_path: Path, running: int, times: int) -> None:
@@ -176,7 +176,7 @@ def test_mps_that_runs_already_is_left_alone(mps: Path, tmp_path: Path) -> None:
     (mps / "running").touch()
     _, said = run([fake(tmp_path, 0, ""), fake(tmp_path, 1, "")])
     assert asked(mps) == ["get_server_list"]
-    assert "MPS is running already" in said
+    assert "MPS is already running" in said
 
 
 def test_one_run_needs_no_mps(mps: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_real_runs_go_on_where_they_were_stopped(
     capsys.readouterr()
     assert again() == finished
     said = capsys.readouterr()
-    assert "1 of 1 runs are finished already" in said.err
+    assert "1 of 1 runs are already finished" in said.err
     assert f"{finished[0]['strict_error']:.4f}" in said.out
 
 
@@ -301,7 +301,7 @@ def test_a_mean_is_of_two_or_more() -> None:
         (["maze", "--launcher", "cloud"], "it must be one of local, slurm"),
         (["maze", "--slurm", "timeout_min=9"], "--slurm is for --launcher slurm"),
         (["maze", "--launcher", "slurm", "--slurm", "fast"], "--slurm is 'fast'"),
-        (["maze", "--launcher", "slurm"], "there is no sbatch here"),
+        (["maze", "--launcher", "slurm"], "sbatch not found"),
         (["maze", "--train.nothing", "1"], "--train.nothing"),
     ],
 )

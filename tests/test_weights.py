@@ -126,7 +126,7 @@ def test_nothing_half_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(DiskFullError, match=r"no room to write .*, no space left on device"):
+    with pytest.raises(DiskFullError, match=r"not enough space to write .* \(no space left"):
         save(tmp_path / "deep" / "er" / "w", model, maze)
     assert (tmp_path / "deep" / "er" / "w").read_bytes() == before
     assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["w"]
@@ -141,7 +141,7 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a safetensors file, or is damaged"):
         load(tmp_path / "text")
     save_file({"a": torch.zeros(1)}, tmp_path / "other")
-    with pytest.raises(UserError, match="holds no weights of gswm"):
+    with pytest.raises(UserError, match="does not contain gswm weights"):
         load(tmp_path / "other")
 
 

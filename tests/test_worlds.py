@@ -317,7 +317,7 @@ def test_a_broken_plug_in_is_one_line_and_leaves_the_others(
 ) -> None:
     install(plugged, [name, "instance"])
     found = Worlds()
-    with pytest.warns(UserWarning, match=rf"'{name}' of plugged_worlds:\w+ is left out") as caught:
+    with pytest.warns(UserWarning, match=rf"'{name}' of plugged_worlds:\w+ is skipped") as caught:
         assert "first" in found
     (warning,) = caught
     assert said in str(warning.message)

@@ -93,9 +93,9 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run the command that `args` name; return its exit code.
+    """Run a command; return its exit code.
 
-    Without `args` it is the whole process, which ends afterwards.
+    Without `args`, the arguments are those of the process, which exits afterwards.
     """
     warnings.formatwarning = one_line
     for stream in (sys.stdout, sys.stderr):
@@ -107,24 +107,24 @@ def main(args: list[str] | None = None) -> int:
         ending.begin()
         return run([word for word in words if word != "--debug"])
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone
+        sys.stderr.close()  # nobody reads our output any more
         return 141
     except UserError as error:
         if "--debug" in words:
             traceback.print_exc()
-        if ending.which is not None:  # a library converted it to another error
+        if ending.which is not None:  # a library turned the signal into another error
             return told(ending.reason, ending.code)
         return told(printable(str(error)), error.code)
     except KeyboardInterrupt:
         return told(ending.reason, ending.code)
-    except OSError as error:  # such as a name that is too long
+    except OSError as error:  # for example, a file name that is too long
         if error.filename is None or "--debug" in words:
             raise
         return told(printable(f"cannot use {error.filename}: {error.strerror}"), UserError.code)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        return told("there is not enough memory: ask for smaller sizes, or for less at once", 5)
+        return told("out of memory: use smaller sizes or a smaller batch", 5)
     finally:
         ending.finish(process=args is None)
 
@@ -142,20 +142,20 @@ def run(args: list[str]) -> int:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, torch on the CPU or the GPU is out of memory."""
+    """Whether Python, or torch on a CPU or GPU, ran out of memory."""
     words = ("allocate memory", "out of memory")
     return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
 
 
 def told(line: str, code: int) -> int:
-    """Print why a command ends; return its exit code."""
+    """Print the reason why a command failed; return its exit code."""
     with suppress(OSError, ValueError):  # the terminal may be gone
         print(f"gswm: {line}", file=sys.stderr, flush=True)
     return code
 
 
 def find(args: list[str]) -> tuple[str | None, list[str]]:
-    """The command at the start of `args`, and the rest; no command if help is requested."""
+    """Split `args` into the name of a command and its options; no name means to print help."""
     words = args[:2] if len(args) > 1 and not args[1].startswith("-") else args[:1]
     for n in (2, 1):
         if " ".join(words[:n]) in COMMANDS and len(words) >= n:
@@ -185,7 +185,7 @@ def overview(prefix: str) -> str:
 
 
 def parse(name: str, args: list[str]):
-    """The command with its settings, from the command line."""
+    """Build a command from its options."""
     command = COMMANDS[name]
     cls = command.load()
     if hasattr(cls, "from_args"):
@@ -196,7 +196,7 @@ def parse(name: str, args: list[str]):
 
 
 def one_line(message: Warning | str, category: type[Warning], *where: object) -> str:
-    """A warning in one line; warnings of other packages are printed as by Python."""
+    """Format our own warnings in one line, and those of other packages as Python does."""
     if category.__module__.startswith("gswm."):
         return f"gswm: {message}\n"
     return formatted(message, category, *where)

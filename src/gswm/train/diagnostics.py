@@ -81,7 +81,7 @@ class Diagnostics:
             if has(self.model, wider.removesuffix("*")):
                 remedy += f", or a larger {wider}"
             raise NonFiniteError(
-                f"{wrong[0]} is not finite at step {step}: {kept}; begin a new run with {remedy}"
+                f"{wrong[0]} is not finite at step {step}: {kept}; start a new run with {remedy}"
             )
 
 
@@ -214,9 +214,9 @@ def has(model: Any, flag: str) -> bool:
 
 FIND = (
     "lower --model.schedule.likelihood-std.*",
-    "set --model.schedule.hw-prior-mean.* nearer to the objects' size",
-    "set --model.boxes.size nearer to the objects' size",
-    "set --model.priors.hw-mean nearer to the objects' size",
+    "set --model.schedule.hw-prior-mean.* closer to the size of the objects",
+    "set --model.boxes.size closer to the size of the objects",
+    "set --model.priors.hw-mean closer to the size of the objects",
 )
 FIND_ONCE = (
     "keep --model.discovery.rivals and --model.aux-pres on",
@@ -236,7 +236,7 @@ CHECKS = [
         "no objects are found",
         (
             *FIND,
-            "make the first stage of --model.schedule.lengths longer",
+            "lengthen the first stage of --model.schedule.lengths",
         ),
     ),
     Check(
@@ -244,7 +244,7 @@ CHECKS = [
         slots_full,
         "every slot holds an object, so most are duplicates or background",
         (
-            "raise --model.num-objects if there may be so many",
+            "raise --model.num-objects if the videos have that many objects",
             "keep --model.aux-pres on",
             "lower --model.schedule.pres-prior.*",
         ),
@@ -278,7 +278,7 @@ CHECKS = [
         "missed",
         missed,
         "validation shows many fewer objects than there are: objects are missed",
-        (*FIND, "raise --model.num-objects if there may be more"),
+        (*FIND, "raise --model.num-objects if the videos have more objects"),
         validated=True,
     ),
 ]

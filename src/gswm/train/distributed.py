@@ -47,7 +47,7 @@ class Processes:
         """This process's part of a global batch."""
         if batch % self.ranks:
             raise UserError(
-                f"a batch of {batch} does not divide among {self.ranks} processes: "
+                f"a batch of {batch} does not divide among {self.ranks} processes; "
                 f"set --train.batch to a multiple of {self.ranks}"
             )
         share = batch // self.ranks
@@ -112,7 +112,7 @@ def others() -> Iterator[None]:
     except RuntimeError as error:
         if not any(words in str(error) for words in GONE):
             raise
-        text = "another process of this training has ended: see what it says"
+        text = "another process of this run has exited: see its output"
         raise LeftError(text) from error
 
 

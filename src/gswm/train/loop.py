@@ -69,10 +69,12 @@ class LoopConfig:
         for name in ("report_every", "save_every"):
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
-                raise UserError(f"--{flag} is {getattr(self, name)}: it must be at least 1")
+                raise UserError(f"--{flag} is {getattr(self, name)}; it must be at least 1")
         check_range({"--max-minutes": self.max_minutes}, *MINUTES)
         if self.part_bytes is not None and self.part_bytes < 1_000_000:
-            raise UserError(f"parts of {self.checkpoint_parts} are too small: take 1M or more")
+            raise UserError(
+                f"--checkpoint-parts is {self.checkpoint_parts}; it must be at least 1M"
+            )
 
     @property
     def part_bytes(self) -> int | None:
@@ -134,7 +136,7 @@ class Run:
             except RuntimeError as error:
                 raise UserError(
                     f"the checkpoint of step {found.step} in {self.folder.path} does not fit the "
-                    "run's model: put back the run's own, or start a new run with another --out"
+                    "run's model: restore the original checkpoint, or start a new run with another --out"
                 ) from error
             self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
             self.began = state["began"]
@@ -156,8 +158,8 @@ class Run:
         ours, theirs = (to_dict(without_places(each)) for each in (self.recipe, theirs))
         if lines := differences(ours, theirs):
             raise UserError(
-                f"the checkpoint of step {step} in {self.folder.path} is of another recipe, "
-                f"{lines[0]}: put back the run's own, or start a new run with another --out"
+                f"the checkpoint of step {step} in {self.folder.path} belongs to another "
+                f"recipe ({lines[0]}): restore the original checkpoint, or start a new run with another --out"
             )
 
     def check_threads(self) -> None:
@@ -166,8 +168,8 @@ class Run:
         before = starts[-2].get("threads", now) if len(starts) > 1 else now
         if self.saved and before != now and self.device.type == "cpu":
             self.display.tell(
-                f"warning: torch uses {now} threads, and used {before} before: the weights will "
-                f"differ in their last digits; OMP_NUM_THREADS={before} keeps to it"
+                f"warning: torch uses {now} threads instead of {before} as before, so the "
+                f"weights will differ by rounding; set OMP_NUM_THREADS={before} to avoid this"
             )
 
     def check_best(self) -> None:
@@ -180,8 +182,8 @@ class Run:
         except UserError as error:
             self.best = {}
             self.display.tell(
-                f"warning: the best weights so far, of step {step}, are lost ({error}); the best "
-                "from now on are kept"
+                f"warning: the best weights so far, from step {step}, are lost ({error}); the "
+                f"best weights from now on will be kept"
             )
 
     def newest(self) -> checkpoints.Checkpoint | None:

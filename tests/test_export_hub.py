@@ -130,7 +130,7 @@ def test_files_in_a_folder_are_replaced_only_if_that_is_said(
     [
         (["--half", "--compact"], "--half or --compact"),
         (["--hub", "x", "--out", "y.safetensors"], "--out or --hub"),
-        (["--hub", "x", "--license", "a\nb: c"], "give an identifier"),
+        (["--hub", "x", "--license", "a\nb: c"], "it must be an SPDX identifier"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(

@@ -147,14 +147,14 @@ def test_objects_of_a_video_are_tracked(
 
 
 PER_SECOND = "5 frames per second (--video-fps 0 takes all)"
-WHOLE = "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)"
+WHOLE = "each frame distorted into a square (--fit letterbox adds bars instead)"
 
 
 CUTS: list[tuple[list[str], Cut, str]] = [
-    ([], Cut(64, 5.0, fit="stretch"), f"as in the training, {PER_SECOND} and {WHOLE}"),
-    (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in the training, {WHOLE}"),
-    (["--fit", "letterbox"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
-    (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in the training, {PER_SECOND}"),
+    ([], Cut(64, 5.0, fit="stretch"), f"as in training, {PER_SECOND} and {WHOLE}"),
+    (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in training, {WHOLE}"),
+    (["--fit", "letterbox"], Cut(64, 5.0), f"as in training, {PER_SECOND}"),
+    (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in training, {PER_SECOND}"),
     (["--video-fps", "2.5", "--fit", "stretch"], Cut(64, 2.5, fit="stretch"), ""),
     (
         ["--video-fps", "2.5", "--fit", "letterbox", "--region", "10,4,60,40"],
@@ -205,7 +205,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
     assert main(["track", str(folder), "--model", timed, *out]) == 0
     said = capsys.readouterr()
     assert "in 4 frames" in said.out
-    assert said.err == f"{folder.name}: as in the training, {WHOLE}\n"
+    assert said.err == f"{folder.name}: as in training, {WHOLE}\n"
     assert main(["track", str(film), "--model", model, *out]) == 0
     said = capsys.readouterr()
     assert "in 12 frames" in said.out
@@ -224,7 +224,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "MODEL", "--episode", "-1"], "--episode is -1"),
         (["imagine", "MODEL", "--given", "0"], "--given is 0; it must be at least 1"),
         (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),
-        (["imagine", "MODEL", "--episode", "100"], "single-ball, test: has no episode 100; it has"),
+        (["imagine", "MODEL", "--episode", "100"], "single-ball, test has no episode 100; it has"),
         (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; choose a folder"),
         (["track", "x.mp4", "--model", "MODEL", "--region", "0,0,0,9"], "has no pixels"),
         (["imagine", "MODEL", "--video", "x.mp4", "--region", "1,2"], "x,y,width,height"),
@@ -238,7 +238,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
         (["track", "maze", "--model", "MODEL", "--scale", "17"], "--scale is 17"),
         (["imagine", "MODEL", "--scale", "100"], "--scale is 100"),
-        (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "give a smaller --scale, or"),
+        (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "use a smaller --scale, or"),
         (["track", "maze", "--model", "MODEL", "--out", "x.mp4"], "'x.mp4': the name must end in"),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_sweep_replaces_only_what_a_sweep_wrote(
         check_sweep(path)
     path.write_text(json.dumps({"angle": 3}))
     assert main(["sweep", "maze", "--out", str(tmp_path)]) == 2
-    assert "no sweep wrote it" in capsys.readouterr().err
+    assert "was not written by a sweep" in capsys.readouterr().err
     assert json.loads(path.read_text()) == {"angle": 3}
 
 
@@ -178,7 +178,7 @@ def test_the_name_of_a_recipe_is_no_path(
     before = sorted(tmp_path.rglob("*"))
     assert main(["export", str(run)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "which is no name for a file: give --out" in line
+    assert "which cannot be a file name: use --out" in line
     assert sorted(tmp_path.rglob("*")) == before
     assert main(["export", str(run), "--out", str(tmp_path / "mine.safetensors")]) == 0
 

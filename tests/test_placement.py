@@ -84,7 +84,7 @@ def test_a_region_is_text_and_back(region: Region | None) -> None:
     [
         ("0,0,0,10", "no pixels"),
         ("0,0,10,-1", "no pixels"),
-        ("-1,0,10,10", "begins outside"),
+        ("-1,0,10,10", "starts outside"),
         ("1,2,3", "x,y,width,height"),
         ("a,b,c,d", "x,y,width,height"),
         ("0,0,1.5,2", "x,y,width,height"),

@@ -138,7 +138,7 @@ def test_a_model_that_does_not_draw_is_not_shown(
     shelf.add_model("small", gswm.build("blob"), "noise", 4)
     shelf.add_source("noise", lambda index: Episodes(torch.zeros(1, 9, 3, 64, 64).byte()))
     ((head, _),) = Page(shelf).open().of("error")
-    assert "does not draw what it sees" in head["line"]
+    assert "does not render frames" in head["line"]
 
 
 def test_its_weights_need_it(run: Path) -> None:

@@ -472,7 +472,7 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
     found = checkpoints.load(tmp_path / "checkpoints" / "00000003")
     found.state["loader"]["world"] = "maze"
     checkpoints.save(tmp_path / "checkpoints", found)
-    with pytest.raises(UserError, match="of other data: its world is maze, not single-ball"):
+    with pytest.raises(UserError, match="to other data: its world is maze, not single-ball"):
         train_here(small(3), tmp_path)
 
 

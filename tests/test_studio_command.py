@@ -32,7 +32,7 @@ from gswm.weights import files as weights
         (["two-layer", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["--skip", "3"], "--skip needs --video"),
         (["--port", "99999"], "--port is 99999"),
-        (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give a number above 0"),
+        (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; it must be positive"),
         (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),
         (["--host", ""], "--host is empty"),
     ],
@@ -129,7 +129,7 @@ def test_a_notebook_shows_the_studio_on_a_video() -> None:
 
 
 def test_a_notebook_needs_something_to_show() -> None:
-    with pytest.raises(UserError, match="give a video"):
+    with pytest.raises(UserError, match="choose a video"):
         gswm.studio(model())
     with pytest.raises(UserError, match="takes videos of shape"):
         gswm.studio(model(), torch.zeros(5, 3, 32, 32))

@@ -188,7 +188,7 @@ def test_a_file_has_no_fresh_episodes(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.hdf5", {"train": balls()}, "single-ball")
     mine = on_file(file)
     mine = replace(mine, data=replace(mine.data, fresh=True))
-    with pytest.raises(UserError, match="a file has no fresh episodes"):
+    with pytest.raises(UserError, match="a file cannot provide fresh episodes"):
         train_here(mine, tmp_path / "run")
     assert not (tmp_path / "run" / "recipe.json").exists()
 
@@ -282,8 +282,8 @@ def test_an_export_keeps_the_scores_of_its_own_weights_alone(
     wrong = {json.dumps(measured | {"model": other}): "scores of other weights" for other in others}
     less = {k: v for k, v in measured.items() if k != "scores"}
     wrong |= {json.dumps(less): "it has no 'scores'", "{}": "it has no 'scores'"}
-    wrong |= {"[1]": "is not what `gswm eval --json` writes", "{": "is damaged"}
-    wrong |= {json.dumps(measured | {"scores": 3}): "is not what `gswm eval --json` writes"}
+    wrong |= {"[1]": "is not a result of `gswm eval --json`", "{": "is damaged"}
+    wrong |= {json.dumps(measured | {"scores": 3}): "is not a result of `gswm eval --json`"}
     capsys.readouterr()
     for text, said in wrong.items():
         file.write_text(text)
@@ -334,7 +334,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
     [
         (["nothing"], "there is no recipe 'nothing'; choose from interaction, "),
         (["tow-layer"], "there is no recipe 'tow-layer': did you mean two-layer?"),
-        (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
+        (["--seed", "3"], "specify a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),
         (["two-layer", "maze"], "Unrecognized options: maze"),
@@ -436,7 +436,7 @@ def test_resume_may_stand_anywhere(finished: Path, capsys: Capture, words: list[
     assert main(["train", *words, *([] if "--device" in words else ["--device", "cpu"])]) == 0
     assert "resuming from step 6" in capsys.readouterr().err
     assert main(["train", "single-ball", *words]) == 2
-    assert "a run knows its recipe: leave single-ball off" in capsys.readouterr().err
+    assert "--resume uses the recipe of the run: omit single-ball" in capsys.readouterr().err
 
 
 def test_resume_remembers_what_is_no_setting_of_the_recipe(
@@ -494,7 +494,7 @@ def test_resume_takes_no_other_recipe_and_no_other_folder(
     assert main(["train", "--resume", str(finished), "--train.steps", "9"]) == 2
     assert "is a run of another recipe, train.steps: 9 and 6" in capsys.readouterr().err
     assert main(["train", "--resume", str(finished), "--out", str(tmp_path / "other")]) == 2
-    assert "leave --out off" in capsys.readouterr().err
+    assert "omit --out" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
@@ -659,7 +659,7 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     train_here(on_file(file, steps=4), tmp_path / "run", max_minutes=0.0)
     file.unlink()
     write(file, {"train": balls(seed=9)}, "single-ball")
-    with pytest.raises(gswm.UserError, match="of other data: its checksum is"):
+    with pytest.raises(gswm.UserError, match="to other data: its checksum is"):
         train_here(on_file(file, steps=4), tmp_path / "run")
 
 
@@ -740,7 +740,7 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
     about = read_header(tmp_path / "run" / "best.safetensors")["about"]
     assert about["validation"]["error"] > 0
     assert main(["train", *on_folder(obj3d, tmp_path / "again")]) == 0
-    assert capsys.readouterr().err.startswith(f"{obj3d}: taken from {file}; ")
+    assert capsys.readouterr().err.startswith(f"{obj3d}: using {file}; ")
     for on in ([], ["--world", str(obj3d)]):
         scores = tmp_path / "scores.json"
         assert main(["eval", str(tmp_path / "run"), *on, "--json", str(scores), "--force"]) == 0
@@ -771,7 +771,7 @@ def test_data_may_be_one_video(tmp_path: Path, capsys: Capture) -> None:
     capsys.readouterr()
     args = ["eval", str(run), "--world", str(film), "--split", "train"]
     assert main([*args, "--json", str(tmp_path / "scores.json")]) == 0
-    assert "taken from" in capsys.readouterr().err
+    assert ": using " in capsys.readouterr().err
 
 
 def test_data_may_be_a_file(tmp_path: Path) -> None:

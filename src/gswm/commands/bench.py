@@ -46,10 +46,10 @@ class BenchDataCommand:
         check_json(self.json, force=self.force)
         check_range({"--episodes": self.episodes}, 1)
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise UserError("there is no CUDA device here; use --device cpu")
+            raise UserError("no CUDA device found; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
         lines = [
-            f"{way:<16} {rate:>12,.0f} windows of 20 frames a second"
+            f"{way:<16} {rate:>12,.0f} windows of 20 frames per second"
             for way, rate in figures["windows_per_second"].items()
         ]
         tell(figures, self.json, worlds_table(figures["worlds"]), *lines)
@@ -107,8 +107,8 @@ class BenchTrainCommand:
         row = figures["steps"][-1]
         what = f"{row['recipe']}, T {row['length']}, batch {row['batch']}, K {row['objects']}, "
         what += row["path"]
-        first = f"the first after {row['seconds_to_first_step']:.0f} s"
-        print(f"{what}: {row['ms']:,.1f} ms a step, {first}", file=sys.stderr, flush=True)
+        first = f"first after {row['seconds_to_first_step']:.0f} s"
+        print(f"{what}: {row['ms']:,.1f} ms per step, {first}", file=sys.stderr, flush=True)
 
 
 def steps_table(figures: dict) -> Table:
@@ -241,10 +241,12 @@ class BenchStudioCommand:
 
         check_json(self.json, force=self.force)
         if min([self.steps, self.repeats, *self.futures]) < 1 or max(self.futures) > 64:
-            raise UserError("--steps, --repeats and --futures must be at least 1, --futures 64")
+            raise UserError(
+                "--steps, --repeats and --futures must be at least 1, and --futures at most 64"
+            )
         device = find_device(self.device)
         found = bench_studio(self.model, device, self.futures, self.steps, self.repeats)
-        table = Table("futures", "edit", "first frame, ms", "frames a second, of each future")
+        table = Table("futures", "edit", "first frame, ms", "frames per second of each future")
         for row in found["figures"]:
             figures = (f"{row['first_ms']:.0f}", f"{row['frames_per_second']:.0f}")
             table.add_row(str(row["futures"]), row["edit"], *figures)
@@ -253,7 +255,7 @@ class BenchStudioCommand:
 
 def worlds_table(rows: list[dict]) -> Table:
     """One line per world."""
-    table = Table(title="Episodes, simulated and drawn")
+    table = Table(title="Generated episodes")
     table.add_column("world", no_wrap=True)
     for name in ("episodes", "s", "episodes/s", "start s", "physics s", "drawing s"):
         table.add_column(name, justify="right")

@@ -57,7 +57,7 @@ class CompareCommand:
         if overlap:
             mean, least = sum(overlap) / len(overlap), min(overlap)
             print(f"{len(overlap)} objects in {len(chosen)} frames of {self.size} pixels")
-            print(f"IoU of masks: {mean:.4f} on average, {least:.4f} at the least")
+            print(f"IoU of masks: {mean:.4f} on average, {least:.4f} at worst")
         if self.out is not None and self.samples:
             rows = [v.permute(0, 2, 3, 1).numpy() for v in (ours.video, theirs.video)]
             sheet = pictures.sheet(rows, ["torch", "blender"], [""] * len(chosen), "")

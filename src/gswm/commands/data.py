@@ -63,7 +63,9 @@ class MakeCommand:
         world = self.chosen()
         if self.split not in world.splits:
             held = ", ".join(world.splits)
-            raise UserError(f"{self.world}: has no scenes of '{self.split}'; give --split {held}")
+            raise UserError(
+                f"{self.world} has no scenes of split '{self.split}'; use --split {held}"
+            )
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
         check_range({"--episodes": n}, 1)
@@ -205,7 +207,7 @@ def find(
     name: SplitName = split or "test"
     if name not in world.splits:
         held = ", ".join(world.splits)
-        raise UserError(f"{source}: has no episodes of '{name}'; give --split {held}")
+        raise UserError(f"{source} has no episodes of split '{name}'; use --split {held}")
     check_index(index, world.splits[name].episodes, f"{source}, {name}")
     return next(world.episodes(world.splits[name].seed, 1, first=index))
 
@@ -213,7 +215,7 @@ def find(
 def check_index(index: int, number: int, where: str) -> None:
     """Raise a UserError if there is no such episode."""
     if index >= number:
-        raise UserError(f"{where}: has no episode {index}; it has {number}, counted from 0")
+        raise UserError(f"{where} has no episode {index}; it has {number}, starting at 0")
 
 
 def usable(device: str) -> str:
@@ -231,8 +233,8 @@ def room_for(out: Path, needed: int) -> None:
     free = shutil.disk_usage(out.parent).free
     if needed > free:
         raise UserError(
-            f"{out}: needs {in_bytes(needed)}, and {in_bytes(free)} are free; "
-            "free some space, write elsewhere, or ask for fewer --episodes"
+            f"{out}: needs {in_bytes(needed)}, but {in_bytes(free)} are free; "
+            f"free some space, write elsewhere, or use fewer --episodes"
         )
 
 

@@ -120,7 +120,7 @@ class EvaluateCommand:
             return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
-            raise UserError("give either a model or --baseline")
+            raise UserError("specify either a model or --baseline")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
         check_json(self.json, force=self.force)
@@ -143,7 +143,7 @@ class EvaluateCommand:
         rules = self.changed(rules)
         split = self.split or rules.split
         size = model.image_size if isinstance(model, WorldModel) else None
-        work = f"measuring {world}, {split}, by {rules.name}"
+        work = f"evaluating on {world}, {split}, with {rules.name}"
         total = number_of(world, split, self.episodes)
         with explained(work), progress_bar("measuring", "episodes", total) as advance:
             result = evaluate(
@@ -169,7 +169,8 @@ class EvaluateCommand:
             raise UserError(f"--samples must be 0 or more, not {samples}")
         if samples and not rules.can_sample:
             raise UserError(
-                f"--samples needs a protocol of center errors by means, and {rules.name} is not one"
+                "--samples needs a protocol that measures center errors of means, unlike "
+                f"{rules.name}"
             )
         return replace(rules, posterior=self.given, samples=samples)
 
@@ -197,15 +198,15 @@ class EvaluateCommand:
         self.check_no_labels()
         for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
             if self.sets(name):
-                raise UserError(f"{flag(name)} does not apply to {video}: leave out one of them")
+                raise UserError(f"{flag(name)} does not apply to {video}: omit one of them")
         check_json(self.json, force=self.force)
         device = find_device(self.device)
         measured = VideoModel(model, video, device, self.half, self.allow_damaged)
         scores = measured.forecast(self.last)
         if scores is None:
             raise UserError(
-                f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
-                "larger --last, or a longer video"
+                f"the last {self.last:.0%} of {video} is too short for a rollout: use a larger "
+                "--last, or a longer video"
             )
         source = measured.resolved[0].boxes_from
         text = f"{model} on {video}{masked(source)}\n{forecast_table(scores, self.last)}"
@@ -265,10 +266,10 @@ def flag(setting: str) -> str:
 def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
     """The baseline for a world."""
     if name is None or name == "median-sort" or world is None:
-        raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
+        raise UserError("--baseline needs --world: the name of a world, or an HDF5 file")
     there = worlds.WORLDS.get(hdf5.world_of(world))
     if name in ("walls", "simulator") and not isinstance(there, Balls | None):
-        raise UserError(f"'{name}' needs a world of bouncing balls, and {there.name} is not one")
+        raise UserError(f"'{name}' needs a world of bouncing balls, unlike {there.name}")
     collide = there.collide if isinstance(there, Balls) else True
     return Baseline(name, collide), {"baseline": name}
 
@@ -317,7 +318,7 @@ def check_number(wanted: int | None, there: int, world: str, split: SplitName) -
     """Raise a UserError for more episodes than a split has."""
     if wanted is not None and wanted > there:
         has = f"the {split} split of {world} has {counted(there, 'episode')}"
-        raise UserError(f"--episodes is {wanted}, and {has}: give {there} or fewer")
+        raise UserError(f"--episodes is {wanted}, but {has}: use {there} or fewer")
 
 
 def fitting(world: str) -> Protocol:
@@ -331,8 +332,8 @@ def fitting(world: str) -> Protocol:
         is_video = False  # the world declares a protocol for its videos
     if not (is_video and long):
         return usual(known)
-    unknown = f"{world} does not say where its objects are"
-    print(f"{unknown}: its pixels are measured, by {of_pixels.name}", file=sys.stderr)
+    unknown = f"{world} has no ground truth for objects"
+    print(f"{unknown}: measuring only pixels, with {of_pixels.name}", file=sys.stderr)
     return of_pixels
 
 
@@ -340,8 +341,8 @@ def say_what_lacks(result: Result) -> None:
     """Report why scores of modes are missing, if the protocol has them."""
     if result.protocol.name == MODES and "on_mode" not in result.scores:
         lack = "without share, on_mode, coverage and end_error"
-        why = f"all episodes measured ({result.episodes}) go the same way"
-        print(f"{lack}: {why}; give more --episodes", file=sys.stderr)
+        why = f"all evaluated episodes ({result.episodes}) turn the same way"
+        print(f"{lack}: {why}; use more --episodes", file=sys.stderr)
 
 
 def laid_out(value: Any, indent: int = 0) -> str:
@@ -361,9 +362,9 @@ def masked(boxes_from: str | None) -> str:
 def table(result: Result, world: str, split: str) -> str:
     """Scores, one per line, with their standard errors if known; scores by size as a table."""
     rules = result.protocol
-    head = f"{world}, {split}: {counted(result.episodes, 'episode')} by {rules.name}"
+    head = f"{world}, {split}: {counted(result.episodes, 'episode')}, {rules.name}"
     if rules.posterior == "sample":
-        head += ", given frames by samples of the posterior"
+        head += ", given frames inferred with posterior samples"
     head += masked(result.boxes_from)
     if result.standard_errors:
         head += "; ± is the standard error over episodes"
@@ -393,7 +394,7 @@ def notes_on(result: Result) -> dict[str, str]:
         "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
         "center_error": f"the paper's score: {by}, sum over {first} frames",
         "center_error_mean": f"{by}, mean over {steps} frames",
-        "center_error_sample": f"one sampled future (mean of {rules.samples}), as the paper's",
+        "center_error_sample": f"one sampled future (mean of {rules.samples}), as in the paper",
         "center_error_sample_mean": f"one sampled future, mean over {steps} frames",
         "moved": f"distance covered in {first} imagined frames, relative to the true one",
         "moved_along": "the same, along the true path",

@@ -55,9 +55,9 @@ class ExportCommand:
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
         if self.half and self.compact:
-            raise UserError("give either --half or --compact")
+            raise UserError("use either --half or --compact")
         if self.hub is not None and self.out is not None:
-            raise UserError("give either --out or --hub")
+            raise UserError("use either --out or --hub")
         source = self.weights()
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
@@ -97,7 +97,7 @@ class ExportCommand:
             return source
         source = run / f"{self.which}.safetensors"
         if not source.is_file():
-            raise UserError(f"{run} has no {source.name}: leave off --which {self.which}")
+            raise UserError(f"{run} has no {source.name}: omit --which {self.which}")
         return source
 
     def more(self, run: Path | None, header: dict[str, Any]) -> dict[str, Any]:
@@ -113,15 +113,17 @@ class ExportCommand:
 def check_license(license_id: str) -> None:
     """Raise a UserError for an invalid license identifier."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license_id):
-        raise UserError(f"--license is '{license_id}': give an identifier such as apache-2.0")
+        raise UserError(
+            f"--license is '{license_id}'; it must be an SPDX identifier such as apache-2.0"
+        )
 
 
 def file_name(recipe: Recipe) -> str:
     """The name of an untrusted recipe, if it can be a file name."""
     if not re.fullmatch(r"[\w-][\w.-]*", recipe.name):
         raise UserError(
-            f"the recipe in these weights is called '{recipe.name}', which is no name for a file: "
-            "give --out"
+            f"the recipe in these weights is called '{recipe.name}', which cannot be a file name: "
+            "use --out"
         )
     return recipe.name
 
@@ -143,13 +145,13 @@ def scores_of(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         measured["world"] = Path(held.get("data", {}).get("world", "")).name
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f": it has no {error}" if isinstance(error, KeyError) else ""
-        raise UserError(f"{path} is not what `gswm eval --json` writes{reason}") from error
+        raise UserError(f"{path} is not a result of `gswm eval --json`{reason}") from error
     ours = header["recipe"].name, *which(header["about"])
     if theirs != ours:
         other, these = (f"{name}, step {step}, seed {seed}" for name, step, seed in (theirs, ours))
         raise UserError(
-            f"{path} has scores of other weights ({other}) than these ({these}): "
-            "measure these with `gswm eval --json`"
+            f"{path} has scores of other weights ({other}), not of these "
+            f"({these}): evaluate these with `gswm eval --json`"
         )
     return {"test": scores, "measured": measured}
 

@@ -94,7 +94,7 @@ class ImagineCommand:
     def run(self) -> None:
         """Imagine, and write the pictures."""
         if self.world is not None and self.video is not None:
-            raise UserError("name either --world or --video")
+            raise UserError("use either --world or --video")
         futures = self.futures if self.sample else 1
         check_range({"--episode": self.episode, "--trail": self.trail}, 0)
         check_range({"--futures": futures, "--given": self.given, "--steps": self.steps}, 1)
@@ -161,6 +161,6 @@ def check_bytes(frames: int, videos: int, side: int) -> None:
     """Raise a UserError for an animation of `videos` side by side that memory cannot hold."""
     if (needed := 3 * frames * videos * side**2) > BYTES:
         raise UserError(
-            f"the pictures would take {needed / 1e9:.1f} GB, and may take {BYTES / 1e9:g}: "
-            "give a smaller --scale, or fewer frames"
+            f"the pictures would take {needed / 1e9:.1f} GB, more than the limit of "
+            f"{BYTES / 1e9:g} GB: use a smaller --scale, or fewer frames"
         )

@@ -67,9 +67,9 @@ class ImportCommand:
         """Import all usable videos; return 2 if any was skipped."""
         for name in ("size", "fps", "frames", "workers"):
             if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
-                raise UserError(f"--{name} is {value}; give a number above 0")
+                raise UserError(f"--{name} is {value}; it must be positive")
         if not self.sources:
-            raise UserError("nothing to import; name videos or folders of them")
+            raise UserError("nothing to import; specify videos or folders of videos")
         region = parse_region(self.region)
         sources = [path for path in self.sources if not path.is_dir()]
         check_output(self.out, SUFFIXES, sources, force=self.force)
@@ -85,7 +85,7 @@ class ImportCommand:
             report_skipped(summary)
             self.say_how_to_take_short_ones(summary)
             if not summary.videos:
-                raise UserError(f"nothing could be imported; {self.out} is not written")
+                raise UserError(f"nothing could be imported; {self.out} was not written")
         report(summary, self)
         return 2 if summary.skipped else 0
 
@@ -94,7 +94,10 @@ class ImportCommand:
         frames = [skipped.frames for skipped in summary.skipped if skipped.frames is not None]
         if self.once and frames:
             other = replace(self, frames=min(frames), force=summary.videos > 0)
-            tell(f"gswm: to include the short ones: `{other.command()}`, then the same again")
+            tell(
+                f"gswm: to include short videos, run `{other.command()}`, and then this command "
+                "again"
+            )
 
     def command(self) -> str:
         """The command of this import."""
@@ -153,10 +156,14 @@ def report(summary: Summary, command: ImportCommand) -> None:
     print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
     print(f"splits: {in_words(summary.splits)}")
     if summary.by_name:
-        how = "all train, for none would be" if summary.all_train else "by the videos' names"
-        print(f"split {how}; to choose, put them into folders named train, val and test")
+        how = (
+            "all train, since a split would be empty"
+            if summary.all_train
+            else "by the videos' names"
+        )
+        print(f"split {how}; to choose the splits yourself, use folders named train, val and test")
     if summary.left_over:
-        print(f"left over: {summary.left_over} frames at the ends of videos")
+        print(f"dropped {summary.left_over} leftover frames at the ends of videos")
     if summary.skipped:
         print(f"skipped: {len(summary.skipped)}")
 
@@ -182,7 +189,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
         )
     with alone_in(folder):
         if out.exists():
-            tell(f"{folder}: taken from {out}; remove that file to import again")
+            tell(f"{folder}: using {out}; delete that file to import again")
             return out
         region = None if cut.region is None else as_text(cut.region)
         how = (cut.size, cut.fps, cut.frames, cut.fit, region)

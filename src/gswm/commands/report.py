@@ -42,8 +42,8 @@ class ReportCommand:
         paths = self.results or (HERE,)
         if not self.results and not HERE.is_dir():
             raise UserError(
-                f"there is no folder {HERE} here: name result files written by `gswm eval --json`, "
-                "or folders of them"
+                f"there is no folder {HERE}: specify results of `gswm eval --json`, or folders of "
+                f"them"
             )
         names = ("index.html", *(f"{name}.png" for name in CAPTIONS))
         ours = self.force or writing.is_report(self.out / "index.html")
@@ -58,7 +58,7 @@ class ReportCommand:
             where = ", ".join(map(str, paths))
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
         if not can_draw():
-            tell("the report has no charts: they need matplotlib, `pip install 'gswm[report]'`")
+            tell("the report has no charts, which need matplotlib: `pip install 'gswm[report]'`")
         make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
         print(f"{counted(len(found.all), 'result')}: {', '.join(map(str, files))}")

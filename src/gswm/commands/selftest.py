@@ -34,7 +34,7 @@ class SelfTestCommand:
         """Compare, and print a line for each result."""
         device = find_device(self.device)
         if device.type != "cuda" and (wanting := [p for p in self.paths if p != "deferred"]):
-            raise UserError(f"'{wanting[0]}' needs a GPU: leave it out")
+            raise UserError(f"'{wanting[0]}' needs a GPU: omit it")
         print(f"Fast and plain path on {device.type}: relative differences")
         found = []
         for row in selftest(device, self.recipes, self.paths):
@@ -46,7 +46,7 @@ class SelfTestCommand:
         if wrong := [row for row in found if not row.agrees]:
             first = wrong[0]
             what = (
-                f"{first.missing[0]} has a gradient on one of them alone"
+                f"{first.missing[0]} has a gradient on only one of the two paths"
                 if first.missing
                 else (f"loss by {first.loss:.1e}, {first.parameter} by {first.gradient:.1e}")
             )

@@ -68,7 +68,7 @@ class StudioCommand:
         from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
         if self.world is not None and self.video is not None:
-            raise UserError("name either --world or --video")
+            raise UserError("use either --world or --video")
         if not 0 <= self.port < 1 << 16:
             raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
         if self.skip is not None and self.video is None:
@@ -84,7 +84,7 @@ class StudioCommand:
         world = self.source(catalog, name)
         app = StudioApp(catalog, FirstView(name, world), rules_for(self.host))
         server = Server(app, self.host, self.port)
-        print(f"gswm studio: {server.address}  (Ctrl-C ends it)", flush=True)
+        print(f"gswm studio: {server.address}  (press Ctrl-C to quit)", flush=True)
         try:
             if self.browser:
                 app.doorway = doorway.make(server.address)
@@ -99,7 +99,7 @@ class StudioCommand:
         if self.video is not None:
             return for_any_video()
         if not catalog.models:
-            raise UserError("this copy of gswm has no weights: name a run or a file of weights")
+            raise UserError("no weights are installed: specify a run folder or a weights file")
         return FIRST if FIRST in catalog.models else next(iter(catalog.models))
 
     def source(self, catalog: Catalog, model: str) -> str:
@@ -133,8 +133,8 @@ class StudioCommand:
                 first = first_in_view(model, video, film.footage, entry.given, entry.steps)
             if first:
                 skipped = f"{printable(path.name)}: skipping {counted(first, 'frame')}"
-                tell(f"{skipped}, up to an object in view (--skip 0 begins at the first)")
+                tell(f"{skipped} to reach an object in view (--skip 0 starts at the first frame)")
         if first >= video.shape[1]:
             has = counted(video.shape[1], "frame")
-            raise UserError(f"--skip is {first}, and {path} has {has}: give a smaller number")
+            raise UserError(f"--skip is {first}, but {path} has {has}: use a smaller number")
         return video[:, first : first + most].clone()

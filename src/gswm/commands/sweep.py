@@ -61,7 +61,7 @@ class SweepArguments:
     def command(self, settings: list[str]) -> "SweepCommand":
         """Check the arguments, and list the runs, which all have the same `settings`."""
         if not self.recipes:
-            raise UserError("name the recipes first; `gswm sweep --help` shows how")
+            raise UserError("specify the recipes first; see `gswm sweep --help`")
         for name in (word.partition("=")[0] for word in settings):
             if name in ("--seed", "--resume"):
                 raise UserError(
@@ -69,7 +69,7 @@ class SweepArguments:
                 )
         check_range({"--jobs": self.jobs}, 1)
         if self.launcher == "local" and self.slurm is not None:
-            raise UserError("--slurm is for --launcher slurm")
+            raise UserError("--slurm needs --launcher slurm")
         slurm = None if self.launcher == "local" else requests(self.slurm or "")
         jobs = tuple(
             job(name, seed, self.out, settings)
@@ -123,7 +123,7 @@ def check_sweep(path: Path) -> None:
         return
     found = read_json(path) if path.is_file() else None
     if not (isinstance(found, list) and all(isinstance(r, dict) and "recipe" in r for r in found)):
-        raise UserError(f"{path} exists, and no sweep wrote it: choose another --out")
+        raise UserError(f"{path} exists, but was not written by a sweep: choose another --out")
 
 
 def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
@@ -140,11 +140,11 @@ def seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise UserError(f"--seeds is '{text}'; it must be such as 0..4 or 0,2,5")
+            raise UserError(f"--seeds is '{text}'; it must look like 0..4 or 0,2,5")
         first, last = int(match[1]), int(match[2] or match[1])
         check_seed(last)
         if len(found) + last - first >= MOST_SEEDS:
-            raise UserError(f"--seeds is '{text}'; it must be at most {MOST_SEEDS:,} seeds")
+            raise UserError(f"--seeds is '{text}'; it must have at most {MOST_SEEDS:,} seeds")
         found += range(first, last + 1)
     return list(dict.fromkeys(found))
 
@@ -153,7 +153,7 @@ def requests(text: str) -> dict[str, str]:
     """The resources in `name=value,...`, as in Slurm's own commands; tyro's syntax has spaces."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     if not all(name and value for name, _, value in pairs):
-        raise UserError(f"--slurm is '{text}'; it must be such as gpus_per_node=1,timeout_min=600")
+        raise UserError(f"--slurm is '{text}'; it must look like gpus_per_node=1,timeout_min=600")
     return {name: value for name, _, value in pairs}
 
 

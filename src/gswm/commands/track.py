@@ -167,7 +167,9 @@ class TrackCommand:
             check_bytes(video.shape[1], 1, self.scale * model.image_size)
         footage = self.footage_of_episode(video.shape[1])
         if footage is None and any(out.suffix.lower() == ".txt" for out in outs):
-            raise UserError(f"{self.source} lacks the sizes of its videos; give --out FILE.csv")
+            raise UserError(
+                f"{self.source} does not store the sizes of its videos; use --out FILE.csv"
+            )
         known: dict[str, Any] = {
             "actions": actions_of(model, episodes),
             "background": episodes.background,
@@ -225,4 +227,4 @@ def say(out: Path, rows: Located, footage: Footage) -> None:
 def summary(objects: int, rows: int, frames: int) -> str:
     """Numbers of objects and frames."""
     found = f"{counted(objects, 'object')} in {counted(frames, 'frame')}"
-    return f"{found}, {rows / frames:.1f} a frame"
+    return f"{found}, {rows / frames:.1f} per frame"

@@ -66,7 +66,7 @@ class TrainCommand:
         start, rest = tyro_cli(TrainStart, args, **begin, add_help=False, return_unknown_args=True)
         if start.resume is not None:
             if start.recipe:
-                raise UserError(f"a run knows its recipe: leave {start.recipe[0]} off")
+                raise UserError(f"--resume uses the recipe of the run: omit {start.recipe[0]}")
             folder = RunFolder(start.resume)
             folder.check_version(any_code=True)  # another version may have other settings
             default = TrainCommand(folder.recipe(), settings_of(folder), start.resume)
@@ -77,9 +77,7 @@ class TrainCommand:
         elif not rest or {"-h", "--help"} & set(rest):
             return tyro_cli(TrainStart, ["--help"], **begin)
         else:
-            raise UserError(
-                f"name a recipe first: gswm train RECIPE [--setting value ...]; {recipes()}"
-            )
+            raise UserError(f"specify a recipe first: gswm train RECIPE [OPTIONS]; {recipes()}")
         # The recipe determines the model, so its settings are not a subcommand.
         about = f"Train {which}." if start.resume is None else f"Resume {start.resume}."
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
@@ -89,7 +87,7 @@ class TrainCommand:
         model = parsed.recipe.model.resized_from(default.recipe.model)
         parsed = replace(parsed, recipe=replace(parsed.recipe, model=model))
         if start.resume is not None and parsed.out != start.resume:
-            raise UserError(f"--resume continues in {start.resume}: leave --out off")
+            raise UserError(f"--resume continues in {start.resume}: omit --out")
         return parsed
 
     def on_videos(self) -> "TrainCommand":

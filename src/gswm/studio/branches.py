@@ -119,7 +119,7 @@ def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) 
     before: the state before its first frame, for the regions in which objects were looked for.
     """
     if track.reconstruction is None:
-        raise UserError("this model does not draw what it sees: `reconstruction` is None")
+        raise UserError("this model does not render frames: `reconstruction` is None")
     videos = track.pres.dim() == 3 and len(track.pres) == 1
     flat = 0 if videos else track.pres.dim() - 3
 
@@ -203,7 +203,7 @@ def moments_along(branch: Branch, future: int, futures: Iterator[Moments]) -> It
     yield from branch.moments
     for piece in futures:
         if future >= len(piece.objects):
-            raise UserError(f"there is no future {future}: there are {len(piece.objects)}")
+            raise UserError(f"there is no future {future}; there are {len(piece.objects)}")
         for frame in range(len(piece)):
             yield piece.one(future, frame)
 

@@ -174,7 +174,7 @@ class Catalog:
     def model(self, name: str) -> WorldModel[Any]:
         """A model, loaded once."""
         if name not in self.models:
-            raise UserError(f"there is no model '{name[:60]}' here")
+            raise UserError(f"there is no model '{name[:60]}'")
         return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
 
     def chunks_of(self, name: str) -> InferredChunks | None:
@@ -210,9 +210,9 @@ class Catalog:
         if (video := self.uploads.get(name)) is not None:
             return Episodes(at_size(video, size))
         if name not in self.sources:
-            lost = "this video is no longer here: open it again"
+            lost = "this video is no longer available: open it again"
             raise UserError(
-                lost if name.startswith("upload-") else f"there is no world '{name[:60]}' here"
+                lost if name.startswith("upload-") else f"there is no world '{name[:60]}'"
             )
         key, make = (name, size, index), partial(self.sources[name], index, size)
         return self.once("episode", self.episodes, key, make, MOST_EPISODES_KEPT)

@@ -50,7 +50,7 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> tuple[videos.ClipArray, b
     try:
         with av.open(str(path), format=kind) as container:
             if not container.streams.video:
-                raise videos.UnusableError("there is no video in it")
+                raise videos.UnusableError("it has no video stream")
             stream = container.streams.video[0]
             if stream.width * stream.height > MOST_PIXELS:
                 raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
@@ -67,7 +67,7 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> tuple[videos.ClipArray, b
     except FFmpegError as error:
         raise videos.UnusableError("it cannot be decoded") from error
     if not frames:
-        raise videos.UnusableError("there are no frames in it")
+        raise videos.UnusableError("it has no frames")
     return np.stack(frames), more
 
 

@@ -43,8 +43,7 @@ EDITED_MEMORY = 1 << 29
 LIVE_STEPS = 24
 """Frames that are imagined while an object is dragged."""
 NO_FUTURE = (
-    "this edit is in the last frame, and nothing is imagined after it: edit an earlier frame, or "
-    "imagine more frames"
+    "nothing is imagined after the last frame: edit an earlier frame, or imagine more frames"
 )
 
 Work = Iterator[bytes | Future[Any]]
@@ -97,9 +96,9 @@ class Desk:
         model, episodes = prepared.model, prepared.episodes
         video, size = episodes.video, model.image_size
         if video.shape[-1] != size:
-            raise UserError(f"this model takes frames of {size} pixels, not {video.shape[-1]}")
+            raise UserError(f"this model expects frames of {size} pixels, not {video.shape[-1]}")
         if model.num_actions:
-            raise UserError("this model needs actions, and the studio gives none")
+            raise UserError("this model needs actions, which the studio does not provide")
         given = min(message.settings.given, video.shape[1])
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
@@ -128,7 +127,7 @@ class Desk:
                 branch = yield from self.add(edit)
                 yield self.told(branch)
             except UserError as error:
-                yield encode({"type": "error", "line": f"an edit was left out: {error}"})
+                yield encode({"type": "error", "line": f"an edit was skipped: {error}"})
                 break
 
     def edit(self, edit: Edit) -> Work:
@@ -218,7 +217,7 @@ class Desk:
         """Which object is seen at each pixel, for each frame of a branch."""
         branch, opened = self.branch(message.branch), self.branches
         if not self.model.editable:
-            raise UserError("this model does not say which object a pixel is of")
+            raise UserError("this model does not assign pixels to objects")
         owners: list[np.ndarray] = []
         head = {"type": "masks", "branch": branch.number, "future": message.future}
         for at, moment in enumerate(self.along(branch, message.future), start=1):
@@ -245,12 +244,14 @@ class Desk:
     def add(self, edit: Edit) -> Making:
         """A branch more."""
         if len(self.branches) > MOST_EDITS:
-            raise UserError(f"there are {MOST_EDITS} edits: open the episode anew to go on")
+            raise UserError(
+                f"the limit of {MOST_EDITS} edits is reached: reopen the episode to continue"
+            )
         branch = yield from self.branched(edit, len(self.branches))
         shared = {id(moment) for moment in self.branch(edit.branch).moments}
         own = sum(held(moment) for moment in branch.moments if id(moment) not in shared)
         if self.own_bytes + own > EDITED_MEMORY:
-            raise UserError("these edits take too much memory: open the episode anew to go on")
+            raise UserError("these edits take too much memory: reopen the episode to continue")
         self.own_bytes += own
         self.branches.append(branch)
         return branch
@@ -259,7 +260,7 @@ class Desk:
         """The branch that an edit makes."""
         source = self.branch(edit.branch)
         if edit.frame >= self.length:
-            raise UserError(f"there is no frame {edit.frame}: there are {self.length}")
+            raise UserError(f"there is no frame {edit.frame}; there are {self.length}")
         before = yield from self.until(source, edit)
         new = changed(self.model, before, edit.change)
         kept = before[: len(before) - len(new)]
@@ -302,7 +303,7 @@ class Desk:
     def branch(self, number: int) -> Branch:
         """A branch by its number."""
         if not 0 <= number < len(self.branches):
-            raise UserError(f"there is no branch {number}: there are {len(self.branches)}")
+            raise UserError(f"there is no branch {number}; there are {len(self.branches)}")
         return self.branches[number]
 
     @property

@@ -30,5 +30,5 @@ def make(address: str) -> Path:
             file.write(PAGE.format(address=html.escape(address, quote=True)))
         return Path(name)
     raise UserError(
-        "cannot write a page for the browser: give --no-browser, and open the address yourself"
+        "cannot write a page for the browser: use --no-browser, and open the address yourself"
     )

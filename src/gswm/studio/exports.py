@@ -61,7 +61,7 @@ class ExportOrder:
         if self.request.kind in MOVING and pixels > MOST_PIXELS:
             raise UserError(
                 f"{self.length} frames with {futures} futures have {pixels / 1e6:.0f} million "
-                f"pixels; at most {MOST_PIXELS / 1e6:.0f} million can be exported: take fewer"
+                f"pixels; at most {MOST_PIXELS / 1e6:.0f} million can be exported: export fewer"
             )
 
     def shown(self, number: int) -> slice:

@@ -93,7 +93,7 @@ class ExportJob:
         try:
             _, said = self.process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            return error("it takes too long: take fewer futures or frames")
+            return error("it takes too long: use fewer futures or frames")
         finally:
             if self.process.poll() is None:
                 self.process.kill()
@@ -101,7 +101,7 @@ class ExportJob:
         if self.process.returncode:
             lines = said.decode("utf-8", "replace").strip().splitlines()
             known = lines and self.process.returncode == 1
-            return error(lines[-1][:200] if known else "its process ended: take fewer futures")
+            return error(lines[-1][:200] if known else "its process crashed: use fewer futures")
         data = (folder / f"export.{self.order.request.kind}").read_bytes()
         return encode({"type": "file", "name": self.name}, data=np.frombuffer(data, np.uint8))
 
@@ -118,4 +118,4 @@ class ExportJob:
 
 def error(why: str) -> bytes:
     """The message for the page in place of a file."""
-    return encode({"type": "error", "line": f"this file cannot be made: {why}", "request": 0})
+    return encode({"type": "error", "line": f"cannot create this file: {why}", "request": 0})

@@ -33,10 +33,10 @@ class Rules:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if self.names is not None and hostname(host) not in self.names:
-            return "the studio is not called so: open the address that it printed"
+            return "unknown host name: open the address that the studio printed"
         origin = headers.get("origin")
         if origin is not None and netloc(origin) != host:
-            return "a page of another site cannot use the studio"
+            return "pages of other sites cannot use the studio"
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         given = query.get("token", [""])[0]
         known = secrets.compare_digest(given.encode(), self.token.encode())

@@ -189,7 +189,9 @@ class Outbox:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens; another port where this one is taken and none was asked for."""
     if not host:
-        raise UserError("--host is empty: name an address, or 0.0.0.0 for all of this machine's")
+        raise UserError(
+            "--host is empty: use an address, or 0.0.0.0 for all addresses of this machine"
+        )
     reason = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for each in [port] if port else [*range(8765, 8785), 0]:

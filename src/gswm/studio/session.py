@@ -151,8 +151,8 @@ class Session:
         except UserError as error:
             line = str(error)
         except Exception as error:  # a page must not be able to stop the worker of all pages
-            logging.getLogger(__name__).exception("a piece of work failed")
-            line = f"this cannot be done: {type(error).__name__}"
+            logging.getLogger(__name__).exception("a request failed")
+            line = f"internal error: {type(error).__name__}"
         else:
             if isinstance(message, Future):
                 self.awaited = message

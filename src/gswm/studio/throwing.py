@@ -37,10 +37,10 @@ def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -
     `velocity` is per frame, in the units of `xy`.
     """
     if not model.editable:
-        raise UserError("this model cannot draw an edited scene, so no object can be thrown")
+        raise UserError("this model cannot render edited scenes, so objects cannot be thrown")
     time = track.pres.shape[1]
     if time < 2:
-        raise UserError("nothing was before the first frame: throw the object in a later one")
+        raise UserError("objects have no history in the first frame: throw it in a later one")
     velocity = (limited(velocity[0]), limited(velocity[1]))
     best, least = None, math.inf
     for frames in range(min(FRAMES, time - 1), 0, -1):

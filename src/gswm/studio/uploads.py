@@ -35,13 +35,13 @@ def format_of(head: bytes) -> str:
     for at, magic, name in FORMATS:
         if head[at : at + len(magic)] == magic:
             return name
-    raise UserError("this is no video that can be opened: take mp4, webm, avi or gif")
+    raise UserError("this video format is not supported: use mp4, webm, avi or gif")
 
 
 def check_length(announced: str) -> None:
     """Refuse a video by its Content-Length."""
     if not announced.isdecimal() or len(announced) > 20 or int(announced) > MOST_BYTES:
-        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: shorten it")
 
 
 async def receive(
@@ -75,7 +75,9 @@ async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
                 while chunk := await part_of(parts):
                     total += len(chunk)
                     if total > MOST_BYTES:
-                        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+                        raise UserError(
+                            f"a video may have at most {MOST_BYTES >> 20} MiB: shorten it"
+                        )
                     file.write(chunk)
         except TimeoutError as error:
             raise UserError("this upload has stalled: send it again") from error
@@ -107,7 +109,7 @@ async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
         async with asyncio.timeout(SECONDS):
             _, said = await process.communicate()
     except TimeoutError as error:
-        raise UserError("this video takes too long to decode: cut it") from error
+        raise UserError("this video takes too long to decode: shorten it") from error
     finally:
         if process.returncode is None:
             process.kill()
@@ -118,6 +120,6 @@ async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
         lines = (
             said.decode("utf-8", "replace").strip().splitlines() if process.returncode == 1 else []
         )
-        why = lines[-1][:200] if lines else "it asks for too much"
-        raise UserError(f"this video cannot be opened: {why}")
+        why = lines[-1][:200] if lines else "it needs too much memory"
+        raise UserError(f"cannot open this video: {why}")
     return data

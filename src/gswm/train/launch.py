@@ -192,21 +192,23 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
     data, model = recipe.data, recipe.model
     if size != (model.image_size, model.image_size):
         raise UserError(
-            f"{data.world} has frames of {size[1]} × {size[0]} pixels, but the model "
-            f"expects {model.image_size} × {model.image_size}: import the videos at that size, or set "
+            f"{data.world} has frames of {size[1]} × {size[0]} pixels, but the model expects "
+            f"{model.image_size} × {model.image_size}: import the videos at that size, or set "
             "--model.image-size"
         )
     frames = min(frames, data.first_frames or frames)
     longest = model.schedule.longest
     if longest > frames:
         raise UserError(
-            f"{data.world} has {frames} frames per video, but training uses up to "
-            f"{longest}: shorten --model.schedule.lengths, which has pairs of a first step and a number of frames"
+            f"{data.world} has {frames} frames per video, but training uses up to {longest}: "
+            "shorten --model.schedule.lengths, which has pairs of a first step and a number of "
+            "frames"
         )
     if (needed := model.schedule.needed(recipe.train.steps)) > frames:
         raise UserError(
-            f"{data.world} has {frames} frames per video, but overshooting needs {needed}: "
-            f"lower --model.schedule.overshoot.horizon, or turn it off with --model.schedule.overshoot.start None"
+            f"{data.world} has {frames} frames per video, but overshooting needs {needed}: lower "
+            "--model.schedule.overshoot.horizon, or turn it off with "
+            "--model.schedule.overshoot.start None"
         )
 
 

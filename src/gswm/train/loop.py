@@ -136,7 +136,8 @@ class Run:
             except RuntimeError as error:
                 raise UserError(
                     f"the checkpoint of step {found.step} in {self.folder.path} does not fit the "
-                    "run's model: restore the original checkpoint, or start a new run with another --out"
+                    "run's model: restore the original checkpoint, or start a new run with "
+                    "another --out"
                 ) from error
             self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
             self.began = state["began"]
@@ -158,8 +159,9 @@ class Run:
         ours, theirs = (to_dict(without_places(each)) for each in (self.recipe, theirs))
         if lines := differences(ours, theirs):
             raise UserError(
-                f"the checkpoint of step {step} in {self.folder.path} belongs to another "
-                f"recipe ({lines[0]}): restore the original checkpoint, or start a new run with another --out"
+                f"the checkpoint of step {step} in {self.folder.path} belongs to another recipe "
+                f"({lines[0]}): restore the original checkpoint, or start a new run with another "
+                "--out"
             )
 
     def check_threads(self) -> None:

@@ -148,9 +148,7 @@ class Film:
         found = islice(every if fps is None else resample(every, fps), self.frames)
         first = next(found, None)
         if first is None:
-            raise UnusableError(
-                f"there are no {'images' if self.path.is_dir() else 'frames'} in it"
-            )
+            raise UnusableError(f"it has no {'images' if self.path.is_dir() else 'frames'}")
         yield first
         yield from found
 

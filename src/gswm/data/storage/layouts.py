@@ -119,9 +119,9 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
     if layout == "maze" and sizes["T"] != 2 * sizes["S"] - 1:
         return f"`trajs` has {sizes['S']} steps for {sizes['T']} frames; expected one every two"
     if sizes.get("O") == 0:
-        return "it has no slots for objects; keep `imgs` alone for a video without truth"
+        return "it has no slots for objects; store only `imgs` for a video without ground truth"
     if sizes.get("A") == 0:
-        return "`actions` has no numbers; leave the key out"
+        return "`actions` has no values; omit the key"
     return None
 
 
@@ -146,10 +146,12 @@ def check_parts(layout: Layout, episodes: Episodes) -> None:
     has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None}
     for part in sorted(has - {*HOLDS[layout], *ALWAYS}):
         able = [name for name, held in HOLDS.items() if part in held]
-        choose = f"choose {' or '.join(able)}, or leave the {part} out"
-        raise UserError(f"the layout '{layout}' cannot hold the {part} of these episodes: {choose}")
+        choose = f"choose {' or '.join(able)}, or omit the {part}"
+        raise UserError(
+            f"the layout '{layout}' cannot store the {part} of these episodes: {choose}"
+        )
     if lacks := [part for part in HOLDS[layout] if part not in has]:
-        choose = "choose another; 'video' holds the frames alone"
+        choose = "choose another; 'video' stores only frames"
         raise UserError(f"the layout '{layout}' needs the {lacks[0]} of the episodes: {choose}")
 
 
@@ -175,9 +177,9 @@ def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
         lost = [name for name in names if name not in now]
         lost += [name for name in kept if not torch.allclose(was[name], now[name], atol=CLOSE)]
     if lost:
-        choose = "choose another, or see what this one holds in gswm.data.storage.layouts"
+        choose = "choose another; gswm.data.storage.layouts lists what each stores"
         raise UserError(
-            f"the layout '{layout}' cannot hold the {lost[0]} of these objects: {choose}"
+            f"the layout '{layout}' cannot store the {lost[0]} of these objects: {choose}"
         )
 
 
@@ -196,8 +198,8 @@ def check_values(arrays: Arrays, path: object) -> None:
     for key, array in arrays.items():
         if array.dtype.kind == "f" and array.size and not float(np.abs(array).max()) <= FARTHEST:
             raise UserError(
-                f"{path}: `{key}` has values that are not finite, or beyond {FARTHEST:g}; make the "
-                "file again"
+                f"{path}: `{key}` has non-finite values, or values beyond {FARTHEST:g}; create the "
+                f"file again"
             )
     if "trajs" in arrays and arrays["trajs"].size:
         cells, (rows, columns) = arrays["trajs"], arrays["grids"].shape[1:]

@@ -127,8 +127,9 @@ def read(path: Path, device: str | torch.device = "cpu") -> Lpips:
             biases = tuple(convolutions[place]["bias"] for place in places)
             return Lpips(layers, kernels, biases, tuple(worth[i] for i in range(5)))
     raise UserError(
-        f"{path} does not contain LPIPS weights for AlexNet or VGG-16: it has convolutions {sorted(convolutions)} "
-        f"and {len(worth)} layers lin*.model.1.weight; save lpips.LPIPS(net='alex').state_dict()"
+        f"{path} does not contain LPIPS weights for AlexNet or VGG-16: it has convolutions "
+        f"{sorted(convolutions)} and {len(worth)} layers lin*.model.1.weight; save "
+        "lpips.LPIPS(net='alex').state_dict()"
     )
 
 

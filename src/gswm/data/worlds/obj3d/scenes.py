@@ -156,8 +156,8 @@ def one_scene(settings: Settings, seed: int, index: int) -> Scenes:
             if path.contacts and low <= path.contacts[0].time <= high:
                 return record(start, path, settings)
     raise UserError(
-        f"no scene was found in {ATTEMPTS * PLACES} attempts: ask for fewer or smaller objects, a "
-        "smaller gap, or another time of the first contact"
+        f"no scene found in {ATTEMPTS * PLACES} attempts: use fewer or smaller objects, a smaller "
+        f"gap, or another time of the first contact"
     )
 
 

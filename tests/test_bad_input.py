@@ -186,7 +186,7 @@ def test_a_disk_that_is_nearly_full_is_told_in_small_units(
     usage = shutil.disk_usage(tmp_path)._replace(free=5_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     args = ["data", "make", "maze", "--episodes", "9", "--out", str(tmp_path / "a.hdf5")]
-    assert "needs 10.9 MB, and 5 MB are free" in refused(args, capsys)
+    assert "needs 10.9 MB, but 5 MB are free" in refused(args, capsys)
 
 
 # -- what never ends
@@ -256,7 +256,7 @@ def test_an_import_at_a_senseless_rate_ends_at_once(
     film = video(tmp_path / "a.mkv")
     for fps, said in (
         ("1e300", "fps is 1e+300; it must be"),
-        ("1e5", "would be taken 1e+04 times"),
+        ("1e5", "would be repeated 1e+04 times"),
     ):
         assert run(film, "--out", out, "--fps", fps) == 2
         assert said in capsys.readouterr().err
@@ -293,7 +293,7 @@ ABOUT: list[tuple[Any, str]] = [
     ({"videos": {"crop": "none of these"}}, "crop is 'none of these'"),
     ({"videos": {"region": 5}}, "region is 5; it must be"),
     ({"videos": {"region": "1,2"}}, "the region is '1,2'"),
-    ({"videos": {"region": [1, 2]}}, "region is list; it must be one word or number"),
+    ({"videos": {"region": [1, 2]}}, "region is list; it must be a single string or number"),
     ({"videos": [1]}, "`videos` in its header is [1]"),
     ({"step": "x"}, '`step` in its header is "x"'),
     ({"minutes": float("inf")}, "`minutes` in its header is Infinity"),
@@ -386,7 +386,7 @@ TREES: dict[str, tuple[str, Callable[[h5py.File], object], str]] = {
     "null splits": ("video", put("splits", EMPTY), "`splits` is empty; expected text"),
     "null sources": ("video", put("sources", EMPTY), "`sources` is empty; expected text"),
     "null video": ("video", put("imgs", EMPTY), "`imgs` is empty; expected uint8"),
-    "null truth": ("interaction", put("ids", EMPTY), "says that its layout is 'balls'"),
+    "null truth": ("interaction", put("ids", EMPTY), "declares the layout 'balls'"),
     "numbers for splits": ("video", put("splits", np.arange(1)), "`splits` is int64"),
     "numbers for names": ("video", put("sources", np.arange(1.0)), "`sources` is float64"),
     "numbers for placements": ("video", put("placements", np.arange(1)), "`placements` is int64"),
@@ -403,9 +403,9 @@ TREES: dict[str, tuple[str, Callable[[h5py.File], object], str]] = {
     "no frames": ("video", put("imgs", np.zeros((2, 0, 8, 8, 3), np.uint8)), "have no frames"),
     "no episodes": ("video", put("imgs", np.zeros((0, 4, 8, 8, 3), np.uint8)), "no episodes"),
     "no pixels": ("video", put("imgs", np.zeros((2, 4, 0, 8, 3), np.uint8)), "have no height"),
-    "far away": ("interaction", filled("positions", 1e300), "`positions` has values"),
-    "huge": ("interaction", filled("sizes", 1e300), "`sizes` has values"),
-    "nowhere": ("interaction", filled("positions", np.nan), "`positions` has values"),
+    "far away": ("interaction", filled("positions", 1e300), "`positions` has non-finite values"),
+    "huge": ("interaction", filled("sizes", 1e300), "`sizes` has non-finite values"),
+    "nowhere": ("interaction", filled("positions", np.nan), "`positions` has non-finite values"),
     "out of the maze": ("maze", filled("trajs", 10**9), "`trajs` leave the grid"),
 }
 ATTRIBUTES: dict[str, tuple[Any, str]] = {

@@ -186,7 +186,7 @@ def test_episodes_with_other_parts_than_those_before_them_are_refused(tmp_path: 
     whole = acting(video())
     assert whole.actions is not None
     wide = replace(whole, actions=whole.actions.repeat(1, 1, 2))
-    few = "some of its episodes have `rewards` and some have not"
+    few = "only some of its episodes have `rewards`"
     differ = "`actions` has the shape .* in some episodes, but .* in earlier ones"
     with Writer(tmp_path / "a.hdf5", "video") as writer:
         writer.append(whole)
@@ -536,7 +536,7 @@ def broken_files(folder: Path) -> dict[str, Path]:
         ("missing", "does not exist"),
         ("text", "cannot be read: it is not an HDF5 file"),
         ("cut", "cannot be read: the file is truncated"),
-        ("none", "has no `imgs`, the key of the video; it holds frames"),
+        ("none", "has no key `imgs`, the video; it has frames"),
         ("float", "`imgs` is float64; expected uint8"),
         ("flat", r"`imgs` has the shape (2, 8, 8, 3); expected (N, T, H, W, 3)"),
         ("grey", r"`imgs` has the shape (1, 2, 8, 8, 1); expected (N, T, H, W, 3)"),

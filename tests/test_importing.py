@@ -56,7 +56,7 @@ def test_videos_and_folders_of_images_become_episodes(
         "splits: " + ", ".join(f"{s} {n}" for s, n in counted(out).items() if n),
         "split by the videos' names; to choose the splits yourself, use folders named train, val "
         "and test",
-        "left over: 3 frames at the ends of videos",
+        "dropped 3 leftover frames at the ends of videos",
     ]
     episodes = read(out)
     levels = episodes.video[..., 3:5, 3:5].float().mean((2, 3, 4)).round().int().tolist()
@@ -100,7 +100,10 @@ def test_where_no_name_gives_train_all_videos_are_train(
     assert counted(one) == {"train": 2, "val": 0, "test": 0}
     said = capsys.readouterr().out.splitlines()
     choose = "to choose the splits yourself, use folders named train, val and test"
-    assert said[1:] == ["splits: train 2", f"split all train, for none would be; {choose}"]
+    assert said[1:] == [
+        "splits: train 2",
+        f"split all train, since a split would be empty; {choose}",
+    ]
     assert run(*paths, bad, "--out", all_of_them) == 2  # one that cannot be read does not count
     assert counted(all_of_them) == {"train": 6, "val": 0, "test": 0}
 
@@ -257,7 +260,7 @@ def test_a_setting_that_makes_no_sense_is_one_line(
 
 def test_no_source_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--out", tmp_path / "a.hdf5") == 2
-    assert capsys.readouterr().err.startswith("gswm: nothing to import; name videos")
+    assert capsys.readouterr().err.startswith("gswm: nothing to import; specify videos")
 
 
 def test_a_file_that_exists_is_kept_unless_forced(
@@ -435,7 +438,7 @@ def test_a_file_from_before_has_no_footage_and_keeps_its_crop(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("region", "said"),
-    [("0,0,0,5", "has no pixels"), ("30,0,10,5", "outside the picture"), ("x", "x,y,width,height")],
+    [("0,0,0,5", "has no pixels"), ("30,0,10,5", "outside the frame"), ("x", "x,y,width,height")],
 )
 def test_a_bad_region_leaves_nothing_behind(
     region: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -408,7 +408,7 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(path: Path, said: str, pla
 
 
 def test_what_no_source_can_do_is_refused_in_one_line(path: Path) -> None:
-    with pytest.raises(UserError, match="noise: only a file is streamed"):
+    with pytest.raises(UserError, match="noise: only files can be streamed"):
         open_loader(Noise(), batch=4, length=3, place="streaming")
     with pytest.raises(UserError, match="a file cannot provide fresh episodes"):
         open_loader(path, batch=4, length=3, fresh=Pool())

@@ -197,7 +197,7 @@ def test_a_world_declares_a_protocol_of_its_own(
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        (Protocol("gswm-5-4", 5, 5, ("futures",)), "there is another protocol 'gswm-5-4'"),
+        (Protocol("gswm-5-4", 5, 5, ("futures",)), "protocol 'gswm-5-4' already exists"),
         (Protocol("mine", 0, 5, ("center",)), "of 'mine' must be at least 1"),
     ],
 )

@@ -46,11 +46,11 @@ def studio(
     """Open the studio in a notebook.
 
     Args:
-        model: a model, or what `gswm.load` takes.
-        video: a video to open first, (time, 3, size, size); of a batch, the first one.
+        model: a model, or an argument of `gswm.load`.
+        video: video to open first, (time, 3, size, size), or a batch, whose first video is used.
         world: the world to open first. Default: the one that the model was trained on.
-        given: frames that the model sees before it imagines.
-        height: of the page, in pixels.
+        given: number of frames that the model sees.
+        height: height of the page in pixels.
     """
     named = isinstance(model, str)
     if not named and not isinstance(model, WorldModel):

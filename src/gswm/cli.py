@@ -107,7 +107,7 @@ def main(args: list[str] | None = None) -> int:
         ending.begin()
         return run([word for word in words if word != "--debug"])
     except BrokenPipeError:
-        sys.stderr.close()  # nobody reads our output any more
+        sys.stderr.close()  # the reader of our output has exited
         return 141
     except UserError as error:
         if "--debug" in words:

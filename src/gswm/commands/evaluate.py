@@ -259,7 +259,7 @@ def stamp(device: torch.device) -> dict[str, Any]:
 
 
 def flag(setting: str) -> str:
-    """A setting as it is given on the command line."""
+    """The name of a setting on the command line."""
     return f"--{setting.replace('_', '-')}"
 
 

@@ -113,7 +113,7 @@ class ImportCommand:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[Source], None]]:
-    """A bar on a terminal; elsewhere a line for every tenth."""
+    """Show a progress bar on a terminal; otherwise print a line for every tenth video."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (
@@ -207,7 +207,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
 def alone_in(folder: Path) -> Iterator[None]:
     """Wait until no other process holds the lock: of several that start at once, one imports."""
     held = None
-    with suppress(OSError):  # no folder any more, or a file system without locks
+    with suppress(OSError):  # the folder is gone, or its file system has no locks
         held = os.open(folder, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)
     try:

@@ -1,4 +1,4 @@
-"""Parses settings from the command line with tyro, with errors in one line."""
+"""Parse the command line with tyro, and report errors in one line."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from gswm.core.errors import UserError
 from gswm.core.files import check_output
 
 PRINTED = Path("-")
-"""Stands for standard output in place of a file."""
+"""Stands for standard output."""
 
 
 def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
@@ -78,6 +78,6 @@ def missing(said: re.Match[str]) -> str:
 
 
 def choices(said: re.Match[str]) -> str:
-    """The possible choices in alphabetical order, without None."""
+    """The choices in alphabetical order, without None."""
     names = re.findall(r"'(.*?)'", said[1])
     return f"; it must be one of {', '.join(sorted(set(names) - {'None'}))}"

@@ -214,7 +214,7 @@ class TrackCommand:
 
 
 def default_model(source: str) -> str:
-    """The default weights: those of a world by its name, otherwise those for any video."""
+    """The default weights: those shipped for a world, otherwise those for videos."""
     world = worlds.base_name(source)
     return world if world in worlds.WORLDS and is_available(world) else for_any_video()
 

@@ -62,7 +62,7 @@ class FetchCommand:
     """Name of a model listed by `gswm weights`."""
 
     def run(self) -> None:
-        """Download a model into the cache, unless it is there, and print its path."""
+        """Download a model into the cache if necessary, and print its path."""
         if self.name not in finding.names():
             raise UserError(no_such("model", self.name, finding.names()))
         if (path := finding.shipped().get(self.name)) is not None:

@@ -87,7 +87,7 @@ class Picture:
         return shape
 
     def with_frame(self, frame: TimedFrame) -> "Picture":
-        """With one more frame counted."""
+        """Count one more frame."""
         return Picture(frame.width, frame.height, self.frames + 1)
 
 

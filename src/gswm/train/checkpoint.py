@@ -1,8 +1,7 @@
 """Checkpoints: tensors as safetensors and the rest as JSON, written atomically.
 
-A checkpoint is a folder, `checkpoints/00012000`. It is written under another name, flushed, and
-then renamed, and the previous one stays until the next, so the newest numbered folder is always
-complete. `SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies
+A checkpoint is a folder, `checkpoints/00012000`. It is written under a temporary name, flushed,
+and then renamed, and its predecessor is kept, so the newest numbered folder is always complete. `SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies
 it, and so does `sha256sum -c SHA256SUMS`.
 """
 
@@ -79,7 +78,7 @@ def write(folder: Path, checkpoint: Checkpoint, part_bytes: int | None) -> None:
 
 
 def keep(folder: Path, step: int) -> None:
-    """Remove all checkpoints but that of `step` and the one before it.
+    """Remove all checkpoints except that of `step` and its predecessor.
 
     A later one exists only if it was damaged, so that the run did not resume from it.
     """

@@ -22,7 +22,7 @@ MOST = 200
 
 
 class NonFiniteError(UserError):
-    """The loss is not finite any more."""
+    """The loss is no longer finite."""
 
     code = 3
 
@@ -128,7 +128,7 @@ def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, floa
 
 
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
-    """Half as many objects again as once sufficed for a picture that was not much worse.
+    """More than 1.5 times as many objects as once sufficed for a picture that was not much worse.
 
     A newly found object improves the picture; one that is found twice does not.
     """

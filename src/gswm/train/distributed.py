@@ -66,7 +66,7 @@ class Processes:
             tensor.copy_(part.view_as(tensor))
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether it holds in any process.
+        """Whether a condition holds in any process.
 
         Every process waits for the answer. A step waits for its gradients anyway, so asking after
         each step costs a message of one number and, on a GPU, a synchronization.
@@ -105,7 +105,7 @@ class Processes:
 def others() -> Iterator[None]:
     """Report in one line that another process has ended while this one waits for it.
 
-    NCCL's watchdog may notice first; it ends the process itself, with many lines.
+    NCCL's watchdog may notice first; it aborts the process with a long message.
     """
     try:
         yield

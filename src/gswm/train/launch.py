@@ -1,4 +1,4 @@
-"""From a recipe to a running training: data, validation, folder, processes."""
+"""Launch a training run from a recipe: data, validation, folder, processes."""
 
 import os
 import sys

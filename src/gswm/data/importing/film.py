@@ -1,4 +1,4 @@
-"""A video that is read as often as needed, a few frames at a time."""
+"""Videos that are read in chunks, as often as needed."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -163,7 +163,7 @@ class Film:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Report in one line why the video cannot be read."""
+        """Turn read errors into a UserError."""
         try:
             yield
         except (UnusableError, OSError) as error:

@@ -117,7 +117,7 @@ class Writer:
         self.episodes += len(episodes)
 
     def _check_alike(self, arrays: Arrays) -> None:
-        """Raise a UserError for episodes with other keys or shapes than those before them."""
+        """Raise a UserError if episodes have other keys or shapes than earlier ones."""
         if not self.episodes:
             return
         if odd := sorted(arrays.keys() ^ self._data.keys()):
@@ -237,7 +237,7 @@ class File:
                 )
 
     def _check_types(self) -> None:
-        """Raise a UserError for text in place of numbers, and the other way round."""
+        """Raise a UserError for text in place of numbers, or vice versa."""
         stated = {"imgs": IMGS, **KEYS[self.layout], **EXTRAS}
         for key, (_, expected) in stated.items():
             if key in self.shapes and not _is_like(self._data[key].dtype, expected):
@@ -376,7 +376,7 @@ def _new_file(part: Path) -> h5py.File:
     # Use the oldest possible format, for readers with old libraries.
     settings = {"libver": "earliest", "rdcc_nbytes": 0}
     try:
-        return h5py.File(part, "w", locking=False, **settings)  # it is locked already
+        return h5py.File(part, "w", locking=False, **settings)  # already locked
     except BlockingIOError:  # HDF5_USE_FILE_LOCKING insists
         unlock(part)
         return h5py.File(part, "w", **settings)
@@ -438,12 +438,12 @@ def _version() -> str:
 
 
 def is_name_of_file(name: str) -> bool:
-    """Whether a data source is a file, and not a world."""
+    """Whether a data source is a file rather than a world."""
     return Path(name).suffix.lower() in SUFFIXES
 
 
 def world_of(name: str) -> str:
-    """The name of a world, or of that in a file; the file's layout if it is not installed."""
+    """The name of a world, or of the world in a file; its layout if the world is not installed."""
     if not is_name_of_file(name):
         return base_name(name)
     with open_file(name) as file:

@@ -15,7 +15,7 @@ other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
 
 A file of any layout may also have `actions`, `rewards`, `backgrounds` and `labels` (see `EXTRAS`).
 
-Episodes that a layout cannot hold without loss are rejected (see `check_lossless`). For balls,
+Episodes that a layout cannot store without loss are rejected (see `check_lossless`). For balls,
 everything but the depth order is stored: layer 0 is behind layer 1, and within a layer a slot is
 behind the next one. Masses are 1 and shapes 0 (a disk), as in all datasets of the release. For a
 single ball and a maze, velocities are the steps to the next frame, and a color is that of the video
@@ -156,7 +156,7 @@ def check_parts(layout: Layout, episodes: Episodes) -> None:
 
 
 def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
-    """Raise a UserError if a file would return other objects than the episodes have.
+    """Raise a UserError if reading the file would return different objects.
 
     Only objects in the frame count. If the layout has no colors, the video shows them.
     """

@@ -38,7 +38,7 @@ from gswm.data.worlds.obj3d.simulation import (
 ATTEMPTS = 50
 """Number of times that new objects are drawn, if no scene was found with the previous ones."""
 PLACES = 1000
-"""Number of times that objects are placed anew."""
+"""Number of attempts to place the objects."""
 AT_ONCE = 8
 """Number of episodes that a worker generates at a time."""
 

@@ -1,7 +1,7 @@
 """Drawings of frames, described once and written as SVG for a page or as pixels for a PNG.
 
-Charts are drawn by matplotlib (`plotting`), which is optional; `gswm demo` and `gswm fit` need these
-drawings even without it.
+Charts are drawn by matplotlib (`plotting`), which is optional; `gswm demo` and `gswm fit` need
+these drawings even without it.
 
 A color is "#rrggbb", or the name of one of a theme: the page chooses the theme, a PNG is light.
 Lengths are in points of the page; a PNG has two pixels for each.

@@ -303,7 +303,7 @@ def learning(results: Results) -> Charts | None:
 
 
 def learned(results: Results, model: str) -> Chart | None:
-    """A model's validation errors over training time; worlds where it lacks an ability are marked."""
+    """A model's validation errors over training time; worlds where it fails are marked."""
     series, by_pixels = [], False
     fails_in = {criterion.world for lacks, criterion, _ in lacking(results) if lacks == model}
     for world in dict.fromkeys((*BALLS, *SOLIDS, *OTHER_TESTS)):

@@ -1,8 +1,9 @@
 """Checkpoints: tensors as safetensors and the rest as JSON, written atomically.
 
-A checkpoint is a folder, `checkpoints/00012000`. It is written under a temporary name, flushed,
-and then renamed, and its predecessor is kept, so the newest numbered folder is always complete. `SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies
-it, and so does `sha256sum -c SHA256SUMS`.
+A checkpoint is a folder, `checkpoints/00012000`. It is written under a temporary name, flushed, and
+then renamed, and its predecessor is kept, so the newest numbered folder is always complete.
+`SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies it, and
+so does `sha256sum -c SHA256SUMS`.
 """
 
 import hashlib

@@ -409,7 +409,7 @@ def test_a_file_is_measured_as_its_world_is(
             "--samples needs a model",
         ),
         (["two-layer", "--samples", "-1"], "--samples must be 0 or more"),
-        (["single-ball", "--samples", "2"], "gswm-5-4 is not one"),
+        (["single-ball", "--samples", "2"], "unlike gswm-5-4"),
         (["x.avi", "--labels", "x.txt", "--given", "sample"], "cannot be used with --labels"),
         (
             ["--baseline", "stay", "--world", "two-layer", "--episodes", "201"],
@@ -437,7 +437,7 @@ def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
             "import",
         ),
     ):
-        with pytest.raises(UserError, match=f": {said}"):
+        with pytest.raises(UserError, match=f"; {said}"):
             evaluate(Puppet(marked(2, 20), "stay"), [Episodes(marked(2, frames).video)], SHORT)
     with pytest.raises(UserError, match="no ground truth"):
         evaluate(Baseline("stay"), [episodes], SHORT)
@@ -522,10 +522,9 @@ def test_it_is_said_why_there_is_nothing_about_modes(
     assert main(args) == 0
     out, err = capsys.readouterr()
     assert "on_mode" not in out
-    why = (
-        "without share, on_mode, coverage and end_error: all episodes measured (1) go the same way"
-    )
-    assert err == (f"{why}; use more --episodes\n" if said else "")
+    lack = "without share, on_mode, coverage and end_error"
+    why = "all evaluated episodes (1) turn the same way; use more --episodes"
+    assert err == (f"{lack}: {why}\n" if said else "")
 
 
 def test_where_episodes_go_both_ways_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,7 @@ def test_objects_of_a_video_are_tracked(
         assert getattr(image, "n_frames", 1) == (3 if picture.endswith("gif") else 1)
 
 
-PER_SECOND = "5 frames per second (--video-fps 0 takes all)"
+PER_SECOND = "5 frames per second (--video-fps 0 uses all)"
 WHOLE = "each frame distorted into a square (--fit letterbox adds bars instead)"
 
 
@@ -215,8 +215,14 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["imagine", "MODEL", "--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give"),
-        (["track", "x.mp4", "--model", "MODEL", "--video-fps", "inf"], "--video-fps is inf; give"),
+        (
+            ["imagine", "MODEL", "--video", "x.mp4", "--video-fps", "-1"],
+            "--video-fps is -1; it must be positive",
+        ),
+        (
+            ["track", "x.mp4", "--model", "MODEL", "--video-fps", "inf"],
+            "--video-fps is inf; it must be positive",
+        ),
         (["imagine", "MODEL", "--world", "maze", "--video", "x.mp4"], "either --world or --video"),
         (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
@@ -230,7 +236,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "MODEL", "--video", "x.mp4", "--region", "1,2"], "x,y,width,height"),
         (["track", "x.mp4", "--model", "MODEL", "--out", "x.avi"], "must end in .csv or .txt or"),
         (["track", "maze", "--model", "MODEL", "--frames", "0"], "--frames is 0; it must be"),
-        (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, counted from 0"),
+        (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, starting at 0"),
         (["track", "maze", "--model", "MODEL", "--out", "."], "cannot write .: it is a folder"),
         (["track", "maze", "--model", "MODEL", "--out", "/dev/null/x"], "not a directory"),
         (["imagine", "nothing", "--world", "maze"], "'nothing' is not a run"),

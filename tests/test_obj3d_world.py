@@ -207,7 +207,7 @@ def test_existing_scenes_are_drawn_without_mujoco(
     assert made.video.shape == (2, 14, 3, 32, 32)
     args[args.index("val")] = "train"
     assert main([*args, "--out", str(folder / "x.hdf5")]) == 2
-    assert "give --split val" in capsys.readouterr().err
+    assert "use --split val" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("by_folder", [False, True])
@@ -227,9 +227,9 @@ def test_scenes_are_not_replaced_by_their_drawing(
     ("args", "said"),
     [
         (["maze", "--size", "4"], "maze has no frames of 4 pixels; use 16 to 1024"),
-        (["maze", "--scenes", "no.hdf5"], "maze has no scene files"),
-        (["maze", "--renderer", "torch"], "maze has one renderer"),
-        (["obj3d", "--size", "4"], "give 8 to 1024"),
+        (["maze", "--scenes", "no.hdf5"], "maze does not use scene files"),
+        (["maze", "--renderer", "torch"], "maze has only one renderer"),
+        (["obj3d", "--size", "4"], "use 8 to 1024"),
         (["obj3d", "--scenes", "no.hdf5"], "no.hdf5 does not exist"),
         (["obj3d:nowhere"], "has no train.hdf5"),
     ],

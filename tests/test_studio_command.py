@@ -105,7 +105,7 @@ def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
         shelf.add_weights("own", str(tmp_path / "own.safetensors"))
         shown = StudioCommand(video=film, video_fps=video_fps).source(shelf, "own")
         assert shelf.uploads[shown].shape == (1, frames, 3, 64, 64)
-        said = "own.mp4: as in the training, 5 frames per second (--video-fps 0 takes all)\n"
+        said = "own.mp4: as in training, 5 frames per second (--video-fps 0 uses all)\n"
         assert capsys.readouterr().err == (said if video_fps is None else "")
 
 
@@ -129,7 +129,7 @@ def test_a_notebook_shows_the_studio_on_a_video() -> None:
 
 
 def test_a_notebook_needs_something_to_show() -> None:
-    with pytest.raises(UserError, match="choose a video"):
+    with pytest.raises(UserError, match="pass a video"):
         gswm.studio(model())
     with pytest.raises(UserError, match="takes videos of shape"):
         gswm.studio(model(), torch.zeros(5, 3, 32, 32))

@@ -230,7 +230,7 @@ def test_seeds_are_ranges_and_lists(text: str, found: list[int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "4..0", "1..", "-1", "1.5"])
 def test_seeds_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match=r"such as 0\.\.4"):
+    with pytest.raises(UserError, match=r"must look like 0\.\.4"):
         seeds(text)
 
 
@@ -293,7 +293,7 @@ def test_a_mean_is_of_two_or_more() -> None:
         (["nothing"], "there is no recipe 'nothing'"),
         (["maze", "--jobs", "0"], "--jobs is 0"),
         (["maze", "--jobs", "many"], "--jobs"),
-        (["maze", "--seeds=4..0"], "such as 0..4"),
+        (["maze", "--seeds=4..0"], "must look like 0..4"),
         (["--plain", "maze"], "specify the recipes first"),
         (["maze", "--resume=run"], "the same --out to resume"),
         (["maze", "--jobs"], "--jobs needs a value"),

@@ -307,7 +307,7 @@ def test_an_export_of_what_is_not_there_says_what_is(tmp_path: Path, capsys: Cap
     capsys.readouterr()
     assert main(["export", str(tmp_path), "--which", "best"]) == 2
     said = capsys.readouterr().err
-    assert said == f"gswm: {tmp_path} has no best.safetensors: leave off --which best\n"
+    assert said == f"gswm: {tmp_path} has no best.safetensors: omit --which best\n"
     assert main(["export", str(tmp_path)]) == 0
     assert "exporting the last weights" in capsys.readouterr().err
 
@@ -374,11 +374,11 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (
             ["maze", "--model.schedule.likelihood-std.to-step", "9000"],
-            "--model.schedule.likelihood-std.to-step is 9000: it must not be before ",
+            "--model.schedule.likelihood-std.to-step is 9000; it must not be less than ",
         ),
         (
             ["scalor-interaction", "--model.schedule.likelihood-std.end", "0"],
-            "--model.schedule.likelihood-std goes from 0.2 to 0.0: ",
+            "--model.schedule.likelihood-std goes from 0.2 to 0.0; ",
         ),
         (
             ["two-layer", "--model.schedule.likelihood-std.start", "-0.2"],
@@ -392,7 +392,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "2048"], "two-layer has no frames of 2048 pixels"),
-        (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
+        (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames per video, but"),
         (
             ["single-ball", "--data.given", "9", "--data.episodes", "2"],
             "set --data.given to 1 to 8",
@@ -620,7 +620,7 @@ def test_a_file_without_a_validation_split_trains_and_says_so(
     file = write(tmp_path / "mine.hdf5", {split: balls()}, "single-ball")
     train_here(on_file(file), tmp_path / "run")
     said = capsys.readouterr().err
-    assert said.startswith(f"no validation: {file} has no videos to validate on; ")
+    assert said.startswith(f"no validation: {file} has no validation videos; ")
     assert (tmp_path / "run" / "last.safetensors").exists()
 
 

@@ -32,7 +32,7 @@ class LookCommand:
     out: Path | None = None
     """Write a .png with measured boxes, the background, and object sizes and counts."""
     json: Path | None = None
-    """Write all measurements to this JSON file; without a path, print JSON only."""
+    """Write all measurements to this JSON file."""
     region: str | None = None
     """Measure only this region of the upright video: x,y,width,height in pixels."""
     force: bool = False

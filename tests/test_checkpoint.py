@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_the_one_before_and_nothing_half_written(
     with monkeypatch.context() as patch:
         operations(patch, fail_at, OSError(code, os.strerror(code)))
         with pytest.raises(
-            DiskFullError, match=r"^not enough space to write .*00000002, .*: free some space"
+            DiskFullError, match=r"^not enough space to write .*00000002 \(.*: free some space"
         ):
             save(tmp_path, checkpoint(2))
     newest = load_newest(tmp_path, pytest.fail)

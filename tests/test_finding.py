@@ -181,7 +181,7 @@ def test_an_address_that_is_none_is_refused(
     address: str, away: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(finding.ADDRESS, address)
-    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL is not the address") as error:
+    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL must be the URL") as error:
         finding.find(NAME)
     assert "secret" not in str(error.value)
 

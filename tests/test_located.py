@@ -425,7 +425,7 @@ def test_a_model_that_cannot_go_on_takes_all_frames_at_once(
     (only,) = following.followed(lively, film)
     assert len(only[0]) == 5
     monkeypatch.setattr(following, "AT_ONCE", 4)
-    with pytest.raises(UserError, match="use --frames"):
+    with pytest.raises(UserError, match="give --frames"):
         list(following.followed(lively, film))
 
 

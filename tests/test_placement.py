@@ -98,5 +98,5 @@ def test_a_region_that_cannot_be_is_one_line(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("region", [(60, 0, 10, 10), (0, 45, 10, 10), (100, 100, 5, 5)])
 def test_a_region_outside_the_picture_is_refused(region: Region) -> None:
-    with pytest.raises(UserError, match="outside the picture, which is 64 x 48"):
+    with pytest.raises(UserError, match="outside the frame of 64 x 48"):
         Placement.of(64, 48, 32, "letterbox", region)

@@ -274,7 +274,7 @@ def test_a_world_whose_episodes_differ_in_their_parts_is_refused() -> None:
             for i, part in enumerate(super().episodes(*args, **settings)):
                 yield replace(part, rewards=None) if i else part
 
-    with pytest.raises(UserError, match="acting: its episodes have different parts"):
+    with pytest.raises(UserError, match="acting: its episodes have different fields"):
         open_loader(Moody(), batch=6, length=4)
 
 

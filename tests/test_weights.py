@@ -216,7 +216,8 @@ def test_a_model_that_is_made_by_values_is_refused_by_its_settings(
     [
         (
             "maze",
-            "model.background is learned in the file and black in the model, model.sizes.what is 16 in",
+            "model.background is learned in the file and black in the model, "
+            "model.sizes.what is 16 in",
         ),
         ("scalor-two-layer", "the weights are for Scalor, not GSWM"),
     ],

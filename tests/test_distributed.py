@@ -40,7 +40,7 @@ def test_the_rows_of_all_processes_are_the_batch(ranks: int, share: int) -> None
 
 
 def test_a_batch_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(UserError, match="a batch of 3 does not divide among 2 processes: set "):
+    with pytest.raises(UserError, match="a batch of 3 does not divide among 2 processes; set "):
         Processes(0, 2).rows(3)
 
 
@@ -266,7 +266,7 @@ def test_a_batch_that_does_not_divide_ends_all_processes_in_one_line(tmp_path: P
     both = pair(settings(tmp_path / "run", batch=3), log)
     assert [end(process) for process in both] == [2, 2]
     line = (
-        "gswm: a batch of 3 does not divide among 2 processes: set --train.batch to a multiple of 2"
+        "gswm: a batch of 3 does not divide among 2 processes; set --train.batch to a multiple of 2"
     )
     assert log.read_text().splitlines() == [line, line]
     assert not (tmp_path / "run").exists()

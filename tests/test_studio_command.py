@@ -131,7 +131,7 @@ def test_a_notebook_shows_the_studio_on_a_video() -> None:
 def test_a_notebook_needs_something_to_show() -> None:
     with pytest.raises(UserError, match="pass a video"):
         gswm.studio(model())
-    with pytest.raises(UserError, match="takes videos of shape"):
+    with pytest.raises(UserError, match="expects videos of shape"):
         gswm.studio(model(), torch.zeros(5, 3, 32, 32))
 
 

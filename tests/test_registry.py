@@ -352,7 +352,7 @@ def test_a_model_without_samples_of_its_posterior_says_so() -> None:
         lambda: model.infer(video, generator=torch.Generator()),
         lambda: model.imagine(video, 3, 2, sample_given=True),
     ):
-        with pytest.raises(UserError, match="Odd does not sample its posterior"):
+        with pytest.raises(UserError, match="Odd cannot sample its posterior"):
             use()
 
 

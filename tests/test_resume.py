@@ -414,9 +414,7 @@ def test_a_full_disk_is_said_in_one_line_whatever_was_written(
 def test_a_folder_of_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:
     trained_once(small(1), tmp_path)
     before = sorted((p.name, p.stat().st_mtime_ns) for p in tmp_path.iterdir())
-    with pytest.raises(
-        UserError, match=r"is a run to another recipe \(train\.lr: 0\.5 and 0\.0003"
-    ):
+    with pytest.raises(UserError, match=r"is a run of another recipe, train\.lr: 0\.5 and 0\.0003"):
         train_here(small(1, lr=0.5), tmp_path)
     assert sorted((p.name, p.stat().st_mtime_ns) for p in tmp_path.iterdir()) == before
 

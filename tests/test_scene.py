@@ -136,7 +136,7 @@ def test_an_edit_leaves_the_scene_before_it_as_it_was(edit: Callable[[Scene], Sc
     [
         (lambda s: s.move(7, (0.0, 0.0)), "there is no object 7; there are [0, 1, 2]"),
         (lambda s: s.remove(-1), "there is no object -1"),
-        (lambda s: s.move(0, (0.0, 0.0), of=5), "there is no video 5: this state has 2"),
+        (lambda s: s.move(0, (0.0, 0.0), of=5), "there is no video 5; this state has 2"),
         (lambda s: s.move(0, (float("nan"), 0.0)), "xy must be finite numbers"),
         (lambda s: s.edit(s.where(0, None), xy=(0.1,)), "xy must be 2 numbers, not (0.1,)"),
         (lambda s: s.edit(s.where(0, None), hw=(0.1, 0.2, 0.3)), "hw must be 2 numbers"),

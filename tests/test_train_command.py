@@ -366,11 +366,11 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
         (
             ["two-layer", "--model.schedule.background-only", "3"],
-            "--model.schedule.background-only is 3, and this model has no background: set it to 0",
+            "--model.schedule.background-only is 3, but this model has no background: set it to 0",
         ),
         (
             ["maze", "--model.background", "black"],
-            "--model.schedule.background-only is 500, and this model has no background",
+            "--model.schedule.background-only is 500, but this model has no background",
         ),
         (
             ["maze", "--model.schedule.likelihood-std.to-step", "9000"],
@@ -746,7 +746,7 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
         assert main(["eval", str(tmp_path / "run"), *on, "--json", str(scores), "--force"]) == 0
         said = capsys.readouterr().err
         unknown = f"{file} has no ground truth for objects"
-        assert f"{unknown}: its pixels are measured, by slotformer-6-44\n" in said
+        assert f"{unknown}: measuring only pixels, with slotformer-6-44\n" in said
         measured = json.loads(scores.read_text())
         assert set(measured["scores"]) == {
             *("psnr", "ssim", "reconstruction_psnr", "reconstruction_gain", "sharpness"),

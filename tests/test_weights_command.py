@@ -108,7 +108,7 @@ def test_without_checksums_nothing_that_ships_is_loaded(
     assert main(["weights"]) == 2
     said = capsys.readouterr()
     assert len(said.err.splitlines()) == 1
-    assert "checksums.txt cannot be read" in said.err
+    assert "checksums.txt, which is needed to verify weights" in said.err
 
 
 def test_a_file_that_the_checksums_do_not_name_is_refused(folder: Path) -> None:

@@ -2,8 +2,7 @@
 
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -18,41 +17,40 @@ from tyro.constructors import (
 )
 
 HELP = ConstructorRegistry()
-"""The rule for `tyro.cli` that describes the fields of commands and settings."""
+"""The registry for `tyro.cli` with the rule below."""
 DEFAULT = "Default: "
 """Begins the sentence in which a description states its own default."""
 WIDEST = 100
 """Columns of notes in wide terminals."""
-inside = False
-"""Whether tyro's own rules describe a class at the moment."""
 
 
-@HELP.struct_rule
-def describe(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Describe a dataclass as tyro does, and then improve the help of each field."""
-    if inside or not is_dataclass(info.type):
-        return None
-    with tyros_own_rules():
-        spec = ConstructorRegistry.get_struct_spec(info)
-    if not isinstance(spec, StructConstructorSpec):
-        return None
-    own = {field.name: field.default for field in fields(info.type)}
-    is_command = info.type.__module__.startswith("gswm.commands.")
-    described = (
-        improve(field, own.get(field.name, MISSING), is_command=is_command) for field in spec.fields
-    )
-    return replace(spec, fields=tuple(described))
+class HelpRule:
+    """A rule that describes dataclasses as tyro does, and then improves the help of each field."""
+
+    def __init__(self) -> None:
+        self.entered = False  # whether to leave a class to the rules of tyro
+
+    def __call__(self, info: StructTypeInfo) -> StructConstructorSpec | None:
+        """Return the fields of a dataclass; None for other types."""
+        if self.entered or not is_dataclass(info.type):
+            return None
+        self.entered = True
+        try:
+            spec = ConstructorRegistry.get_struct_spec(info)
+        finally:
+            self.entered = False
+        if not isinstance(spec, StructConstructorSpec):
+            return None
+        own = {field.name: field.default for field in fields(info.type)}
+        is_command = info.type.__module__.startswith("gswm.commands.")
+        improved = (
+            improve(field, own.get(field.name, MISSING), is_command=is_command)
+            for field in spec.fields
+        )
+        return replace(spec, fields=tuple(improved))
 
 
-@contextmanager
-def tyros_own_rules() -> Iterator[None]:
-    """Leave the description of a class to tyro."""
-    global inside
-    inside = True
-    try:
-        yield
-    finally:
-        inside = False
+HELP.struct_rule(HelpRule())
 
 
 def improve(field: StructFieldSpec, own: Any, *, is_command: bool) -> StructFieldSpec:

@@ -1,25 +1,23 @@
-# make setup     creates .venv, or updates it when pyproject.toml or constraints.txt has changed;
-#                every target below but `make docs` does this first
-# make demo      writes demo/index.html: imagined futures, scores and worlds
-# make test      runs the test suite on a CPU, in about 4 minutes on two cores; tests of the studio
-#                in a browser run if a browser is found, and are skipped otherwise
-# make test-all  runs the slow tests too: models that train until they have learned, 3D worlds,
-#                and compilers
-# make test-slow runs only the slow tests and those in a browser: after `make test` on a machine
-#                without a browser, all that is left
-# make fuzz      tries 20,000 random bad inputs in its own process and 500 in processes of their own
-# make browser   installs a Chromium for the tests if none is found
-# make lint      checks style and types with ruff and pyright
-# make lock      writes constraints.lock, the hashes of the versions in constraints.txt
-# make soak      works with a studio in 8 tabs for 10 minutes, and prints times and memory;
+# make setup     create .venv, or update it after changes to pyproject.toml or constraints.txt;
+#                all targets below except `make docs` do this first
+# make demo      write demo/index.html: imagined futures, scores and worlds
+# make test      run the test suite on a CPU (about 4 minutes on two cores); browser tests of the
+#                studio are skipped if no browser is found
+# make test-all  run all tests, including slow ones: training until convergence, 3D worlds, compilers
+# make test-slow run only the slow and the browser tests, to complete an earlier `make test`
+# make fuzz      try 20,000 random bad inputs in one process, and 500 in separate processes
+# make browser   install Chromium for the tests if no browser is found
+# make lint      check style and types with ruff and pyright
+# make lock      write constraints.lock, with the hashes of the versions in constraints.txt
+# make soak      use the studio in 8 tabs for 10 minutes, and print response times and memory;
 #                SECONDS=120 for 2 minutes
-# make docs      builds the documentation site in site/, and checks its links; it installs the
-#                package with the extra `docs`, and no tools of the tests
-# make results   writes docs/results.md, its figures and the tables of scores in README.md and
+# make docs      build the documentation site in site/ and check its links; installs only the extra
+#                `docs`
+# make results   write docs/results.md, its figures, and the tables of scores in README.md and
 #                docs/model-zoo.md from docs/results/*.json
-# make clean     removes .venv, demo and site
+# make clean     remove .venv, demo and site
 #
-# ARGS is passed on to pytest: make test ARGS='tests/test_maze.py -x'
+# ARGS is passed to pytest: make test ARGS='tests/test_maze.py -x'
 
 PYTHON ?= python3
 VENV := .venv
@@ -28,7 +26,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 TOUCH := $(BIN)/python -c 'import pathlib, sys; pathlib.Path(sys.argv[1]).touch()'
-# Caching the bytecode of rewritten test modules halves the time of collecting them again.
+# Cached bytecode of rewritten test modules halves the time of later collections.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .PHONY: setup demo test test-all test-slow fuzz browser lint lock soak docs results clean

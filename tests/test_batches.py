@@ -243,7 +243,7 @@ def test_data_with_other_actions_rewards_or_backgrounds_are_other_data(
     state = open_loader(path, batch=6, length=4).state_dict()
     with pytest.raises(UserError, match="its checksum is"):
         open_loader(other, batch=6, length=4).load_state_dict(state)
-    with pytest.raises(UserError, match="the saved state is of other data"):
+    with pytest.raises(UserError, match="the saved state belongs to other data"):
         open_loader(without, batch=6, length=4).load_state_dict(state)
 
 
@@ -274,7 +274,7 @@ def test_a_world_whose_episodes_differ_in_their_parts_is_refused() -> None:
             for i, part in enumerate(super().episodes(*args, **settings)):
                 yield replace(part, rewards=None) if i else part
 
-    with pytest.raises(UserError, match="acting: its episodes have different parts"):
+    with pytest.raises(UserError, match="acting: its episodes have different fields"):
         open_loader(Moody(), batch=6, length=4)
 
 

@@ -112,7 +112,7 @@ def test_the_studio_is_measured_with_a_model_that_can_be_edited(
 ) -> None:
     monkeypatch.setattr(GSWM, "editable", False)
     assert main(["bench", "studio", "--device", "cpu", "--steps", "1", "--repeats", "1"]) == 2
-    assert "two-layer cannot be edited" in capsys.readouterr().err
+    assert "two-layer does not support edits" in capsys.readouterr().err
 
 
 def test_one_thing_is_varied_at_a_time() -> None:

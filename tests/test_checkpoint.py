@@ -115,7 +115,7 @@ def test_of_a_changed_file_its_name_is_said_and_the_one_before_is_used(tmp_path:
     assert same(found, checkpoint(1))
     assert said == [
         f"the checkpoint {path} is damaged: tensors-01.safetensors has changed; "
-        "using the one before it"
+        "using the previous one"
     ]
 
 
@@ -124,11 +124,11 @@ def test_if_all_are_damaged_nothing_is_begun_anew_without_being_asked_for(tmp_pa
         (save(tmp_path, checkpoint(step)) / "state.json").unlink()
     said: list[str] = []
     with pytest.raises(
-        UserError, match=r"00000001 is damaged: .*; no other is left: start a new run"
+        UserError, match=r"00000001 is damaged: .*; there is no other checkpoint: start a new run"
     ):
         load_newest(tmp_path, said.append)
     assert len(said) == 1
-    assert said[0].endswith("00000002 is damaged: state.json is missing; using the one before it")
+    assert said[0].endswith("00000002 is damaged: state.json is missing; using the previous one")
     assert len(numbered(tmp_path)) == 2
 
 
@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_the_one_before_and_nothing_half_written(
     with monkeypatch.context() as patch:
         operations(patch, fail_at, OSError(code, os.strerror(code)))
         with pytest.raises(
-            DiskFullError, match=r"^no room to write .*00000002, .*: free some space"
+            DiskFullError, match=r"^not enough space to write .*00000002 \(.*: free some space"
         ):
             save(tmp_path, checkpoint(2))
     newest = load_newest(tmp_path, pytest.fail)
@@ -249,7 +249,7 @@ def test_parts_are_no_larger_than_asked_and_lose_nothing(
 
 
 def test_a_tensor_larger_than_a_part_is_refused() -> None:
-    with pytest.raises(UserError, match=r"big alone takes .* bytes: parts must be larger"):
+    with pytest.raises(UserError, match=r"big alone takes .* bytes; parts must be larger"):
         split({"big": torch.zeros(1000)}, 4000)
 
 
@@ -270,7 +270,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "M", "0", "-5M", "1.5M", "15X", "15M M"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match=f"^'{text}' is not a size: write 15M"):
+    with pytest.raises(UserError, match=f"^'{text}' is not a size; use, for example, 15M"):
         num_bytes(text)
 
 

@@ -1,5 +1,7 @@
 """The command line: help for everything, and one line for whatever goes wrong."""
 
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import gswm
-from gswm.cli import COMMANDS, main
+from gswm.cli import COMMANDS, find, main, parse
 from gswm.commands.parsing import metavars, one_line
+from gswm.commands.sweep import SweepArguments
 from gswm.commands.track import TrackCommand
+from gswm.commands.train import TrainStart
 
 BALL = Path(__file__).parents[1] / "weights" / "single-ball.safetensors"
 
@@ -31,6 +35,37 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert COMMANDS[name].line.rstrip(".") in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("args", [*(name.split() for name in COMMANDS), ["train", "maze"]])
+def test_help_states_each_default_once_and_fits_the_terminal(
+    args: list[str],
+    columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit):
+        main([*args, "--help"])
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines()[1:])) <= columns  # tyro does not wrap the usage
+    for hidden in ("{None", "(default: None)", "(default: )", "(default: False)", str(Path.cwd())):
+        assert hidden not in said
+    entries = re.split(r"\n(?=[│ ]+--?[a-z])", re.sub("[│╭╮╰╯]", " ", said))
+    assert not [entry for entry in entries if "Default:" in entry and "(default:" in entry]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_in_the_help_can_be_typed(name: str) -> None:
+    start = {"train": TrainStart, "sweep": SweepArguments}
+    for example in getattr(start.get(name) or COMMANDS[name].load(), "EXAMPLES", ()):
+        words = shlex.split(example)
+        assert words[0] == "gswm"
+        found, rest = find(words[1:])
+        assert found == name
+        if "--resume" not in rest:
+            parse(name, rest)
+
+
 @pytest.mark.parametrize(
     "args", [["nonsense"], ["data", "nonsense"], ["data", "make", "--no-such"]]
 )
@@ -47,9 +82,9 @@ def test_a_mistake_is_one_line_and_exit_2(
 @pytest.mark.parametrize(
     ("args", "lack"),
     [
-        (["track"], "VIDEO|WORLD is missing; `gswm track --help` shows all settings"),
-        (["fit", "--minutes", "3"], "VIDEO is missing; `gswm fit --help` shows all settings"),
-        (["data", "show"], "FILE|WORLD and --out are missing; `gswm data show --help` shows"),
+        (["track"], "VIDEO|WORLD is missing; `gswm track --help` lists all options"),
+        (["fit", "--minutes", "3"], "VIDEO is missing; `gswm fit --help` lists all options"),
+        (["data", "show"], "FILE|WORLD and --out are missing; `gswm data show --help` lists"),
     ],
 )
 def test_a_missing_argument_has_the_name_of_the_help(
@@ -74,7 +109,7 @@ def test_a_wrong_choice_is_told_what_there_is(
     command = " ".join(args[:-1])
     assert capsys.readouterr().err == (
         "gswm: invalid choice 'all' for argument '--split'; it must be one of test, train, val; "
-        f"`gswm {command} --help` shows all settings\n"
+        f"`gswm {command} --help` lists all options\n"
     )
 
 
@@ -106,7 +141,7 @@ def test_a_misspelt_option_is_told_the_right_one_and_which_help_lists_it(
 ) -> None:
     assert main(args) == 2
     line = capsys.readouterr().err
-    assert f": did you mean {meant}? `{command} --help` shows" in line
+    assert f": did you mean {meant}? `{command} --help` lists" in line
     assert len(line.splitlines()) == 1
     with pytest.raises(SystemExit):
         main([*command.split()[1:], "--help"])

@@ -317,7 +317,7 @@ def test_files_keep_all_that_is_true(tmp_path: Path) -> None:
 
 
 def test_other_layouts_refuse_clips() -> None:
-    with pytest.raises(UserError, match="cannot hold the"):
+    with pytest.raises(UserError, match="cannot store the"):
         hdf5.to_arrays("balls", made(SMALL, 2))
 
 

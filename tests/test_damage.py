@@ -198,7 +198,8 @@ def test_a_few_frames_may_be_missing(frames: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "said"), [(96, "it announces 96 frames and has 100"), (104, "it is cut short at 10")]
+    ("frames", "said"),
+    [(96, "its header announces 96 frames, but it has 100"), (104, "it is cut short at 10")],
 )
 def test_frames_are_counted_against_what_the_file_announces(
     frames: int, said: str, tmp_path: Path

@@ -72,12 +72,12 @@ def test_the_default_file_is_named_after_world_and_split(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["data", "make", "nowhere"], "there is no world 'nowhere'; there are interaction"),
+        (["data", "make", "nowhere"], "there is no world 'nowhere'; choose from interaction"),
         (["data", "make", "mzae"], "there is no world 'mzae': did you mean maze?"),
         (["data", "make", "maze", "--episodes", "0"], "at least 1"),
         (["data", "make", "maze", "--device", "tpu"], "cpu or cuda"),
         (["data", "make", "maze", "--device", "cuda"], "no CUDA device found; use --device cpu"),
-        (["data", "make", "single-ball", "--out", "old.hdf5"], "old.hdf5 exists; give --force"),
+        (["data", "make", "single-ball", "--out", "old.hdf5"], "old.hdf5 exists; use --force"),
         (["data", "make", "maze", "--out", "x.hdf5"], "are free"),
         (["data", "make", "maze", "--out", "x.mp4"], "must end in .hdf5 or .h5"),
         (["data", "scenes", "--out", "x.csv"], "must end in .hdf5 or .h5"),
@@ -90,7 +90,7 @@ def test_the_default_file_is_named_after_world_and_split(
         ),
         (["data", "show", "maze", "--out", "x.jpg"], "must end in .png or .gif or .mp4"),
         (["data", "show", "maze", "--out", "x.gif", "--scale", "0"], "--scale"),
-        (["demo", "--out", "old.hdf5"], "it is a file; name a folder"),
+        (["demo", "--out", "old.hdf5"], "it is a file; choose a folder"),
         (["demo", "--out", "new", "--scale", "0"], "--scale is 0"),
     ],
 )

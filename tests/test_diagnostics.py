@@ -285,7 +285,7 @@ def test_a_rate_that_is_much_too_high_ends_with_code_3(
 ) -> None:
     args = ["train", *arguments(small(8, lr=1e30)), "--out", str(tmp_path / "run")]
     assert main([*args, "--device", "cpu"]) == 3
-    assert "begin a new run with a lower --train.lr" in capsys.readouterr().err
+    assert "start a new run with a lower --train.lr" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("small_trunk")

@@ -28,7 +28,7 @@ from gswm.train.checkpoint import load, numbered
 from gswm.train.distributed import LeftError, Processes, others
 from gswm.weights import files as weights
 
-LEFT = "gswm: another process of this training has ended: see what it says"
+LEFT = "gswm: another process of this run has exited: see its output"
 
 
 @given(ranks=st.integers(1, 6), share=st.integers(1, 5))
@@ -40,7 +40,7 @@ def test_the_rows_of_all_processes_are_the_batch(ranks: int, share: int) -> None
 
 
 def test_a_batch_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(UserError, match="a batch of 3 does not divide among 2 processes: set "):
+    with pytest.raises(UserError, match="a batch of 3 does not divide among 2 processes; set "):
         Processes(0, 2).rows(3)
 
 
@@ -83,7 +83,7 @@ def test_a_process_joins_if_torchrun_started_it(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_that_another_process_has_ended_is_said_whoever_finds_out(error: RuntimeError) -> None:
-    with pytest.raises(LeftError, match=r"^another process of this training has ended"), others():
+    with pytest.raises(LeftError, match=r"^another process of this run has exited"), others():
         raise error
 
 
@@ -222,7 +222,7 @@ def test_a_folder_that_is_refused_ends_both_processes_in_one_line_each(tmp_path:
     log = tmp_path / "log"
     both = pair(settings(tmp_path), log)  # which holds the log
     assert [end(process) for process in both] == [2, 1], log.read_text()
-    refused = f"gswm: {tmp_path} holds other files and no run: choose another --out"
+    refused = f"gswm: {tmp_path} contains other files and no run: choose another --out"
     assert sorted(log.read_text().splitlines()) == sorted([refused, LEFT])
 
 
@@ -266,7 +266,7 @@ def test_a_batch_that_does_not_divide_ends_all_processes_in_one_line(tmp_path: P
     both = pair(settings(tmp_path / "run", batch=3), log)
     assert [end(process) for process in both] == [2, 2]
     line = (
-        "gswm: a batch of 3 does not divide among 2 processes: set --train.batch to a multiple of 2"
+        "gswm: a batch of 3 does not divide among 2 processes; set --train.batch to a multiple of 2"
     )
     assert log.read_text().splitlines() == [line, line]
     assert not (tmp_path / "run").exists()

@@ -56,7 +56,7 @@ def test_a_broken_connection_is_resumed(site: Site, tmp_path: Path) -> None:
 
 def test_a_download_that_failed_goes_on_the_next_time(site: Site, tmp_path: Path) -> None:
     site.breaks = [1000, 10, 10]
-    with pytest.raises(UserError, match=r"broke off .*1\.02 kB are kept") as error:
+    with pytest.raises(UserError, match=r"was lost .*1\.02 kB are kept") as error:
         get(site, tmp_path / "file")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "file").exists()
@@ -173,7 +173,7 @@ def test_silence_ends_an_attempt(site: Site, tmp_path: Path) -> None:
 @pytest.mark.parametrize("lengths", [True, False])
 def test_more_than_is_allowed_is_not_kept(lengths: bool, site: Site, tmp_path: Path) -> None:
     site.lengths = lengths
-    with pytest.raises(UserError, match=r"it has more than 5 kB"):
+    with pytest.raises(UserError, match=r"it is larger than 5 kB"):
         get(site, tmp_path / "file", Limits(size=5000))
     assert os.listdir(tmp_path) == []
 
@@ -213,7 +213,7 @@ def process(site: Site, path: Path, largest: int | None = None) -> subprocess.Po
 
 def test_a_full_disk_is_told(site: Site, tmp_path: Path) -> None:
     _, said = process(site, tmp_path / "file", largest=5000).communicate(timeout=60)
-    assert b"DiskFullError: no room to write" in said
+    assert b"DiskFullError: not enough space to write" in said
     assert not (tmp_path / "file").exists()
     assert len(site.asked) == 1
 

@@ -71,7 +71,7 @@ def test_rows_of_zeros_stay_zeros_and_constant_rows_constant() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_are_refused(value: float) -> None:
-    with pytest.raises(UserError, match="not finite"):
+    with pytest.raises(UserError, match="non-finite"):
         to_rows(torch.tensor([[1.0, value]]))
 
 
@@ -192,6 +192,6 @@ def test_an_encoding_that_does_not_fit_is_one_line(
 def test_weights_that_are_not_finite_are_not_saved(small: WorldModel, tmp_path: Path) -> None:
     with torch.no_grad():
         small.get_parameter("discovery.conv_disc.0.weight")[0, 0, 0, 0] = math.nan
-    with pytest.raises(UserError, match="not finite"):
+    with pytest.raises(UserError, match="non-finite"):
         save(tmp_path / "w", small, compact=True)
     assert not list(tmp_path.iterdir())

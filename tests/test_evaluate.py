@@ -316,7 +316,7 @@ def test_given_frames_are_sampled_if_asked_for(
     for name in ("one", "other"):
         out = tmp_path / f"{name}.json"
         assert main([*args, "--json", str(out)]) == 0
-        assert "samples of the posterior" in capsys.readouterr().out
+        assert "posterior samples" in capsys.readouterr().out
         reports.append(json.loads(out.read_text()))
     assert reports[0] == reports[1]
     assert reports[0]["protocol"]["posterior"] == "sample"
@@ -325,7 +325,7 @@ def test_given_frames_are_sampled_if_asked_for(
     mean = json.loads((tmp_path / "mean.json").read_text())
     assert mean["protocol"]["posterior"] == "mean"
     assert mean["scores"] != reports[0]["scores"]
-    assert "samples of the posterior" not in capsys.readouterr().out
+    assert "posterior samples" not in capsys.readouterr().out
 
 
 def test_balls_are_measured_by_the_mean_rollout_and_by_sampled_futures(
@@ -409,11 +409,11 @@ def test_a_file_is_measured_as_its_world_is(
             "--samples needs a model",
         ),
         (["two-layer", "--samples", "-1"], "--samples must be 0 or more"),
-        (["single-ball", "--samples", "2"], "gswm-5-4 is not one"),
+        (["single-ball", "--samples", "2"], "unlike gswm-5-4"),
         (["x.avi", "--labels", "x.txt", "--given", "sample"], "cannot be used with --labels"),
         (
             ["--baseline", "stay", "--world", "two-layer", "--episodes", "201"],
-            "--episodes is 201, and the test split of two-layer has 200 episodes: give 200",
+            "--episodes is 201, but the test split of two-layer has 200 episodes: use 200",
         ),
     ],
 )
@@ -431,9 +431,13 @@ def test_videos_without_truth_can_only_be_measured_by_their_pixels() -> None:
     for frames, said in (
         (50, "--protocol slotformer-6-44 or ocvp-5-25 measures only pixels"),
         (40, "--protocol ocvp-5-25 measures only pixels"),
-        (20, "ocvp-5-25 measures only pixels, of 30 frames or more, and these have 20: import"),
+        (
+            20,
+            "ocvp-5-25, which measures only pixels, needs 30 frames, and these videos have 20: "
+            "import",
+        ),
     ):
-        with pytest.raises(UserError, match=f": {said}"):
+        with pytest.raises(UserError, match=f"; {said}"):
             evaluate(Puppet(marked(2, 20), "stay"), [Episodes(marked(2, frames).video)], SHORT)
     with pytest.raises(UserError, match="no ground truth"):
         evaluate(Baseline("stay"), [episodes], SHORT)
@@ -518,10 +522,9 @@ def test_it_is_said_why_there_is_nothing_about_modes(
     assert main(args) == 0
     out, err = capsys.readouterr()
     assert "on_mode" not in out
-    why = (
-        "without share, on_mode, coverage and end_error: all episodes measured (1) go the same way"
-    )
-    assert err == (f"{why}; give more --episodes\n" if said else "")
+    lack = "without share, on_mode, coverage and end_error"
+    why = "all evaluated episodes (1) turn the same way; use more --episodes"
+    assert err == (f"{lack}: {why}\n" if said else "")
 
 
 def test_where_episodes_go_both_ways_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:

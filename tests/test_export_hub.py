@@ -118,7 +118,7 @@ def test_files_in_a_folder_are_replaced_only_if_that_is_said(
     args = ["export", str(trained), "--hub", str(folder)]
     assert main(args) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("README.md exists; give --force to replace it, or another --hub")
+    assert line.endswith("README.md exists; use --force to overwrite it, or choose another --hub")
     assert [path.name for path in folder.iterdir()] == ["README.md"]
     assert main([*args, "--force"]) == 0
     assert main(args) == 2
@@ -130,7 +130,7 @@ def test_files_in_a_folder_are_replaced_only_if_that_is_said(
     [
         (["--half", "--compact"], "--half or --compact"),
         (["--hub", "x", "--out", "y.safetensors"], "--out or --hub"),
-        (["--hub", "x", "--license", "a\nb: c"], "give an identifier"),
+        (["--hub", "x", "--license", "a\nb: c"], "it must be an SPDX identifier"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(

@@ -25,9 +25,9 @@ def test_a_place_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
         check_place(tmp_path / good)
     for good in (".", "folder", "a/b/folder"):
         check_place(tmp_path / good, folder=True)
-    with pytest.raises(UserError, match="it is a folder; name a file"):
+    with pytest.raises(UserError, match="it is a folder; choose a file name"):
         check_place(tmp_path)
-    with pytest.raises(UserError, match="it is a file; name a folder"):
+    with pytest.raises(UserError, match="it is a file; choose a folder"):
         check_place(tmp_path / "file", folder=True)
     for folder in (False, True):
         with pytest.raises(UserError, match=r"cannot write .*: not a directory"):
@@ -48,7 +48,7 @@ def test_a_file_of_another_kind_or_that_is_read_is_refused(tmp_path: Path) -> No
         check_output(film, (".csv", ".txt"))
     for same in (film, link, tmp_path / "nowhere" / ".." / "film.mp4"):
         (tmp_path / "nowhere").mkdir(exist_ok=True)
-        with pytest.raises(UserError, match="it is also an input; name another file"):
+        with pytest.raises(UserError, match="it is also an input; choose another file"):
             check_output(same, (".mp4",), [tmp_path, film])
     assert film.read_bytes() == b"old"
 
@@ -136,7 +136,10 @@ def test_what_was_there_stays_if_it_cannot_be_written(
 
 @pytest.mark.parametrize("code", FULL)
 def test_no_room_is_code_4(code: int) -> None:
-    with pytest.raises(DiskFullError, match=r"^no room to write it, ") as caught, room("it"):
+    with (
+        pytest.raises(DiskFullError, match=r"^not enough space to write it \(") as caught,
+        room("it"),
+    ):
         raise OSError(code, os.strerror(code))
     assert caught.value.code == 4
 

@@ -84,7 +84,7 @@ def test_without_an_address_one_line_says_what_to_do(
     assert finding.place(NAME) == "not available"
     for args in (["eval", NAME, "--episodes", "1"], ["weights", "fetch", NAME]):
         line = refused(args, capsys)
-        assert f"run `pip install -e .` or give weights/{NAME}.safetensors" in line
+        assert f"run `pip install -e .` or use weights/{NAME}.safetensors" in line
         assert "set GSWM_WEIGHTS_URL" in line
         assert str(finding.cached(NAME).parent) in line
 
@@ -93,7 +93,7 @@ def test_a_misspelled_model_is_told_the_right_one_and_which_are_here(
     away: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = refused(["eval", "singel-ball"], capsys)
-    assert line.endswith("did you mean single-ball? It is not in this installation.")
+    assert line.endswith("did you mean single-ball? It is not installed.")
     line = refused(["eval", "xyz"], capsys)
     assert line.endswith("this installation has none; `gswm weights` lists 1 more")
     in_cache(away)
@@ -181,7 +181,7 @@ def test_an_address_that_is_none_is_refused(
     address: str, away: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(finding.ADDRESS, address)
-    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL is not the address") as error:
+    with pytest.raises(UserError, match="GSWM_WEIGHTS_URL must be the URL") as error:
         finding.find(NAME)
     assert "secret" not in str(error.value)
 
@@ -260,7 +260,7 @@ def test_a_repository_is_asked_for_the_file_that_an_export_writes(
 )
 def test_what_is_no_repository_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_hub(monkeypatch, lambda **_: pytest.fail("it was asked for"))
-    with pytest.raises(UserError, match="write hf://owner/name"):
+    with pytest.raises(UserError, match="use hf://owner/name"):
         gswm.load(address)
 
 

@@ -133,7 +133,7 @@ def test_solids_are_drawn_anew_at_128_and_boxes_fit_their_masks() -> None:
 
 @pytest.mark.parametrize("name", [*FLAT, "obj3d", "clips"])
 def test_a_size_that_cannot_be_drawn_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name} has no frames of 4 pixels; give"):
+    with pytest.raises(UserError, match=f"{name} has no frames of 4 pixels; use"):
         world(name).resized(4)
 
 

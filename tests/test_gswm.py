@@ -172,16 +172,16 @@ def test_a_track_is_a_table() -> None:
 # -- what is refused
 
 BAD: list[tuple[Callable[[Tensor], Tensor], str]] = [
-    (lambda v: v[0], "takes videos of shape (batch, time, 3, 64, 64), not (2, 3, 64, 64)"),
+    (lambda v: v[0], "expects videos of shape (batch, time, 3, 64, 64), not (2, 3, 64, 64)"),
     (lambda v: v[:, :, :1], "not (1, 2, 1, 64, 64)"),
     (lambda v: v[..., :32], "not (1, 2, 3, 64, 32)"),
     (lambda v: v.movedim(2, -1), "its channels come last: use video.movedim(-1, 2)"),
     (lambda v: v[:, :0], "a video of shape (1, 0, 3, 64, 64) has no frames"),
-    (lambda v: v.long(), "a video is uint8, or floats from 0 to 1; this one is torch.int64"),
+    (lambda v: v.long(), "a video must be uint8, or floats from 0 to 1, not torch.int64"),
     (lambda v: v * 255, "divide it by 255"),
-    (lambda v: v - 0.5, "a float video is from 0 to 1; this goes from -0.4"),
-    (lambda v: v * torch.nan, "values that are not finite"),
-    (lambda v: v / 0, "values that are not finite"),
+    (lambda v: v - 0.5, "a float video must be from 0 to 1; this one ranges from -0.4"),
+    (lambda v: v * torch.nan, "NaN or infinite values"),
+    (lambda v: v / 0, "NaN or infinite values"),
 ]
 
 

@@ -186,8 +186,8 @@ def test_episodes_with_other_parts_than_those_before_them_are_refused(tmp_path: 
     whole = acting(video())
     assert whole.actions is not None
     wide = replace(whole, actions=whole.actions.repeat(1, 1, 2))
-    few = "some of its episodes have `rewards` and some have not"
-    differ = "`actions` has the shape .* in some episodes, and .* before them"
+    few = "only some of its episodes have `rewards`"
+    differ = "`actions` has the shape .* in some episodes, but .* in earlier ones"
     with Writer(tmp_path / "a.hdf5", "video") as writer:
         writer.append(whole)
         for other, said in ((replace(whole, rewards=None), few), (wide, differ)):
@@ -287,13 +287,13 @@ def test_layer_1_is_in_front_of_layer_0_and_in_a_layer_the_later_slot(tmp_path: 
 
 
 WRONG: list[tuple[Layout, Episodes, str]] = [
-    ("balls", maze(), "'balls' cannot hold the corridors of these episodes: choose maze"),
-    ("single-ball", maze(), "cannot hold the corridors"),
-    ("video", balls(), "'video' cannot hold the truth"),
+    ("balls", maze(), "'balls' cannot store the corridors of these episodes: choose maze"),
+    ("single-ball", maze(), "cannot store the corridors"),
+    ("video", balls(), "'video' cannot store the truth"),
     ("maze", balls(), "'maze' needs the corridors"),
     ("obj3d", balls(), "'obj3d' needs the space"),
     ("balls", video(), "'balls' needs the truth"),
-    ("single-ball", balls(), "cannot hold the presence"),
+    ("single-ball", balls(), "cannot store the presence"),
 ]
 
 
@@ -326,7 +326,7 @@ def test_a_layout_from_which_other_objects_would_be_read_is_refused(
     values = episodes.truth.boxes_hw() if name == "hw" else getattr(episodes.truth, name)
     changed = values + 1 if name == "layers" else values * factor
     other = replace(episodes, truth=replace(episodes.truth, **{name: changed}))
-    with pytest.raises(UserError, match=f"the layout '{layout}' cannot hold the {name}"):
+    with pytest.raises(UserError, match=f"the layout '{layout}' cannot store the {name}"):
         write(tmp_path / "a.hdf5", layout, other)
 
 
@@ -373,24 +373,24 @@ def test_splits_and_sources_are_kept(tmp_path: Path) -> None:
     assert torch.equal(read(file.path, split="test").video, episodes.video[2:3])
     train = concatenate([episodes[:2], episodes[3:]])
     assert torch.equal(read(file.path, slice(1, 3), split="train").video, train.video[1:3])
-    with pytest.raises(UserError, match="no episodes of the split 'val'; it has test, train"):
+    with pytest.raises(UserError, match="no episodes of split 'val'; it has test, train"):
         read(file.path, split="val")
 
 
 def test_a_file_of_one_split_says_so(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", "video", video(), attributes={"split": "val", "seed": 8})
     assert len(read(path, split="val")) == 5
-    with pytest.raises(UserError, match="no episodes of the split 'train'"):
+    with pytest.raises(UserError, match="no episodes of split 'train'"):
         read(path, split="train")
     unnamed = write(tmp_path / "b.hdf5", "video", video())
-    with pytest.raises(UserError, match="does not say which episodes are 'train'"):
+    with pytest.raises(UserError, match="does not state which episodes belong to 'train'"):
         read(unnamed, split="train")
 
 
 def test_an_existing_file_stays_unless_forced(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", "video", video())
     before = path.read_bytes()
-    with pytest.raises(UserError, match="exists; give --force"):
+    with pytest.raises(UserError, match="exists; use --force"):
         write(path, "video", video())
     assert path.read_bytes() == before
     write(path, "balls", balls(), force=True)
@@ -535,8 +535,8 @@ def broken_files(folder: Path) -> dict[str, Path]:
     [
         ("missing", "does not exist"),
         ("text", "cannot be read: it is not an HDF5 file"),
-        ("cut", "cannot be read: the file is cut short"),
-        ("none", "has no `imgs`, the key of the video; it holds frames"),
+        ("cut", "cannot be read: the file is truncated"),
+        ("none", "has no key `imgs`, the video; it has frames"),
         ("float", "`imgs` is float64; expected uint8"),
         ("flat", r"`imgs` has the shape (2, 8, 8, 3); expected (N, T, H, W, 3)"),
         ("grey", r"`imgs` has the shape (1, 2, 8, 8, 1); expected (N, T, H, W, 3)"),
@@ -544,7 +544,7 @@ def broken_files(folder: Path) -> dict[str, Path]:
         ("short", "`positions` has the shape (4, 8, 2); expected (4, 9, 2)"),
         ("actions-flat", "`actions` has the shape (2, 3); expected (2, 3, A)"),
         ("actions-short", "`actions` has the shape (2, 2, 4); expected (2, 3, A)"),
-        ("actions-none", "`actions` has no numbers"),
+        ("actions-none", "`actions` has no values"),
         ("actions-text", "`actions` is text; expected float32"),
         ("rewards-few", "`rewards` has the shape (1, 3); expected (2, 3)"),
         ("ground-turned", "`backgrounds` has the shape (2, 9, 8, 3); expected (2, 8, 9, 3)"),

@@ -146,15 +146,15 @@ def test_objects_of_a_video_are_tracked(
         assert getattr(image, "n_frames", 1) == (3 if picture.endswith("gif") else 1)
 
 
-PER_SECOND = "5 frames per second (--video-fps 0 takes all)"
-WHOLE = "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)"
+PER_SECOND = "5 frames per second (--video-fps 0 uses all)"
+WHOLE = "each frame distorted into a square (--fit letterbox adds bars instead)"
 
 
 CUTS: list[tuple[list[str], Cut, str]] = [
-    ([], Cut(64, 5.0, fit="stretch"), f"as in the training, {PER_SECOND} and {WHOLE}"),
-    (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in the training, {WHOLE}"),
-    (["--fit", "letterbox"], Cut(64, 5.0), f"as in the training, {PER_SECOND}"),
-    (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in the training, {PER_SECOND}"),
+    ([], Cut(64, 5.0, fit="stretch"), f"as in training, {PER_SECOND} and {WHOLE}"),
+    (["--video-fps", "0"], Cut(64, fit="stretch"), f"as in training, {WHOLE}"),
+    (["--fit", "letterbox"], Cut(64, 5.0), f"as in training, {PER_SECOND}"),
+    (["--fit", "crop"], Cut(64, 5.0, fit="crop"), f"as in training, {PER_SECOND}"),
     (["--video-fps", "2.5", "--fit", "stretch"], Cut(64, 2.5, fit="stretch"), ""),
     (
         ["--video-fps", "2.5", "--fit", "letterbox", "--region", "10,4,60,40"],
@@ -205,7 +205,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
     assert main(["track", str(folder), "--model", timed, *out]) == 0
     said = capsys.readouterr()
     assert "in 4 frames" in said.out
-    assert said.err == f"{folder.name}: as in the training, {WHOLE}\n"
+    assert said.err == f"{folder.name}: as in training, {WHOLE}\n"
     assert main(["track", str(film), "--model", model, *out]) == 0
     said = capsys.readouterr()
     assert "in 12 frames" in said.out
@@ -215,22 +215,28 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["imagine", "MODEL", "--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give"),
-        (["track", "x.mp4", "--model", "MODEL", "--video-fps", "inf"], "--video-fps is inf; give"),
+        (
+            ["imagine", "MODEL", "--video", "x.mp4", "--video-fps", "-1"],
+            "--video-fps is -1; it must be positive",
+        ),
+        (
+            ["track", "x.mp4", "--model", "MODEL", "--video-fps", "inf"],
+            "--video-fps is inf; it must be positive",
+        ),
         (["imagine", "MODEL", "--world", "maze", "--video", "x.mp4"], "either --world or --video"),
         (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
-        (["imagine", "MODEL", "--given", "30"], "given must be from 1 to the video's 9 frames"),
+        (["imagine", "MODEL", "--given", "30"], "given must be from 1 to 9, the number of frames"),
         (["imagine", "MODEL", "--episode", "-1"], "--episode is -1"),
         (["imagine", "MODEL", "--given", "0"], "--given is 0; it must be at least 1"),
         (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),
-        (["imagine", "MODEL", "--episode", "100"], "single-ball, test: has no episode 100; it has"),
-        (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; name a folder"),
+        (["imagine", "MODEL", "--episode", "100"], "single-ball, test has no episode 100; it has"),
+        (["imagine", "MODEL", "--out", "/dev/null"], "'/dev/null': it is a file; choose a folder"),
         (["track", "x.mp4", "--model", "MODEL", "--region", "0,0,0,9"], "has no pixels"),
         (["imagine", "MODEL", "--video", "x.mp4", "--region", "1,2"], "x,y,width,height"),
         (["track", "x.mp4", "--model", "MODEL", "--out", "x.avi"], "must end in .csv or .txt or"),
         (["track", "maze", "--model", "MODEL", "--frames", "0"], "--frames is 0; it must be"),
-        (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, counted from 0"),
+        (["track", "maze", "--model", "MODEL", "--episode", "500"], "it has 100, starting at 0"),
         (["track", "maze", "--model", "MODEL", "--out", "."], "cannot write .: it is a folder"),
         (["track", "maze", "--model", "MODEL", "--out", "/dev/null/x"], "not a directory"),
         (["imagine", "nothing", "--world", "maze"], "'nothing' is not a run"),
@@ -238,7 +244,7 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["track", "maze", "--model", "MODEL", "--picture", "x.jpg"], "must end in"),
         (["track", "maze", "--model", "MODEL", "--scale", "17"], "--scale is 17"),
         (["imagine", "MODEL", "--scale", "100"], "--scale is 100"),
-        (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "give a smaller --scale, or"),
+        (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "use a smaller --scale, or"),
         (["track", "maze", "--model", "MODEL", "--out", "x.mp4"], "'x.mp4': the name must end in"),
     ],
 )

@@ -54,8 +54,9 @@ def test_videos_and_folders_of_images_become_episodes(
     assert said.out.splitlines() == [
         f"{out}: 9 episodes of 4 frames, 8 x 8, from 4 videos",
         "splits: " + ", ".join(f"{s} {n}" for s, n in counted(out).items() if n),
-        "split by the videos' names; to choose, put them into folders named train, val and test",
-        "left over: 3 frames at the ends of videos",
+        "split by the videos' names; to choose the splits yourself, use folders named train, val "
+        "and test",
+        "dropped 3 leftover frames at the ends of videos",
     ]
     episodes = read(out)
     levels = episodes.video[..., 3:5, 3:5].float().mean((2, 3, 4)).round().int().tolist()
@@ -98,8 +99,11 @@ def test_where_no_name_gives_train_all_videos_are_train(
     assert run(paths[0], "--out", one) == 0
     assert counted(one) == {"train": 2, "val": 0, "test": 0}
     said = capsys.readouterr().out.splitlines()
-    choose = "to choose, put them into folders named train, val and test"
-    assert said[1:] == ["splits: train 2", f"split all train, for none would be; {choose}"]
+    choose = "to choose the splits yourself, use folders named train, val and test"
+    assert said[1:] == [
+        "splits: train 2",
+        f"split all train, since a split would be empty; {choose}",
+    ]
     assert run(*paths, bad, "--out", all_of_them) == 2  # one that cannot be read does not count
     assert counted(all_of_them) == {"train": 6, "val": 0, "test": 0}
 
@@ -190,14 +194,14 @@ BAD = {
     "mkv": "File ended prematurely",
     "gif": "it is damaged at",
     "damaged": "it is damaged at",
-    "text": "give a video",
+    "text": "choose a video",
     "empty file": "cannot be decoded",
-    "empty folder": "there are no videos and no images in this folder",
-    "no image": "test_3.png in it is damaged or no image; replace or remove it",
-    "half image": "test_3.png in it is damaged or no image; replace or remove it",
-    "mixed sizes": "its frames change from 12 x 10 to 10 x 12; cut it where they do",
-    "short": "has 3 frames, and an episode 4; give --frames 3 or fewer",
-    "one image": "is one image; name the folder of a video's images",
+    "empty folder": "this folder has no videos or images",
+    "no image": "test_3.png in it is damaged or not an image; replace or delete it",
+    "half image": "test_3.png in it is damaged or not an image; replace or delete it",
+    "mixed sizes": "its frame size changes from 12 x 10 to 10 x 12; split the video there",
+    "short": "has 3 frames, but an episode needs 4; use --frames 3 or fewer",
+    "one image": "is a single image; choose the folder with all images of the video",
     "missing": "does not exist; check the name",
 }
 
@@ -229,7 +233,7 @@ def test_where_nothing_can_be_imported_there_is_no_file(
     assert run(bad, "--out", out) == 2
     skipped, last = capfd.readouterr().err.splitlines()
     assert skipped.startswith(f"gswm: skipped {bad}: ")
-    assert last == f"gswm: nothing could be imported; {out} is not written"
+    assert last == f"gswm: nothing could be imported; {out} was not written"
     assert os.listdir(out.parent) == []
 
 
@@ -256,7 +260,7 @@ def test_a_setting_that_makes_no_sense_is_one_line(
 
 def test_no_source_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--out", tmp_path / "a.hdf5") == 2
-    assert capsys.readouterr().err.startswith("gswm: nothing to import; name videos")
+    assert capsys.readouterr().err.startswith("gswm: nothing to import; specify videos")
 
 
 def test_a_file_that_exists_is_kept_unless_forced(
@@ -267,7 +271,7 @@ def test_a_file_that_exists_is_kept_unless_forced(
     source = video(tmp_path / "a.mkv")
     assert run(source, "--out", out) == 2
     assert capsys.readouterr().err == (
-        f"gswm: {out} exists; give --force to replace it, or another name\n"
+        f"gswm: {out} exists; use --force to overwrite it, or choose another name\n"
     )
     assert out.read_text() == "precious"
     assert run(source, "--out", out, "--force") == 0
@@ -434,7 +438,7 @@ def test_a_file_from_before_has_no_footage_and_keeps_its_crop(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("region", "said"),
-    [("0,0,0,5", "has no pixels"), ("30,0,10,5", "outside the picture"), ("x", "x,y,width,height")],
+    [("0,0,0,5", "has no pixels"), ("30,0,10,5", "outside the frame"), ("x", "x,y,width,height")],
 )
 def test_a_bad_region_leaves_nothing_behind(
     region: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -460,7 +464,7 @@ def test_a_folder_is_imported_once_into_the_file_beside_it(
     assert counted(out) == {"train": 1, "val": 1, "test": 0}
     written = out.stat()
     assert import_once(tmp_path / "in", Cut(8)) == out
-    again = f"{tmp_path / 'in'}: taken from {out}; remove that file to import again\n"
+    again = f"{tmp_path / 'in'}: using {out}; delete that file to import again\n"
     assert capsys.readouterr().err == again
     assert out.stat() == written
     out.unlink()
@@ -491,7 +495,7 @@ def test_the_file_is_beside_the_folder_whatever_its_name(
 
 def test_where_a_folder_cannot_be_imported_nothing_stays(tmp_path: Path) -> None:
     pictures(tmp_path / "in", frames=99)
-    with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 is not written"):
+    with pytest.raises(UserError, match=r"nothing could be imported; .*in\.hdf5 was not written"):
         import_once(tmp_path / "in", Cut(8))
     assert os.listdir(tmp_path) == ["in"]
     with pytest.raises(UserError, match="is not a video, a folder of videos or an HDF5 file"):
@@ -506,7 +510,7 @@ def test_one_video_is_imported_as_a_folder_is(
     assert out == film.with_name(f"{film.name}.hdf5")
     assert counted(out) == {"train": 1, "val": 0, "test": 0}
     assert import_once(film, Cut(8)) == out
-    assert "taken from" in capsys.readouterr().err
+    assert ": using " in capsys.readouterr().err
     (tmp_path / "notes.txt").write_text("no video")
     with pytest.raises(UserError, match="nothing could be imported"):
         import_once(tmp_path / "notes.txt", Cut(8))

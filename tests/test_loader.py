@@ -267,7 +267,7 @@ def test_a_resumed_run_sees_the_same_windows(path: Path, kind: int) -> None:
 def test_a_state_of_other_data_is_refused(path: Path, kind: int, other: dict[str, int]) -> None:
     state = every_kind(path)[kind].state_dict()
     loader = every_kind(path, **other)[kind]
-    with pytest.raises(UserError, match="the saved state is of other data") as caught:
+    with pytest.raises(UserError, match="the saved state belongs to other data") as caught:
         loader.load_state_dict(state)
     assert len(str(caught.value).splitlines()) == 1
     assert loader.step == 0
@@ -280,7 +280,7 @@ def test_a_state_of_other_pictures_or_another_kind_or_without_a_step_is_refused(
     other = open_loader(write(tmp_path / "b.hdf5", 255 - video, "ours"), batch=4, length=3)
     with pytest.raises(UserError, match="its checksum is"):
         loader.load_state_dict(other.state_dict())
-    with pytest.raises(UserError, match="is of other data"):
+    with pytest.raises(UserError, match="belongs to other data"):
         loader.load_state_dict(open_loader(Noise(), batch=4, length=3).state_dict())
     for step in (None, -1, 2.5, "3"):
         with pytest.raises(UserError, match="step is"):
@@ -371,7 +371,7 @@ def test_an_error_of_a_worker_is_the_callers_in_one_line(
     loader.batch(0)
     with path.open("r+b") as file:
         file.truncate(2000)
-    with pytest.raises(UserError, match=r"noise.hdf5: cannot read episode \d: .*cut short") as said:
+    with pytest.raises(UserError, match=r"noise.hdf5: cannot read episode \d: .*truncated") as said:
         list(islice(loader, 20))
     assert len(str(said.value).splitlines()) == 1
 
@@ -392,7 +392,7 @@ BAD = {
     "a batch of 4 does not divide among 3 processes": {"ranks": 3},
     "rank 2 is not within 0 to 1": {"ranks": 2, "rank": 2},
     "batch is 0": {"batch": 0},
-    "the first 13 frames were requested, and there are 12": {"first_frames": 13},
+    "requested the first 13 frames, but there are 12": {"first_frames": 13},
     "8": {"episodes": 8},
 }
 
@@ -408,13 +408,13 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(path: Path, said: str, pla
 
 
 def test_what_no_source_can_do_is_refused_in_one_line(path: Path) -> None:
-    with pytest.raises(UserError, match="noise: only a file is streamed"):
+    with pytest.raises(UserError, match="noise: only files can be streamed"):
         open_loader(Noise(), batch=4, length=3, place="streaming")
-    with pytest.raises(UserError, match="a file has no fresh episodes"):
+    with pytest.raises(UserError, match="a file cannot provide fresh episodes"):
         open_loader(path, batch=4, length=3, fresh=Pool())
     with pytest.raises(UserError, match="cannot be renewed by 4"):
         open_loader(Noise(), batch=4, length=3, fresh=Pool(episodes=6, chunk=4))
-    with pytest.raises(UserError, match="takes the step as a number"):
+    with pytest.raises(UserError, match="needs the step as an int"):
         open_loader(path, batch=4, length=3, place="streaming").batch(torch.tensor(0))
     with pytest.raises(UserError, match="both must be at least 1"):
         open_loader(path, batch=4, length=3, place="streaming", workers=0)

@@ -40,8 +40,8 @@ def test_an_empty_file_has_no_boxes(tmp_path: Path) -> None:
         ("2 1 0 0 5 5", "fields"),
         ("2,1,0,zero,5,5,1", "'zero' is not a number"),
         ("2,1,0,nan,5,5,1", "'nan' is not a number"),
-        ("0,1,0,0,5,5,1", "frames are whole numbers from 1"),
-        ("2.5,1,0,0,5,5,1", "frames are whole numbers from 1"),
+        ("0,1,0,0,5,5,1", "frames must be integers from 1"),
+        ("2.5,1,0,0,5,5,1", "frames must be integers from 1"),
         ("2,-1,0,0,5,5,1", "the id is -1"),
         ("2,1.5,0,0,5,5,1", "the id is 1.5"),
         ("2,1,0,0,0,5,1", "width and height"),
@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot read"):
         read_mot(tmp_path / "none.txt")
     (tmp_path / "picture.txt").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UserError, match="no text"):
+    with pytest.raises(UserError, match="not a text file"):
         read_mot(tmp_path / "picture.txt")
 
 

@@ -304,9 +304,9 @@ def test_scenes_are_made_by_a_command_and_refused_where_they_are_none(
     with pytest.raises(UserError, match="has scenes of obj3d-two"):
         gswm.world(f"obj3d:{tmp_path / 'two.hdf5'}")
     assert main([*args, "--out", str(out)]) == 2
-    assert "give --force" in capsys.readouterr().err
+    assert "use --force" in capsys.readouterr().err
     (tmp_path / "no.hdf5").write_bytes(b"nothing")
-    with pytest.raises(UserError, match="make it again"):
+    with pytest.raises(UserError, match="create it again"):
         scene_file.load(tmp_path / "no.hdf5")
     with pytest.raises(UserError, match="does not exist"):
         scene_file.load(tmp_path / "nowhere.hdf5")
@@ -315,5 +315,5 @@ def test_scenes_are_made_by_a_command_and_refused_where_they_are_none(
 def test_scenes_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gswm.data.worlds.obj3d.scenes.PLACES", 5)
     crowd = Settings(objects=(20, 20), radii=(1.5,))
-    with pytest.raises(UserError, match="ask for fewer"):
+    with pytest.raises(UserError, match="use fewer"):
         one_scene(crowd, seed=0, index=0)

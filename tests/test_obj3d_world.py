@@ -173,7 +173,7 @@ def test_a_world_of_files_has_their_splits_and_no_more(folder: Path) -> None:
     there = world(f"obj3d:{folder}")
     assert {name: split.episodes for name, split in there.splits.items()} == {"train": 3, "val": 2}
     assert there.num_frames == 14
-    with pytest.raises(UserError, match="5 episodes were requested, and there are 3"):
+    with pytest.raises(UserError, match="5 episodes were requested, but there are 3"):
         next(there.episodes(9, 5))
     with pytest.raises(UserError, match="without end"):
         next(there.episodes(9))
@@ -188,10 +188,10 @@ def test_a_world_of_files_has_their_splits_and_no_more(folder: Path) -> None:
 def test_files_that_do_not_belong_together_are_refused(folder: Path, scenes: Scenes) -> None:
     other = SceneFile(scenes[:1], replace(SHORT, grip=0.1), "test", 3)
     scene_file.save(folder / "test.hdf5", other)
-    with pytest.raises(UserError, match="settings of the files differ"):
+    with pytest.raises(UserError, match="different settings"):
         world(f"obj3d:{folder}")
     scene_file.save(folder / "test.hdf5", replace(other, settings=SHORT, split="val"), force=True)
-    with pytest.raises(UserError, match="of one split"):
+    with pytest.raises(UserError, match="of the same split"):
         world(f"obj3d:{folder}")
 
 
@@ -207,7 +207,7 @@ def test_existing_scenes_are_drawn_without_mujoco(
     assert made.video.shape == (2, 14, 3, 32, 32)
     args[args.index("val")] = "train"
     assert main([*args, "--out", str(folder / "x.hdf5")]) == 2
-    assert "give --split val" in capsys.readouterr().err
+    assert "use --split val" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("by_folder", [False, True])
@@ -226,10 +226,10 @@ def test_scenes_are_not_replaced_by_their_drawing(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["maze", "--size", "4"], "maze has no frames of 4 pixels; give 16 to 1024"),
-        (["maze", "--scenes", "no.hdf5"], "maze has no scene files"),
-        (["maze", "--renderer", "torch"], "maze has one renderer"),
-        (["obj3d", "--size", "4"], "give 8 to 1024"),
+        (["maze", "--size", "4"], "maze has no frames of 4 pixels; use 16 to 1024"),
+        (["maze", "--scenes", "no.hdf5"], "maze does not use scene files"),
+        (["maze", "--renderer", "torch"], "maze has only one renderer"),
+        (["obj3d", "--size", "4"], "use 8 to 1024"),
         (["obj3d", "--scenes", "no.hdf5"], "no.hdf5 does not exist"),
         (["obj3d:nowhere"], "has no train.hdf5"),
     ],
@@ -270,7 +270,7 @@ def test_the_advice_where_there_is_no_mujoco_is_for_every_command(
         return main([name if word == "WORLD" else word for word in command])
 
     assert run("obj3d") == 2
-    assert "or name the world obj3d:FOLDER" in capsys.readouterr().err
+    assert "or use the world obj3d:FOLDER" in capsys.readouterr().err
     (tmp_path / "made.elsewhere").mkdir()
     held = SceneFile(long(scenes[:1]), Settings(), "test", 9)
     scene_file.save(tmp_path / "made.elsewhere" / "test.hdf5", held)
@@ -291,7 +291,7 @@ def test_a_file_of_scenes_says_what_draws_it(
     for args in (["info", str(file)], ["show", str(file), "--out", str(folder / "a.png")]):
         assert main(["data", *args]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"gswm: {file}: is a scene file")
+        assert line.startswith(f"gswm: {file} is a scene file")
     command = line.split("`")[1].replace("FILE", str(out))
     assert main(command.split()[1:]) == 0
     assert len(hdf5.read(out)) == 2

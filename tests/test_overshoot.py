@@ -544,7 +544,9 @@ def test_videos_too_short_for_rollouts_are_refused(tmp_path: Path) -> None:
     one = replace(
         one, model=replace(one.model, schedule=Schedule(overshoot=cfg, lengths=((0, 2),)))
     )
-    with pytest.raises(UserError, match=r"rollouts take 502: lower --model\.schedule\.overshoot"):
+    with pytest.raises(
+        UserError, match=r"overshooting needs 502: lower --model\.schedule\.overshoot"
+    ):
         train_here(one, tmp_path / "run")
 
 

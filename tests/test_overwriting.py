@@ -1,6 +1,5 @@
 """No command replaces a file that gswm did not write, unless it is told to by --force."""
 
-import importlib
 import json
 import os
 from dataclasses import fields, replace
@@ -26,8 +25,7 @@ RESUMES = {"train", "sweep"}
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_that_writes_can_be_forced(name: str) -> None:
-    command = COMMANDS[name]
-    cls = getattr(importlib.import_module(command.module), command.name)
+    cls = COMMANDS[name].load()
     settings = {field.name for field in fields(cls)}
     assert ("force" in settings) == bool(settings & WRITES and name not in RESUMES)
 
@@ -95,7 +93,7 @@ def test_a_file_that_is_there_is_kept(
     assert main(args) == 2
     said = capsys.readouterr()
     (line,) = said.err.splitlines()
-    assert line.startswith(f"gswm: {mine} exists; give --force to replace it")
+    assert line.startswith(f"gswm: {mine} exists; use --force to overwrite it")
     assert mine.read_bytes() == PRECIOUS
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -129,7 +127,7 @@ def test_a_folder_of_others_is_not_marked_and_stays_theirs(tmp_path: Path) -> No
     make_folder(tmp_path, "imagine")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     check_folder(tmp_path, ["states.csv"])
-    with pytest.raises(UserError, match=r"thesis.tex exists; give --force"):
+    with pytest.raises(UserError, match=r"thesis.tex exists; use --force"):
         check_folder(tmp_path, ["*.tex"])
     check_folder(tmp_path, ["*.tex"], force=True)
 
@@ -137,7 +135,7 @@ def test_a_folder_of_others_is_not_marked_and_stays_theirs(tmp_path: Path) -> No
 def test_a_fit_in_python_replaces_no_files_of_others(tmp_path: Path) -> None:
     pictures(tmp_path / "film")
     (tmp_path / "index.html").write_bytes(PRECIOUS)
-    with pytest.raises(UserError, match=r"index\.html exists; give --force"):
+    with pytest.raises(UserError, match=r"index\.html exists; use --force"):
         gswm.fit(tmp_path / "film", out=tmp_path)
     assert (tmp_path / "index.html").read_bytes() == PRECIOUS
 
@@ -163,7 +161,7 @@ def test_a_sweep_replaces_only_what_a_sweep_wrote(
         check_sweep(path)
     path.write_text(json.dumps({"angle": 3}))
     assert main(["sweep", "maze", "--out", str(tmp_path)]) == 2
-    assert "no sweep wrote it" in capsys.readouterr().err
+    assert "was not written by a sweep" in capsys.readouterr().err
     assert json.loads(path.read_text()) == {"angle": 3}
 
 
@@ -180,7 +178,7 @@ def test_the_name_of_a_recipe_is_no_path(
     before = sorted(tmp_path.rglob("*"))
     assert main(["export", str(run)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "which is no name for a file: give --out" in line
+    assert "which cannot be a file name: use --out" in line
     assert sorted(tmp_path.rglob("*")) == before
     assert main(["export", str(run), "--out", str(tmp_path / "mine.safetensors")]) == 0
 

@@ -84,7 +84,7 @@ def test_a_region_is_text_and_back(region: Region | None) -> None:
     [
         ("0,0,0,10", "no pixels"),
         ("0,0,10,-1", "no pixels"),
-        ("-1,0,10,10", "begins outside"),
+        ("-1,0,10,10", "starts outside"),
         ("1,2,3", "x,y,width,height"),
         ("a,b,c,d", "x,y,width,height"),
         ("0,0,1.5,2", "x,y,width,height"),
@@ -98,5 +98,5 @@ def test_a_region_that_cannot_be_is_one_line(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("region", [(60, 0, 10, 10), (0, 45, 10, 10), (100, 100, 5, 5)])
 def test_a_region_outside_the_picture_is_refused(region: Region) -> None:
-    with pytest.raises(UserError, match="outside the picture, which is 64 x 48"):
+    with pytest.raises(UserError, match="outside the frame of 64 x 48"):
         Placement.of(64, 48, 32, "letterbox", region)

@@ -211,7 +211,7 @@ def test_a_recipe_builds_its_model(name: str) -> None:
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match="there is no recipe 'balls'; there are interaction, "):
+    with pytest.raises(UserError, match="there is no recipe 'balls'; choose from interaction, "):
         gswm.build("balls")
 
 

@@ -109,7 +109,7 @@ def test_it_imagines_with_actions_refused_and_edits_refused(run: Path) -> None:
     video = torch.zeros(2, 5, 3, 64, 64)
     track = model.imagine(video, 5, 4, futures=3)
     assert track.xy.shape == (2, 3, 4, 1, 2)
-    with pytest.raises(UserError, match="no actions"):
+    with pytest.raises(UserError, match="does not use actions"):
         model.imagine(video, 5, 4, actions=torch.zeros(2, 9, 1))
     with pytest.raises(UserError, match="cannot be edited"):
         model.view(track.state_at(0), video[:, 0])
@@ -138,7 +138,7 @@ def test_a_model_that_does_not_draw_is_not_shown(
     shelf.add_model("small", gswm.build("blob"), "noise", 4)
     shelf.add_source("noise", lambda index: Episodes(torch.zeros(1, 9, 3, 64, 64).byte()))
     ((head, _),) = Page(shelf).open().of("error")
-    assert "does not draw what it sees" in head["line"]
+    assert "does not render frames" in head["line"]
 
 
 def test_its_weights_need_it(run: Path) -> None:
@@ -209,11 +209,11 @@ def fresh() -> Registry:
 
 def test_names_that_are_taken_are_refused() -> None:
     registry = fresh()
-    with pytest.raises(UserError, match="a model 'gswm' is registered already"):
+    with pytest.raises(UserError, match="model 'gswm' is already registered"):
         registry.add(gswm.ModelEntry(OtherConfig, lambda cfg: None))
     ours = replace(gswm.recipe("scalor-interaction"), name="stove-interaction")
     theirs = replace(registry.entries["scalor"], recipes=(lambda: ours,))
-    with pytest.raises(UserError, match="there is a recipe 'stove-interaction' already"):
+    with pytest.raises(UserError, match="recipe 'stove-interaction' already exists"):
         registry.add(theirs)
     with pytest.raises(UserError, match="NamelessConfig has no name"):
         registry.add(gswm.ModelEntry(NamelessConfig, lambda cfg: None))
@@ -288,7 +288,7 @@ def recipe_of(model: gswm.ModelConfig) -> gswm.Recipe:
         (gswm.ModelEntry(ListConfig, print, (lambda: None,)), "returns a Recipe"),
         (
             gswm.ModelEntry(ListConfig, print, (lambda: recipe_of(ListConfig(widths=[1])),)),
-            "not the same after saving",
+            "change when they are saved",
         ),
     ],
 )
@@ -352,7 +352,7 @@ def test_a_model_without_samples_of_its_posterior_says_so() -> None:
         lambda: model.infer(video, generator=torch.Generator()),
         lambda: model.imagine(video, 3, 2, sample_given=True),
     ):
-        with pytest.raises(UserError, match="Odd does not sample its posterior"):
+        with pytest.raises(UserError, match="Odd cannot sample its posterior"):
             use()
 
 
@@ -442,7 +442,7 @@ def test_data_without_the_actions_a_model_needs_are_refused(
 ) -> None:
     words = ["--data.world", "single-ball", "--out", str(tmp_path / "run"), *SETTINGS]
     assert main(["train", gust, *words]) == 2
-    assert "needs actions of 2 numbers, and there are none" in capsys.readouterr().err
+    assert "needs actions of 2 numbers, but got none" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

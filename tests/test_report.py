@@ -285,7 +285,7 @@ def test_what_no_report_wrote_is_not_replaced(
     before = mine.read_bytes()
     assert main(args) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"{mine} exists; give --force to replace it" in line
+    assert f"{mine} exists; use --force to overwrite it" in line
     assert mine.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "in"])
 
@@ -301,8 +301,8 @@ def test_what_a_report_wrote_is_replaced(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (None, "there is no file or folder"),
-        ("{", "is not what `gswm eval --json` writes"),
-        ("[1]", "is not what `gswm eval --json` writes"),
+        ("{", "is not a result of `gswm eval --json`"),
+        ("[1]", "is not a result of `gswm eval --json`"),
         ('{"scores": {}}', "it has no 'model'"),
     ],
 )
@@ -325,7 +325,7 @@ def test_outside_a_clone_the_results_are_to_be_named(
     monkeypatch.chdir(tmp_path)
     assert main(["report"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "name result files written by `gswm eval --json`" in line
+    assert "specify results of `gswm eval --json`" in line
     assert not list(tmp_path.iterdir())
 
 

@@ -307,7 +307,7 @@ def test_a_damaged_checkpoint_is_named_and_the_run_goes_on_from_the_one_before(
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == [
         f"the checkpoint {newest.parent} is damaged: {newest.name} has changed; "
-        "using the one before it",
+        "using the previous one",
         "resuming from step 6",
     ]
     assert_same_run(tmp_path, undisturbed)
@@ -359,7 +359,7 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_left_as_it_is(
     capsys.readouterr()
     assert main(["train", "--resume", str(tmp_path), "--device", "cpu", "--any-code"]) == 2
     assert capsys.readouterr().err == (
-        f"gswm: {tmp_path} has no checkpoints any more, and was trained to step 4: "
+        f"gswm: {tmp_path} was trained to step 4, but its checkpoints are gone: "
         "start a new run with another --out\n"
     )
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -381,8 +381,8 @@ def test_on_a_full_disk_the_last_checkpoint_survives_and_the_run_can_go_on(
     assert end(process) == 4, log.read_text()
     said = log.read_text().splitlines()[-1]
     assert said == (
-        f"gswm: no room to write {out / 'checkpoints/00000003'}, file too large: "
-        "free some space and start again; existing files are kept"
+        f"gswm: not enough space to write {out / 'checkpoints/00000003'} (file too large): "
+        "free some space and start again; existing files are intact"
     )
     assert state_of(out) == whole
     assert [p.name for p in (out / "checkpoints").iterdir()] == ["00000001"]
@@ -402,7 +402,9 @@ def test_a_full_disk_is_said_in_one_line_whatever_was_written(
         return real(self, mode, **settings)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(DiskFullError, match=rf"^no room to write .*{name}, no space left"):
+    with pytest.raises(
+        DiskFullError, match=rf"^not enough space to write .*{name} \(no space left"
+    ):
         train_here(small(3), tmp_path)
 
 
@@ -424,7 +426,7 @@ def test_a_folder_of_another_version_is_refused_with_both_named(
     file = tmp_path / "environment.json"
     file.write_text(file.read_text().replace(f'"{gswm.__version__}"', '"0.0.7"', 1))
     with pytest.raises(
-        UserError, match=f"was started by gswm 0.0.7, and this is {gswm.__version__}"
+        UserError, match=f"was started by gswm 0.0.7, but this is {gswm.__version__}"
     ):
         train_here(small(1), tmp_path)
     capsys.readouterr()
@@ -434,7 +436,7 @@ def test_a_folder_of_another_version_is_refused_with_both_named(
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match="holds other files and no run: choose another --out"):
+    with pytest.raises(UserError, match="contains other files and no run: choose another --out"):
         train_here(small(1), tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -472,15 +474,15 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
     found = checkpoints.load(tmp_path / "checkpoints" / "00000003")
     found.state["loader"]["world"] = "maze"
     checkpoints.save(tmp_path / "checkpoints", found)
-    with pytest.raises(UserError, match="of other data: its world is maze, not single-ball"):
+    with pytest.raises(UserError, match="to other data: its world is maze, not single-ball"):
         train_here(small(3), tmp_path)
 
 
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        ({"lr": 0.5}, r"of another recipe, train\.lr: 0\.0003 and 0\.5"),
-        ({"clip": 3.0}, r"of another recipe, train\.clip: 1\.0 and 3\.0"),
+        ({"lr": 0.5}, r"to another recipe \(train\.lr: 0\.0003 and 0\.5"),
+        ({"clip": 3.0}, r"to another recipe \(train\.clip: 1\.0 and 3\.0"),
     ],
 )
 def test_a_checkpoint_of_another_recipe_is_refused(
@@ -505,7 +507,9 @@ def test_a_checkpoint_of_another_width_is_refused(tmp_path: Path, stated: bool) 
         del found.state["recipe"]
     checkpoints.save(tmp_path / "mine" / "checkpoints", found)
     said = (
-        r"another recipe, model\.sizes\.what: 4 and 6" if stated else "does not fit the run's model"
+        r"another recipe \(model\.sizes\.what: 4 and 6"
+        if stated
+        else "does not fit the run's model"
     )
     with pytest.raises(UserError, match=said):
         train_here(one, tmp_path / "mine")
@@ -540,7 +544,7 @@ def test_a_run_whose_folder_is_removed_ends_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_after(monkeypatch, 4, lambda: shutil.rmtree(tmp_path / "run"))
-    with pytest.raises(UserError, match=r"run was removed or moved during training"):
+    with pytest.raises(UserError, match=r"run was deleted or moved during training"):
         train_here(small(8), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -556,7 +560,7 @@ def test_another_number_of_threads_is_recorded_and_said(
         monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)
         capsys.readouterr()
         train_here(small(4), tmp_path)
-        said = "warning: torch uses 3 threads, and used 1 before" in capsys.readouterr().err
+        said = "warning: torch uses 3 threads instead of 1 as before" in capsys.readouterr().err
         assert said == (threads == 3)
     assert [start["threads"] for start in RunFolder(tmp_path).starts()] == [1, 1, 3]
 
@@ -589,7 +593,7 @@ def test_lost_best_weights_are_told_of_and_replaced_by_the_next_best(
     capsys.readouterr()
     monkeypatch.setattr(launch, "validate", lambda *_: {"error": 1e9})
     train_here(small(8), tmp_path)
-    lost = "warning: the best weights so far, of step 3, are lost" in capsys.readouterr().err
+    lost = "warning: the best weights so far, from step 3, are lost" in capsys.readouterr().err
     assert lost == (how != "whole")
     step = weights.read_header(best)["about"]["step"]
     assert step == (3 if how == "whole" else 6)

@@ -93,7 +93,7 @@ def test_what_is_added_is_a_copy_elsewhere_with_a_new_id() -> None:
 
 def test_there_must_be_room_for_what_is_added() -> None:
     full = scene().add(copy_of=0, xy=(0.0, 0.0))
-    with pytest.raises(UserError, match="every slot holds an object: remove one first"):
+    with pytest.raises(UserError, match="every slot holds an object: delete one first"):
         full.add(copy_of=0, xy=(0.0, 0.0))
     again = full.remove(id=1).add(copy_of=0, xy=(0.1, 0.1))
     assert sorted(again.objects.id[0].tolist()) == [0, 2, 3, 4]
@@ -139,16 +139,16 @@ def test_an_edit_leaves_the_scene_before_it_as_it_was(edit: Callable[[Scene], Sc
     [
         (lambda s: s.move(7, (0.0, 0.0)), "there is no object 7; there are [0, 1, 2]"),
         (lambda s: s.remove(-1), "there is no object -1"),
-        (lambda s: s.move(0, (0.0, 0.0), of=5), "there is no video 5: this state has 2"),
+        (lambda s: s.move(0, (0.0, 0.0), of=5), "there is no video 5; this state has 2"),
         (lambda s: s.move(0, (float("nan"), 0.0)), "xy must be finite numbers"),
-        (lambda s: s.edit(s.where(0, None), xy=(0.1,)), "xy takes 2 numbers, not (0.1,)"),
-        (lambda s: s.edit(s.where(0, None), hw=(0.1, 0.2, 0.3)), "hw takes 2 numbers"),
+        (lambda s: s.edit(s.where(0, None), xy=(0.1,)), "xy must be 2 numbers, not (0.1,)"),
+        (lambda s: s.edit(s.where(0, None), hw=(0.1, 0.2, 0.3)), "hw must be 2 numbers"),
         (lambda s: s.change(0, hw=(float("inf"), 0.1)), "hw must be finite numbers"),
-        (lambda s: s.change(0, hw=(-1.0, 0.1)), "hw must be above 0, in fractions of the image"),
-        (lambda s: s.change(0, hw=(0.1, 0.0)), "hw must be above 0"),
+        (lambda s: s.change(0, hw=(-1.0, 0.1)), "hw must be positive, in fractions of the image"),
+        (lambda s: s.change(0, hw=(0.1, 0.0)), "hw must be positive"),
         (
             lambda s: s.remove(0, of=0).remove(1, of=1).change(0, look_of=1),
-            "no video has both object 0 and object 1: name two of one video",
+            "no video has both object 0 and object 1: choose two of the same video",
         ),
         (lambda s: s.change(0, velocity=(1.0, 0.0)), "keeps velocity in its hidden state"),
         (lambda s: s.change(0, look_of=9), "there is no object 9"),

@@ -104,7 +104,7 @@ def test_a_gradient_that_is_forgotten_is_named(
 ) -> None:
     monkeypatch.setattr(DeferredMethod, "finish", lambda method: method.calls.clear())
     assert main(ONE) == 1
-    assert "has a gradient on one of them alone" in capsys.readouterr().err
+    assert "has a gradient on only one of the two paths" in capsys.readouterr().err
 
 
 def compared(got: Tensor, loss: float = 2.0) -> Comparison:

@@ -153,7 +153,7 @@ def test_a_saved_picture_comes_with_the_weights(tmp_path: Path) -> None:
 
 
 def test_a_picture_of_another_shape_is_refused() -> None:
-    with pytest.raises(UserError, match=r"a background has shape"):
+    with pytest.raises(UserError, match=r"a background must have shape"):
         still().infer(tiny.video(1, 2), background=torch.zeros(1, 3, 8, 8))
 
 

@@ -271,7 +271,7 @@ def test_every_window_is_the_worlds() -> None:
 def test_a_term_that_a_report_would_mix_up_is_refused(name: str) -> None:
     zero = torch.zeros(2)
     for loss in (Loss.of({name: zero}, {}), Loss.of({"error": zero}, {name: zero[0]})):
-        with pytest.raises(UserError, match=f"a report has its own '{name}'"):
+        with pytest.raises(UserError, match=f"'{name}' is a reserved name in reports"):
             check_names(loss)
 
 

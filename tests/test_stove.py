@@ -234,7 +234,7 @@ def test_an_action_changes_the_next_frame_and_none_before() -> None:
 
 REFUSED: dict[str, tuple[StoveConfig, Callable[[Stove], object]]] = {
     "this model needs actions of 5 numbers": (ACTING, lambda m: m.infer(frames())),
-    "takes no actions": (SMALL, lambda m: m.infer(frames(), actions=acts())),
+    "does not use actions": (SMALL, lambda m: m.infer(frames(), actions=acts())),
     "3 or more, 5": (ACTING, lambda m: m.infer(frames(), actions=acts(2, 2))),
     "given must be from 1 to": (ACTING, lambda m: m.imagine(frames(), 9, 2, actions=acts(2, 11))),
     "no object can be added": (

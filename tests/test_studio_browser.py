@@ -258,7 +258,7 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     frames[0].save(good, save_all=True, append_images=frames[1:])
     bad.write_bytes(b"this is no video")
     page.set_input_files("#file", bad)
-    expect(page.locator("#toast.wrong")).to_contain_text("no video that can be opened")
+    expect(page.locator("#toast.wrong")).to_contain_text("video format is not supported")
     page.evaluate("delete document.body.dataset.done")
     page.set_input_files("#file", good)
     until(page, "studio.store.opened.world.startsWith('upload-')")

@@ -32,7 +32,7 @@ from gswm.weights import files as weights
         (["two-layer", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["--skip", "3"], "--skip needs --video"),
         (["--port", "99999"], "--port is 99999"),
-        (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; give a number above 0"),
+        (["--video", "x.mp4", "--video-fps", "-1"], "--video-fps is -1; it must be positive"),
         (["--host", "256.0.0.1", "--port", "9"], "cannot listen at 256.0.0.1"),
         (["--host", ""], "--host is empty"),
     ],
@@ -90,7 +90,7 @@ def test_without_the_default_weights_a_video_needs_a_model(
 ) -> None:
     assert main(["studio", "--no-browser", "--video", "film.mp4"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "name a trained model" in line
+    assert "choose a trained model" in line
 
 
 def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
@@ -105,7 +105,7 @@ def test_a_video_of_ones_own_is_taken_as_those_of_the_training_were(
         shelf.add_weights("own", str(tmp_path / "own.safetensors"))
         shown = StudioCommand(video=film, video_fps=video_fps).source(shelf, "own")
         assert shelf.uploads[shown].shape == (1, frames, 3, 64, 64)
-        said = "own.mp4: as in the training, 5 frames per second (--video-fps 0 takes all)\n"
+        said = "own.mp4: as in training, 5 frames per second (--video-fps 0 uses all)\n"
         assert capsys.readouterr().err == (said if video_fps is None else "")
 
 
@@ -129,9 +129,9 @@ def test_a_notebook_shows_the_studio_on_a_video() -> None:
 
 
 def test_a_notebook_needs_something_to_show() -> None:
-    with pytest.raises(UserError, match="give a video"):
+    with pytest.raises(UserError, match="pass a video"):
         gswm.studio(model())
-    with pytest.raises(UserError, match="takes videos of shape"):
+    with pytest.raises(UserError, match="expects videos of shape"):
         gswm.studio(model(), torch.zeros(5, 3, 32, 32))
 
 

@@ -141,7 +141,7 @@ def test_there_is_an_end_to_the_memory_of_edits(monkeypatch: pytest.MonkeyPatch)
     for _ in range(2):
         page.edit(MOVE, frame=8)
     assert len(page.session.desk.branches) == 3
-    assert "open the episode anew" in page.of("error")[-1][0]["line"]
+    assert "reopen the episode" in page.of("error")[-1][0]["line"]
 
 
 @pytest.mark.parametrize("kind", ["gif", "mp4"])
@@ -167,7 +167,7 @@ def test_the_largest_film_of_the_page_is_allowed() -> None:
     full = ViewSettings(given=40, steps=120, futures=64)
     replace(order, settings=full).check()
     large = np.zeros((8, 128, 128, 3), np.uint8)
-    with pytest.raises(UserError, match="take fewer"):
+    with pytest.raises(UserError, match="export fewer"):
         replace(order, settings=replace(full, steps=200), video=large).check()
 
 
@@ -237,7 +237,7 @@ def test_a_process_that_dies_is_one_line_and_the_next_file_is_made(
     page.say(type="export", kind="csv", branch=0)
     drawn_by(page).kill()
     page.work()
-    assert "this file cannot be made" in page.of("error")[-1][0]["line"]
+    assert "cannot create this file" in page.of("error")[-1][0]["line"]
     monkeypatch.setattr(jobs, "COMMAND", QUICK)
     page.say(type="export", kind="csv", branch=0)
     page.work()
@@ -248,8 +248,8 @@ def test_a_process_that_dies_is_one_line_and_the_next_file_is_made(
     ("name", "value", "said"),
     [
         ("SECONDS", 0.01, "takes too long"),
-        ("COMMAND", ("/nowhere/python",), "this file cannot be made"),
-        ("COMMAND", (sys.executable, "-c", "exit('no')"), "this file cannot be made: no"),
+        ("COMMAND", ("/nowhere/python",), "cannot create this file"),
+        ("COMMAND", (sys.executable, "-c", "exit('no')"), "cannot create this file: no"),
     ],
 )
 def test_a_file_that_cannot_be_drawn_is_one_line(

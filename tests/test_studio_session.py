@@ -252,7 +252,7 @@ def test_an_edit_that_no_longer_fits_is_left_out() -> None:
     edits = [{"branch": 0, "frame": 50, "change": MOVE}, {"branch": 1, "frame": 3, "change": MOVE}]
     page = Page().open(edits=edits, current=2)
     ((error, _),) = page.of("error")
-    assert "an edit was left out: there is no frame 50" in error["line"]
+    assert "an edit was skipped: there is no frame 50" in error["line"]
     assert len(page.futures(0)) == 2
 
 
@@ -333,7 +333,7 @@ def test_a_failure_is_told_without_its_details(monkeypatch: pytest.MonkeyPatch) 
     page = Page().open()
     monkeypatch.setattr(desk, "changed", lambda *_: 1 / 0)
     page.edit(MOVE)
-    assert page.of("error")[-1][0]["line"] == "this cannot be done: ZeroDivisionError"
+    assert page.of("error")[-1][0]["line"] == "internal error: ZeroDivisionError"
 
 
 def test_there_is_an_end_to_edits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +342,7 @@ def test_there_is_an_end_to_edits(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(4):
         page.edit(MOVE)
     assert len(page.session.desk.branches) == 3 < MOST_EDITS
-    assert "open the episode anew" in page.of("error")[-1][0]["line"]
+    assert "reopen the episode" in page.of("error")[-1][0]["line"]
 
 
 def test_masks_say_whose_a_pixel_is() -> None:
@@ -400,7 +400,7 @@ def test_any_edits_give_branches_of_finite_numbers_or_one_line(edits: list[Any])
     for number, frame, future, change, live in edits:
         page.edit(change, frame, branch=number, future=future, live=live)
     for head, arrays in page.heard:
-        assert head["type"] != "error" or "cannot be done" not in head["line"]
+        assert head["type"] != "error" or "internal error" not in head["line"]
         assert all(np.isfinite(array).all() for array in arrays.values())
 
 

@@ -120,11 +120,11 @@ def test_a_picture_that_is_too_large_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "no video that can be opened"),
-        (b"#EXTM3U\n/etc/passwd\n", "no video that can be opened"),
-        (b"ffconcat version 1.0\nfile /etc/passwd\n", "no video that can be opened"),
-        (b"GIF89a" + bytes(50), "cannot be opened"),
-        (bytes(4) + b"ftypisom" + bytes(100), "cannot be opened"),
+        (b"", "video format is not supported"),
+        (b"#EXTM3U\n/etc/passwd\n", "video format is not supported"),
+        (b"ffconcat version 1.0\nfile /etc/passwd\n", "video format is not supported"),
+        (b"GIF89a" + bytes(50), "cannot open this video"),
+        (bytes(4) + b"ftypisom" + bytes(100), "cannot open this video"),
     ],
 )
 def test_what_is_no_video_is_one_line(data: bytes, said: str, folder: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_is_no_video_is_one_line(data: bytes, said: str, folder: Path) -> N
 
 
 def test_a_damaged_video_is_one_line(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(UserError, match="cannot be opened"):
+    with pytest.raises(UserError, match="cannot open this video"):
         received(video("mp4", tmp_path)[:900])
     assert not list(folder.iterdir())
 

@@ -100,7 +100,7 @@ def test_a_finished_run_is_not_started_again(tmp_path: Path) -> None:
     assert [job.is_finished() for job in jobs] == [True, False, False, False, True]
     rows, said = run(jobs[:1])
     assert rows[0]["state"] == "finished"
-    assert said == ["1 of 1 runs are finished already"]
+    assert said == ["1 of 1 runs are already finished"]
 
 
 def interrupt(tmp_path: Path, running: int, times: int) -> None:
@@ -176,7 +176,7 @@ def test_mps_that_runs_already_is_left_alone(mps: Path, tmp_path: Path) -> None:
     (mps / "running").touch()
     _, said = run([fake(tmp_path, 0, ""), fake(tmp_path, 1, "")])
     assert asked(mps) == ["get_server_list"]
-    assert "MPS is running already" in said
+    assert "MPS is already running" in said
 
 
 def test_one_run_needs_no_mps(mps: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_real_runs_go_on_where_they_were_stopped(
     capsys.readouterr()
     assert again() == finished
     said = capsys.readouterr()
-    assert "1 of 1 runs are finished already" in said.err
+    assert "1 of 1 runs are already finished" in said.err
     assert f"{finished[0]['strict_error']:.4f}" in said.out
 
 
@@ -230,7 +230,7 @@ def test_seeds_are_ranges_and_lists(text: str, found: list[int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "4..0", "1..", "-1", "1.5"])
 def test_seeds_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(UserError, match=r"such as 0\.\.4"):
+    with pytest.raises(UserError, match=r"must look like 0\.\.4"):
         seeds(text)
 
 
@@ -289,19 +289,19 @@ def test_a_mean_is_of_two_or_more() -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--seeds", "0"], "name the recipes first"),
+        (["--seeds", "0"], "specify the recipes first"),
         (["nothing"], "there is no recipe 'nothing'"),
         (["maze", "--jobs", "0"], "--jobs is 0"),
         (["maze", "--jobs", "many"], "--jobs"),
-        (["maze", "--seeds=4..0"], "such as 0..4"),
-        (["--plain", "maze"], "name the recipes first"),
+        (["maze", "--seeds=4..0"], "must look like 0..4"),
+        (["--plain", "maze"], "specify the recipes first"),
         (["maze", "--resume=run"], "the same --out to resume"),
         (["maze", "--jobs"], "--jobs needs a value"),
         (["maze", "--seed", "1"], "use --seeds"),
         (["maze", "--launcher", "cloud"], "it must be one of local, slurm"),
-        (["maze", "--slurm", "timeout_min=9"], "--slurm is for --launcher slurm"),
+        (["maze", "--slurm", "timeout_min=9"], "--slurm needs --launcher slurm"),
         (["maze", "--launcher", "slurm", "--slurm", "fast"], "--slurm is 'fast'"),
-        (["maze", "--launcher", "slurm"], "there is no sbatch here"),
+        (["maze", "--launcher", "slurm"], "sbatch not found"),
         (["maze", "--train.nothing", "1"], "--train.nothing"),
     ],
 )

@@ -86,10 +86,10 @@ def test_a_throw_that_cannot_be_is_one_line(
         **{f: getattr(track, f)[:, :1] for f in (*FIELDS, "background", "reconstruction")},
         states=track.states[:1],
     )
-    with pytest.raises(UserError, match="throw the object in a later one"):
+    with pytest.raises(UserError, match="throw it in a later one"):
         throwing.throw(trained, first, 0, (0.0, 0.0), (0.1, 0.0))
     with pytest.raises(UserError, match="no object 99"):
         throwing.throw(trained, track, 99, (0.0, 0.0), (0.1, 0.0))
     monkeypatch.setattr(GSWM, "editable", False)
-    with pytest.raises(UserError, match="can be thrown"):
+    with pytest.raises(UserError, match="cannot be thrown"):
         throwing.throw(trained, track, 0, (0.0, 0.0), (0.1, 0.0))

@@ -165,7 +165,7 @@ def test_a_video_of_a_batch_is_a_batch_of_one() -> None:
     assert made[-1].state_at(3).row.tolist() == [4, 5]
     assert made[:2].state_at(3).row.tolist() == [0, 1, 2, 3]
     assert [each.state_at(0).row.tolist() for each in made] == [[0, 1], [2, 3], [4, 5]]
-    with pytest.raises(IndexError, match="no video 3: the track has 3"):
+    with pytest.raises(IndexError, match="no video 3; the track has 3"):
         made[3]
 
 
@@ -225,21 +225,24 @@ def test_a_drawing_leaves_the_video_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
-        (lambda: unrendered(track(1, 3)).draw(), "give the video to draw on"),
+        (lambda: unrendered(track(1, 3)).draw(), "pass the video to draw on"),
         (lambda: unrendered(imagined()).draw(), "with render=True"),
         (lambda: unrendered(imagined()).draw(video()), "with render=True"),
-        (lambda: track(1, 3).draw(future=0), "leave `future` off"),
-        (lambda: imagined().draw(future=2), "there is no future 2: the track has 2"),
-        (lambda: track(2, 3).draw(episode=2), "there is no video 2: the track has 2"),
-        (lambda: imagined().draw(episode=-1), "there is no video -1: the track has 1"),
-        (lambda: track(1, 8).draw(video()), "track of 8 frames, and the video has 7"),
-        (lambda: imagined(given=8).draw(video()), "track of 8 frames, and the video has 7"),
-        (lambda: track(1, 3).draw(video(2)), "track has 1 video, and there are 2"),
-        (lambda: check_videos(video()[0]), "has the shape (batch, time, 3, height, width)"),
+        (lambda: track(1, 3).draw(future=0), "omit `future`"),
+        (lambda: imagined().draw(future=2), "there is no future 2; the track has 2"),
+        (lambda: track(2, 3).draw(episode=2), "there is no video 2; the track has 2"),
+        (lambda: imagined().draw(episode=-1), "there is no video -1; the track has 1"),
+        (lambda: track(1, 8).draw(video()), "track has 8 frames, but the video has 7"),
+        (lambda: imagined(given=8).draw(video()), "track has 8 frames, but the video has 7"),
+        (lambda: track(1, 3).draw(video(2)), "track has 1 video, but got 2"),
+        (lambda: check_videos(video()[0]), "must have shape (batch, time, 3, height, width)"),
         (lambda: check_videos(video().movedim(2, -1)), "not (1, 7, 32, 32, 3)"),
         (lambda: check_videos(video().numpy()), "a torch tensor"),
-        (lambda: check_videos(video().long()), "this one is torch.int64"),
-        (lambda: imagined().draw(video(height=64)), "of 32 × 32 px, and the video of 32 × 64 px"),
+        (lambda: check_videos(video().long()), "not torch.int64"),
+        (
+            lambda: imagined().draw(video(height=64)),
+            "have 32 × 32 px, but the video has 32 × 64 px",
+        ),
         (lambda: track(1, 3).draw(scale=0), "scale is 0"),
         (lambda: track(1, 3).draw(trail=-1), "trail is -1"),
         (lambda: track(1, 0).draw(), "no frames"),

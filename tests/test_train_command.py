@@ -188,7 +188,7 @@ def test_a_file_has_no_fresh_episodes(tmp_path: Path) -> None:
     file = write(tmp_path / "mine.hdf5", {"train": balls()}, "single-ball")
     mine = on_file(file)
     mine = replace(mine, data=replace(mine.data, fresh=True))
-    with pytest.raises(UserError, match="a file has no fresh episodes"):
+    with pytest.raises(UserError, match="a file cannot provide fresh episodes"):
         train_here(mine, tmp_path / "run")
     assert not (tmp_path / "run" / "recipe.json").exists()
 
@@ -282,8 +282,8 @@ def test_an_export_keeps_the_scores_of_its_own_weights_alone(
     wrong = {json.dumps(measured | {"model": other}): "scores of other weights" for other in others}
     less = {k: v for k, v in measured.items() if k != "scores"}
     wrong |= {json.dumps(less): "it has no 'scores'", "{}": "it has no 'scores'"}
-    wrong |= {"[1]": "is not what `gswm eval --json` writes", "{": "is damaged"}
-    wrong |= {json.dumps(measured | {"scores": 3}): "is not what `gswm eval --json` writes"}
+    wrong |= {"[1]": "is not a result of `gswm eval --json`", "{": "is damaged"}
+    wrong |= {json.dumps(measured | {"scores": 3}): "is not a result of `gswm eval --json`"}
     capsys.readouterr()
     for text, said in wrong.items():
         file.write_text(text)
@@ -307,7 +307,7 @@ def test_an_export_of_what_is_not_there_says_what_is(tmp_path: Path, capsys: Cap
     capsys.readouterr()
     assert main(["export", str(tmp_path), "--which", "best"]) == 2
     said = capsys.readouterr().err
-    assert said == f"gswm: {tmp_path} has no best.safetensors: leave off --which best\n"
+    assert said == f"gswm: {tmp_path} has no best.safetensors: omit --which best\n"
     assert main(["export", str(tmp_path)]) == 0
     assert "exporting the last weights" in capsys.readouterr().err
 
@@ -332,23 +332,26 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["nothing"], "there is no recipe 'nothing'; there are interaction, "),
+        (["nothing"], "there is no recipe 'nothing'; choose from interaction, "),
         (["tow-layer"], "there is no recipe 'tow-layer': did you mean two-layer?"),
-        (["--seed", "3"], "name a recipe first: gswm train RECIPE "),
+        (["--seed", "3"], "specify a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),
         (["two-layer", "maze"], "Unrecognized options: maze"),
         (["two-layer", "--train.start", "none"], "'none' is not a run"),
         (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),
-        (["two-layer", "--checkpoint-parts", "15X"], "'15X' is not a size: write 15M"),
-        (["two-layer", "--checkpoint-parts", "1K"], "parts of 1K are too small: take 1M or more"),
-        (["two-layer", "--save-every", "0"], "--save-every is 0: it must be at least 1"),
-        (["two-layer", "--train.batch", "0"], "--train.batch is 0: it must be at least 1"),
-        (["two-layer", "--train.lr", "-0.1"], "--train.lr is -0.1: it must be at least 0"),
-        (["two-layer", "--train.lr", "nan"], "--train.lr is nan: it must be at least 0"),
-        (["two-layer", "--train.last-lr", "-1"], "--train.last-lr is -1.0: it must be at least 0"),
-        (["two-layer", "--train.warmup", "-1"], "--train.warmup is -1: it must be at least 0"),
+        (["two-layer", "--checkpoint-parts", "15X"], "'15X' is not a size; use, for example, 15M"),
+        (
+            ["two-layer", "--checkpoint-parts", "1K"],
+            "--checkpoint-parts is 1K; it must be at least 1M",
+        ),
+        (["two-layer", "--save-every", "0"], "--save-every is 0; it must be at least 1"),
+        (["two-layer", "--train.batch", "0"], "--train.batch is 0; it must be at least 1"),
+        (["two-layer", "--train.lr", "-0.1"], "--train.lr is -0.1; it must be at least 0"),
+        (["two-layer", "--train.lr", "nan"], "--train.lr is nan; it must be at least 0"),
+        (["two-layer", "--train.last-lr", "-1"], "--train.last-lr is -1.0; it must be at least 0"),
+        (["two-layer", "--train.warmup", "-1"], "--train.warmup is -1; it must be at least 0"),
         (["two-layer", "--seed", "-1"], "--seed is -1; it must be from 0"),
         (
             ["two-layer", "--model.discovery.dropout", "7"],
@@ -356,30 +359,30 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (
             ["two-layer", "--model.discovery.dropout", "nan"],
-            "dropout is nan: it must be a finite number",
+            "dropout is nan; it must be a finite number",
         ),
-        (["two-layer", "--train.clip", "0"], "--train.clip is 0.0: it must be above 0"),
-        (["two-layer", "--train.clip", "-1"], "--train.clip is -1.0: it must be above 0"),
+        (["two-layer", "--train.clip", "0"], "--train.clip is 0.0; it must be positive"),
+        (["two-layer", "--train.clip", "-1"], "--train.clip is -1.0; it must be positive"),
         (["two-layer", "--model.schedule.lengths", "5", "2"], "--model.schedule.lengths is ((5"),
         (
             ["two-layer", "--model.schedule.background-only", "3"],
-            "--model.schedule.background-only is 3, and this model has no background: set it to 0",
+            "--model.schedule.background-only is 3, but this model has no background: set it to 0",
         ),
         (
             ["maze", "--model.background", "black"],
-            "--model.schedule.background-only is 500, and this model has no background",
+            "--model.schedule.background-only is 500, but this model has no background",
         ),
         (
             ["maze", "--model.schedule.likelihood-std.to-step", "9000"],
-            "--model.schedule.likelihood-std.to-step is 9000: it must not be before ",
+            "--model.schedule.likelihood-std.to-step is 9000; it must not be less than ",
         ),
         (
             ["scalor-interaction", "--model.schedule.likelihood-std.end", "0"],
-            "--model.schedule.likelihood-std goes from 0.2 to 0.0: ",
+            "--model.schedule.likelihood-std goes from 0.2 to 0.0; ",
         ),
         (
             ["two-layer", "--model.schedule.likelihood-std.start", "-0.2"],
-            "--model.schedule.likelihood-std.end must be above 0",
+            "--model.schedule.likelihood-std.end must be positive",
         ),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
@@ -389,7 +392,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         ),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "2048"], "two-layer has no frames of 2048 pixels"),
-        (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames a video, and"),
+        (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames per video, but"),
         (
             ["single-ball", "--data.given", "9", "--data.episodes", "2"],
             "set --data.given to 1 to 8",
@@ -433,7 +436,7 @@ def test_resume_may_stand_anywhere(finished: Path, capsys: Capture, words: list[
     assert main(["train", *words, *([] if "--device" in words else ["--device", "cpu"])]) == 0
     assert "resuming from step 6" in capsys.readouterr().err
     assert main(["train", "single-ball", *words]) == 2
-    assert "a run knows its recipe: leave single-ball off" in capsys.readouterr().err
+    assert "--resume uses the recipe of the run: omit single-ball" in capsys.readouterr().err
 
 
 def test_resume_remembers_what_is_no_setting_of_the_recipe(
@@ -464,7 +467,7 @@ def test_a_run_of_another_commit_goes_on_only_if_told_so(
     again = ["train", "--resume", str(run), "--device", "cpu"]
     assert main(again) == 2
     said = capsys.readouterr().err
-    assert f"was trained by commit {'a' * 40} of gswm, and this is {'b' * 40}" in said
+    assert f"was trained by commit {'a' * 40} of gswm, but this is {'b' * 40}" in said
     assert "--any-code" in said
     assert main([*again, "--any-code"]) == 0
     assert main(again) == 0  # it is this commit's run now
@@ -491,7 +494,7 @@ def test_resume_takes_no_other_recipe_and_no_other_folder(
     assert main(["train", "--resume", str(finished), "--train.steps", "9"]) == 2
     assert "is a run of another recipe, train.steps: 9 and 6" in capsys.readouterr().err
     assert main(["train", "--resume", str(finished), "--out", str(tmp_path / "other")]) == 2
-    assert "leave --out off" in capsys.readouterr().err
+    assert "omit --out" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
@@ -513,7 +516,7 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
 def test_parts_smaller_than_a_tensor_are_refused_before_the_first_step(tmp_path: Path) -> None:
     wide = small(1)
     wide = replace(wide, model=replace(wide.model, sizes=Sizes(what=4, encoding=600)))
-    with pytest.raises(gswm.UserError, match=r"alone takes .* bytes: parts must be larger"):
+    with pytest.raises(gswm.UserError, match=r"alone takes .* bytes; parts must be larger"):
         train_here(wide, tmp_path / "run", checkpoint_parts="1M")
     assert not (tmp_path / "run").exists()
 
@@ -566,8 +569,8 @@ def test_a_file_without_truth_trains_and_is_validated_by_pixels(
     file = write(tmp_path / "mine.hdf5", parts, "video")
     train_here(on_file(file, steps=6), tmp_path / "run", pictures=True)
     said = capsys.readouterr().err
-    unknown = f"{file} does not say where its objects are"
-    assert said.startswith(f"validation is by pixels: {unknown}\n")
+    unknown = f"{file} has no ground truth for objects"
+    assert said.startswith(f"validation uses pixel errors: {unknown}\n")
     scored = [line for line in metrics_of(tmp_path / "run") if "validation_error" in line]
     assert [line["step"] for line in scored] == [3, 6]
     about = read_header(tmp_path / "run" / "best.safetensors")["about"]
@@ -605,7 +608,7 @@ def test_videos_too_short_to_imagine_train_and_say_how_to_validate(
     file = write(tmp_path / "mine.hdf5", parts, "video")
     train_here(on_file(file, given=6), tmp_path / "run")
     said = capsys.readouterr().err
-    assert said.startswith("no validation: validation gives 6 frames and imagines the next, and ")
+    assert said.startswith("no validation: validation needs more than 6 given frames, but ")
     assert "set --data.given to 1 to 5\n" in said
     assert (tmp_path / "run" / "last.safetensors").exists()
 
@@ -617,7 +620,7 @@ def test_a_file_without_a_validation_split_trains_and_says_so(
     file = write(tmp_path / "mine.hdf5", {split: balls()}, "single-ball")
     train_here(on_file(file), tmp_path / "run")
     said = capsys.readouterr().err
-    assert said.startswith(f"no validation: {file} has no videos to validate on; ")
+    assert said.startswith(f"no validation: {file} has no validation videos; ")
     assert (tmp_path / "run" / "last.safetensors").exists()
 
 
@@ -634,7 +637,7 @@ def test_videos_of_another_size_are_refused_in_one_line(tmp_path: Path, capsys: 
     args = ["train", "two-layer", "--data.world", str(file), "--out", str(tmp_path / "run")]
     assert main([*args, "--device", "cpu"]) == 2
     assert capsys.readouterr().err == (
-        f"gswm: {file} has frames of 32 × 32 pixels, and the model takes 64 × 64: import the "
+        f"gswm: {file} has frames of 32 × 32 pixels, but the model expects 64 × 64: import the "
         "videos at that size, or set --model.image-size\n"
     )
     assert not (tmp_path / "run").exists()
@@ -645,7 +648,9 @@ def test_videos_that_are_too_short_are_refused_in_one_line(tmp_path: Path, capsy
     args = ["train", "two-layer", "--data.world", str(file), "--out", str(tmp_path / "run")]
     assert main([*args, "--device", "cpu"]) == 2
     said = capsys.readouterr().err
-    assert "has 6 frames a video, and training goes up to 20: shorten --model.schedule.len" in said
+    assert (
+        "has 6 frames per video, but training uses up to 20: shorten --model.schedule.len" in said
+    )
     assert said.count("\n") == 1
 
 
@@ -654,7 +659,7 @@ def test_a_file_that_changed_is_not_gone_on_with(tmp_path: Path) -> None:
     train_here(on_file(file, steps=4), tmp_path / "run", max_minutes=0.0)
     file.unlink()
     write(file, {"train": balls(seed=9)}, "single-ball")
-    with pytest.raises(gswm.UserError, match="of other data: its checksum is"):
+    with pytest.raises(gswm.UserError, match="to other data: its checksum is"):
         train_here(on_file(file, steps=4), tmp_path / "run")
 
 
@@ -735,13 +740,13 @@ def test_the_original_set_trains_and_is_measured_by_the_name_of_its_folder(
     about = read_header(tmp_path / "run" / "best.safetensors")["about"]
     assert about["validation"]["error"] > 0
     assert main(["train", *on_folder(obj3d, tmp_path / "again")]) == 0
-    assert capsys.readouterr().err.startswith(f"{obj3d}: taken from {file}; ")
+    assert capsys.readouterr().err.startswith(f"{obj3d}: using {file}; ")
     for on in ([], ["--world", str(obj3d)]):
         scores = tmp_path / "scores.json"
         assert main(["eval", str(tmp_path / "run"), *on, "--json", str(scores), "--force"]) == 0
         said = capsys.readouterr().err
-        unknown = f"{file} does not say where its objects are"
-        assert f"{unknown}: its pixels are measured, by slotformer-6-44\n" in said
+        unknown = f"{file} has no ground truth for objects"
+        assert f"{unknown}: measuring only pixels, with slotformer-6-44\n" in said
         measured = json.loads(scores.read_text())
         assert set(measured["scores"]) == {
             *("psnr", "ssim", "reconstruction_psnr", "reconstruction_gain", "sharpness"),
@@ -766,7 +771,7 @@ def test_data_may_be_one_video(tmp_path: Path, capsys: Capture) -> None:
     capsys.readouterr()
     args = ["eval", str(run), "--world", str(film), "--split", "train"]
     assert main([*args, "--json", str(tmp_path / "scores.json")]) == 0
-    assert "taken from" in capsys.readouterr().err
+    assert ": using " in capsys.readouterr().err
 
 
 def test_data_may_be_a_file(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_without_the_default_weights_one_line_says_what_to_do(
     (line,) = capsys.readouterr().err.splitlines()
     assert "gswm fit VIDEO" in line
     assert not (tmp_path / "out.csv").exists()
-    with pytest.raises(UserError, match="no weights for videos"):
+    with pytest.raises(UserError, match="default weights for videos"):
         gswm.track(film)
 
 

@@ -132,9 +132,9 @@ def test_a_few_frames_are_decoded_ahead_and_no_more() -> None:
 
 def test_a_frame_that_cannot_be_scaled_is_an_error() -> None:
     def broken(_: int) -> np.ndarray:
-        raise UnusableError("its colors cannot be converted")
+        raise UnusableError("its pixel format is not supported")
 
-    with pytest.raises(UnusableError, match="colors"):
+    with pytest.raises(UnusableError, match="pixel format"):
         list(takes([TimedFrame(8, 8, 0.0, 1.0, broken)], Cut(4, frames=1)))
 
 
@@ -317,14 +317,14 @@ def test_kept_frames_know_their_numbers_and_times(tmp_path: Path) -> None:
 
 
 def test_too_few_frames_are_named_and_counted() -> None:
-    with pytest.raises(UnusableError, match="has 3 frames, and an episode 4; give --frames 3"):
+    with pytest.raises(UnusableError, match="has 3 frames, but an episode needs 4; use --frames 3"):
         list(clips(at([0.0, 0.1, 0.2]), Cut(frames=4)))
 
 
 def test_a_video_that_changes_its_size_is_refused(tmp_path: Path) -> None:
     for i, size in enumerate([(8, 6), (8, 6), (6, 8)]):
         Image.new("RGB", size).save(tmp_path / f"{i}.png")
-    with pytest.raises(UnusableError, match="change from 8 x 6 to 6 x 8"):
+    with pytest.raises(UnusableError, match="changes from 8 x 6 to 6 x 8"):
         list(frames_of(Source(tmp_path, "a", "train"), Cut()))
 
 
@@ -419,8 +419,8 @@ def test_what_is_no_video_is_said(tmp_path: Path) -> None:
     found = list(find([root / "empty", root / "one.png", root / "none"]))
     assert all(isinstance(item, Skipped) for item in found)
     assert [item.reason.split(";")[0] for item in found if isinstance(item, Skipped)] == [
-        "there are no videos and no images in this folder",
-        "is one image",
+        "this folder has no videos or images",
+        "is a single image",
         "does not exist",
     ]
     assert images(root / "empty") == []

@@ -287,11 +287,11 @@ def test_what_cannot_be_imagined_is_refused_in_a_sentence(name: str) -> None:
         with pytest.raises(UserError, match="steps and futures must be at least 1"):
             model.imagine(video, 1, steps, futures=futures)
     for given in (0, -1, 4):
-        with pytest.raises(UserError, match="given must be from 1 to the video's 3 frames"):
+        with pytest.raises(UserError, match="given must be from 1 to 3, the number of frames"):
             model.imagine(video, given, 2)
     with pytest.raises(UserError, match="there is no state at frame 7 of 3"):
         model.infer(video).state_at(7)
-    with pytest.raises(UserError, match=r"takes videos of shape \(batch, time, 3, "):
+    with pytest.raises(UserError, match=r"expects videos of shape \(batch, time, 3, "):
         model.infer(video[..., :8])
 
 
@@ -299,11 +299,11 @@ def test_what_cannot_be_imagined_is_refused_in_a_sentence(name: str) -> None:
 def test_actions_are_refused_by_a_model_that_takes_none(name: str) -> None:
     model, video = setting(name, 1, 3)
     actions = torch.zeros(1, 4, 2)
-    with pytest.raises(UserError, match="this model takes no actions"):
+    with pytest.raises(UserError, match="this model does not use actions"):
         model.imagine(video, 2, 2, actions=actions)
     state = model.infer(video).state_at(-1)
     for plans in (actions, actions[:, None]):
-        with pytest.raises(UserError, match="this model takes no actions"):
+        with pytest.raises(UserError, match="this model does not use actions"):
             model.imagine_from(state, 2, actions=plans)
 
 

@@ -197,7 +197,7 @@ def test_a_world_declares_a_protocol_of_its_own(
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        (Protocol("gswm-5-4", 5, 5, ("futures",)), "there is another protocol 'gswm-5-4'"),
+        (Protocol("gswm-5-4", 5, 5, ("futures",)), "protocol 'gswm-5-4' already exists"),
         (Protocol("mine", 0, 5, ("center",)), "of 'mine' must be at least 1"),
     ],
 )
@@ -225,9 +225,9 @@ def test_a_world_must_state_its_layout() -> None:
     [
         ("layout", "cubes", "has the layout 'cubes': choose one of obj3d"),
         ("style", "oil", "has the style 'oil': choose one of paths"),
-        ("name", "a:b", "a `name` without a colon"),
-        ("name", "", "a `name` without a colon"),
-        ("name", "maze", "a world 'maze' is registered already, by gswm.data.worlds.maze.Maze"),
+        ("name", "a:b", "names must not contain a colon"),
+        ("name", "", "names must not contain a colon"),
+        ("name", "maze", "world 'maze' is already registered by gswm.data.worlds.maze.Maze"),
     ],
 )
 def test_a_world_that_cannot_be_registered_is_refused_in_one_line(
@@ -248,7 +248,7 @@ def test_a_world_of_ones_own_can_be_registered_anew_and_a_shipped_one_cannot(
     register_world(again)
     assert world("roundabout") is again
     register_world(INTERACTION)
-    with pytest.raises(UserError, match="'interaction' is registered already"):
+    with pytest.raises(UserError, match="'interaction' is already registered"):
         register_world(type(INTERACTION)(**vars(INTERACTION)))
 
 
@@ -309,7 +309,7 @@ def test_entry_points_are_loaded_at_the_first_lookup(plugged: Path) -> None:
         ("broken", "no attribute 'nothing'"),
         ("raises", "no way"),
         ("number", "a World, not int"),
-        ("taken", "'maze' is registered already"),
+        ("taken", "'maze' is already registered"),
     ],
 )
 def test_a_broken_plug_in_is_one_line_and_leaves_the_others(
@@ -317,7 +317,7 @@ def test_a_broken_plug_in_is_one_line_and_leaves_the_others(
 ) -> None:
     install(plugged, [name, "instance"])
     found = Worlds()
-    with pytest.warns(UserWarning, match=rf"'{name}' of plugged_worlds:\w+ is left out") as caught:
+    with pytest.warns(UserWarning, match=rf"'{name}' of plugged_worlds:\w+ is skipped") as caught:
         assert "first" in found
     (warning,) = caught
     assert said in str(warning.message)

@@ -61,8 +61,8 @@ ANSWERS = {
 WHICH = {"request": ("edit", "drag"), "branch": ("show", "masks")}
 """The field that tells an answer from one to an earlier request."""
 EXPECTED = (
-    "there is no object", "every slot holds", "there are 200 edits", "no longer here",
-    "cannot be made",
+    "there is no object", "every slot holds", "limit of 200 edits", "no longer available",
+    "cannot create this file",
 )  # fmt: skip
 """Errors after requests for what is not there, and after a kill."""
 
@@ -263,7 +263,7 @@ class Tab:
         self.record.answered("upload", time.monotonic() - begin)
         if answer.status_code == 200:
             self.open(answer.json()["name"])
-        elif "asks for too much" not in answer.text:  # its process was killed
+        elif "needs too much memory" not in answer.text:  # its process was killed
             self.record.complain(answer.text[:100])
 
     def break_off(self) -> None:

@@ -70,7 +70,7 @@ HOME = {
     **dict.fromkeys(["VideoTracks", "track"], "gswm.tracking.track"),
     "save": "gswm.weights.files",
 }
-"""The public names, and the module of each."""
+"""The public names and their modules."""
 __all__ = [
     "RECIPES",
     "Anneal",
@@ -118,7 +118,7 @@ __all__ = [
 if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name == "studio":  # the package, which can be called
+        if name == "studio":  # the package itself, which is callable
             return import_module("gswm.studio")
         if name not in HOME:
             raise AttributeError(f"module 'gswm' has no attribute '{name}'")

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import gswm
 from gswm.core.ending import Ending
@@ -23,86 +24,78 @@ formatted: Callable[..., str] = warnings.formatwarning
 
 @dataclass(frozen=True)
 class Command:
-    """The module and class of a command, and its description."""
+    """The class of a command, its module in `gswm.commands`, and its description."""
 
     module: str
     name: str
     line: str
 
+    def load(self) -> Any:
+        """Import and return the class."""
+        return getattr(importlib.import_module(f"gswm.commands.{self.module}"), self.name)
 
-COMMANDS = {
-    "demo": Command("gswm.commands.demo", "DemoCommand", "Show what the shipped models can do."),
-    "data make": Command(
-        "gswm.commands.data", "MakeCommand", "Write a world's dataset to an HDF5 file."
-    ),
-    "data scenes": Command(
-        "gswm.commands.data",
-        "MakeScenesCommand",
-        "Simulate scenes of the 3D world into a file.",
-    ),
-    "data compare": Command(
-        "gswm.commands.compare",
-        "CompareCommand",
-        "Compare the 3D renderers torch and Blender.",
-    ),
-    "data import": Command(
-        "gswm.commands.importing", "ImportCommand", "Import your own videos into an HDF5 file."
-    ),
-    "data look": Command(
-        "gswm.commands.look", "LookCommand", "Measure a video, and derive settings for it."
-    ),
-    "data info": Command("gswm.commands.importing", "InfoCommand", "Describe an HDF5 file."),
-    "data show": Command(
-        "gswm.commands.data", "ShowCommand", "Draw an episode with boxes and ids."
-    ),
-    "fit": Command("gswm.commands.fit", "FitCommand", "Fit a model to your own video."),
-    "train": Command("gswm.commands.train", "TrainCommand", "Train a recipe."),
-    "weights": Command(
-        "gswm.commands.weights",
-        "WeightsCommand",
-        "List all named models and their locations.",
-    ),
-    "weights fetch": Command("gswm.commands.weights", "FetchCommand", "Download a named model."),
-    "sweep": Command("gswm.commands.sweep", "SweepCommand", "Train many runs."),
-    "export": Command("gswm.commands.export", "ExportCommand", "Export weights for release."),
-    "eval": Command("gswm.commands.evaluate", "EvaluateCommand", "Evaluate a model or a baseline."),
-    "report": Command(
-        "gswm.commands.report", "ReportCommand", "Write tables and figures of results."
-    ),
-    "imagine": Command("gswm.commands.imagine", "ImagineCommand", "Imagine futures of a video."),
-    "track": Command("gswm.commands.track", "TrackCommand", "Track the objects of a video."),
-    "studio": Command(
-        "gswm.commands.studio",
-        "StudioCommand",
-        "Open a model in the browser, and edit its objects.",
-    ),
-    "selftest": Command(
-        "gswm.commands.selftest",
-        "SelfTestCommand",
-        "Compare the fast training path with the plain one.",
-    ),
-    "bench data": Command(
-        "gswm.commands.bench", "BenchDataCommand", "Measure the speed of data generation."
-    ),
-    "bench train": Command(
-        "gswm.commands.bench", "BenchTrainCommand", "Measure the speed of training steps."
-    ),
-    "bench imagine": Command(
-        "gswm.commands.bench", "BenchImagineCommand", "Measure the speed of rollouts."
-    ),
-    "bench track": Command(
-        "gswm.commands.bench", "BenchTrackCommand", "Measure how fast a video is tracked."
-    ),
-    "bench studio": Command(
-        "gswm.commands.bench", "BenchStudioCommand", "Measure the response times of the studio."
-    ),
+
+GROUPS = {
+    "Trained models": {
+        "demo": Command("demo", "DemoCommand", "Show what the shipped models can do."),
+        "track": Command("track", "TrackCommand", "Track the objects in a video."),
+        "imagine": Command("imagine", "ImagineCommand", "Imagine futures of a video."),
+        "studio": Command(
+            "studio", "StudioCommand", "Open a model in the browser and edit its objects."
+        ),
+        "weights": Command(
+            "weights", "WeightsCommand", "List the named models, their scores and locations."
+        ),
+        "weights fetch": Command("weights", "FetchCommand", "Download a named model."),
+    },
+    "Your own videos": {
+        "fit": Command("fit", "FitCommand", "Fit a model to a video."),
+        "data look": Command(
+            "look", "LookCommand", "Measure the objects in a video and suggest settings."
+        ),
+        "data import": Command("importing", "ImportCommand", "Import videos into an HDF5 file."),
+    },
+    "Training and evaluation": {
+        "train": Command("train", "TrainCommand", "Train a recipe, or resume a run."),
+        "sweep": Command("sweep", "SweepCommand", "Train several recipes with several seeds."),
+        "eval": Command("evaluate", "EvaluateCommand", "Evaluate a model or a baseline."),
+        "report": Command("report", "ReportCommand", "Write tables and figures of results."),
+        "export": Command("export", "ExportCommand", "Export weights for release."),
+    },
+    "Datasets": {
+        "data make": Command(
+            "data", "MakeCommand", "Write the dataset of a world to an HDF5 file."
+        ),
+        "data show": Command("data", "ShowCommand", "Draw an episode with boxes and ids."),
+        "data info": Command("importing", "InfoCommand", "Describe an HDF5 file."),
+        "data scenes": Command("data", "MakeScenesCommand", "Simulate scenes of the 3D world."),
+        "data compare": Command(
+            "compare", "CompareCommand", "Compare the torch and Blender renderers of the 3D world."
+        ),
+    },
+    "Development": {
+        "selftest": Command(
+            "selftest", "SelfTestCommand", "Compare the fast training paths with the plain one."
+        ),
+        "bench data": Command("bench", "BenchDataCommand", "Measure the speed of data generation."),
+        "bench train": Command(
+            "bench", "BenchTrainCommand", "Measure the speed of training steps."
+        ),
+        "bench imagine": Command("bench", "BenchImagineCommand", "Measure the speed of rollouts."),
+        "bench track": Command("bench", "BenchTrackCommand", "Measure the speed of tracking."),
+        "bench studio": Command(
+            "bench", "BenchStudioCommand", "Measure the response times of the studio."
+        ),
+    },
 }
+"""The commands by group, in the order of `gswm --help`."""
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run the command that `args` name; return its exit code.
+    """Run a command; return its exit code.
 
-    Without `args` it is the whole process, which ends afterwards.
+    Without `args`, the arguments are those of the process, which exits afterwards.
     """
     warnings.formatwarning = one_line
     for stream in (sys.stdout, sys.stderr):
@@ -114,24 +107,24 @@ def main(args: list[str] | None = None) -> int:
         ending.begin()
         return run([word for word in words if word != "--debug"])
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone
+        sys.stderr.close()  # the reader of our output has exited
         return 141
     except UserError as error:
         if "--debug" in words:
             traceback.print_exc()
-        if ending.which is not None:  # a library converted it to another error
+        if ending.which is not None:  # a library turned the signal into another error
             return told(ending.reason, ending.code)
         return told(printable(str(error)), error.code)
     except KeyboardInterrupt:
         return told(ending.reason, ending.code)
-    except OSError as error:  # such as a name that is too long
+    except OSError as error:  # for example, a file name that is too long
         if error.filename is None or "--debug" in words:
             raise
         return told(printable(f"cannot use {error.filename}: {error.strerror}"), UserError.code)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        return told("there is not enough memory: ask for smaller sizes, or for less at once", 5)
+        return told("out of memory: use smaller sizes or a smaller batch", 5)
     finally:
         ending.finish(process=args is None)
 
@@ -149,20 +142,20 @@ def run(args: list[str]) -> int:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, torch on the CPU or the GPU is out of memory."""
+    """Whether Python, or torch on a CPU or GPU, ran out of memory."""
     words = ("allocate memory", "out of memory")
     return isinstance(error, MemoryError) or any(word in str(error).lower() for word in words)
 
 
 def told(line: str, code: int) -> int:
-    """Print why a command ends; return its exit code."""
+    """Print the reason why a command failed; return its exit code."""
     with suppress(OSError, ValueError):  # the terminal may be gone
         print(f"gswm: {line}", file=sys.stderr, flush=True)
     return code
 
 
 def find(args: list[str]) -> tuple[str | None, list[str]]:
-    """The command at the start of `args`, and the rest; no command if help is requested."""
+    """Split `args` into the name of a command and its options; no name means to print help."""
     words = args[:2] if len(args) > 1 and not args[1].startswith("-") else args[:1]
     for n in (2, 1):
         if " ".join(words[:n]) in COMMANDS and len(words) >= n:
@@ -176,19 +169,25 @@ def find(args: list[str]) -> tuple[str | None, list[str]]:
     raise UserError(f"there is no command '{name}'{meant} `gswm --help` lists all commands")
 
 
-def overview(group: str) -> str:
-    """Every command with its description."""
-    rows = [(n, c.line) for n, c in COMMANDS.items() if n.split()[0] == group or not group]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"  {name:<{width}}  {line}" for name, line in rows]
-    tail = "`gswm COMMAND --help` lists a command's settings; --debug adds tracebacks to errors."
-    return "\n".join(["usage: gswm COMMAND [settings]", "", *lines, "", tail])
+def overview(prefix: str) -> str:
+    """The description of every command, or of those that begin with the word `prefix`."""
+    width = max(map(len, COMMANDS))
+    lines = ["usage: gswm COMMAND [OPTIONS]"]
+    for group, commands in GROUPS.items():
+        rows = {n: c.line for n, c in commands.items() if not prefix or n.split()[0] == prefix}
+        lines += ["", f"{group}:"] if rows else []
+        lines += [f"  {name:<{width}}  {line}" for name, line in rows.items()]
+    tail = (
+        "`gswm COMMAND --help` describes a command, and `gswm --version` prints the version. Add",
+        "--debug to any command to see the traceback of an error.",
+    )
+    return "\n".join([*lines, "", *tail])
 
 
 def parse(name: str, args: list[str]):
-    """The command with its settings, from the command line."""
+    """Build a command from its options."""
     command = COMMANDS[name]
-    cls = getattr(importlib.import_module(command.module), command.name)
+    cls = command.load()
     if hasattr(cls, "from_args"):
         return cls.from_args(args)
     from gswm.commands.parsing import tyro_cli
@@ -197,7 +196,7 @@ def parse(name: str, args: list[str]):
 
 
 def one_line(message: Warning | str, category: type[Warning], *where: object) -> str:
-    """A warning in one line; warnings of other packages are printed as by Python."""
+    """Format our own warnings in one line, and those of other packages as Python does."""
     if category.__module__.startswith("gswm."):
         return f"gswm: {message}\n"
     return formatted(message, category, *where)

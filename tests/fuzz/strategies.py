@@ -1,6 +1,5 @@
 """Strategies: command lines, headers of weights, trees of HDF5 files, messages, damaged videos."""
 
-import importlib
 import json
 import os
 import string
@@ -68,8 +67,7 @@ def tries(share: float) -> Callable[[Any], Any]:
 
 def settings_of(name: str) -> list[str]:
     """The flags of a command."""
-    command = COMMANDS[name]
-    cls = getattr(importlib.import_module(command.module), command.name)
+    cls = COMMANDS[name].load()
     return [f"--{field.name.replace('_', '-')}" for field in fields(cls)]
 
 

@@ -1,1 +1,1 @@
-"""Benchmarks, which print figures and are not tests."""
+"""Benchmarks."""

@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class WorldFigures:
-    """The cost of generating episodes of a world: seconds per part and in total."""
+    """The cost of generating episodes: seconds in total and per part."""
 
     world: str
     device: str
@@ -61,7 +61,7 @@ def bench_data(
     keep: bool = False,
     windows: bool = True,
 ) -> dict:
-    """All figures as plain data for JSON. Default of `worlds`: all."""
+    """Measure worlds (by default all), and return JSON data."""
     made = [bench_world(world(name), device, episodes, keep) for name in worlds or WORLDS]
     return {
         "machine": {
@@ -112,7 +112,7 @@ def bench_world(
 
 
 def usual_number(made: World, cuda: bool) -> int:
-    """Number of episodes that take some seconds."""
+    """A number of episodes that takes a few seconds."""
     if isinstance(made, Obj3D):
         return made.splits["train"].episodes if cuda else 40
     if isinstance(made, Clips):
@@ -148,7 +148,7 @@ def parts(
 
 
 def timed(work: Callable[[], Result], device: str) -> tuple[float, Result]:
-    """Seconds that `work` takes, including the device's work, and its result."""
+    """Seconds that `work` takes, including work on the device, and its result."""
     begin = time.perf_counter()
     result = work()
     if torch.device(device).type == "cuda":

@@ -1,4 +1,4 @@
-"""Speed of rollouts, with replayed CUDA graphs and kernel by kernel.
+"""Speed of rollouts, with CUDA graphs and without.
 
 Each figure is the median of several calls of `imagine`, including drawing; the first call, which
 records the graphs, is reported separately.
@@ -32,7 +32,7 @@ def bench_imagine(
     repeats: int = 5,
     change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
 ) -> dict[str, Any]:
-    """All figures as plain data for JSON."""
+    """Measure, and return JSON data."""
     if min(given, steps, batch, repeats) < 1:
         raise UserError("given, steps, batch and repeats must be at least 1")
     device, chosen = torch.device(device), change(recipe(name))

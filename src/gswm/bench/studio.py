@@ -34,7 +34,7 @@ class StudioFigures:
 def bench_studio(
     model: str, device: torch.device, futures: tuple[int, ...], steps: int, repeats: int
 ) -> dict[str, Any]:
-    """Start a server, talk to it like a page, and time its responses."""
+    """Start a server, connect to it like a page, and time its responses."""
     from websockets.sync.client import connect
 
     catalog = Catalog(device)
@@ -42,7 +42,9 @@ def bench_studio(
     if model not in catalog.models:
         catalog.add_weights(model, model)
     if not catalog.model(model).editable:
-        raise UserError(f"{model} cannot be edited, and this benchmark times edits: name another")
+        raise UserError(
+            f"{model} does not support edits, which this benchmark measures: choose another model"
+        )
     world = catalog.models[model].world
     server = Server(StudioApp(catalog, FirstView(model, world), rules_for("127.0.0.1"))).start()
     rows = []
@@ -60,7 +62,7 @@ def bench_studio(
 def timed(
     socket: Any, model: str, world: str, futures: int, kind: str, steps: int, repeats: int
 ) -> StudioFigures:
-    """Time one kind of edit repeatedly; the first one does not count."""
+    """Time one kind of edit repeatedly; the first edit is a warm-up."""
     settings = {"given": 10, "steps": steps, "futures": futures}
     say(socket, {"type": "open", "model": model, "world": world, "settings": settings})
     opened, arrays = until(socket, "opened")
@@ -91,5 +93,5 @@ def until(socket: Any, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]
     """Wait for a message of this kind."""
     while (message := decode(socket.recv()))[0]["type"] != kind:
         if message[0]["type"] == "error":
-            raise UserError(f"the studio says: {message[0]['line']}")
+            raise UserError(f"the studio reports: {message[0]['line']}")
     return message

@@ -1,6 +1,6 @@
-"""Speed of tracking: of the model alone, and of `gswm track` before it writes files.
+"""Speed of tracking: the model alone, and `gswm track` without writing files.
 
-Each figure is the median of several passes over the same frames; the first pass, which warms up, is
+Each figure is the median of several passes over the same frames; the first pass is a warm-up and is
 reported separately.
 """
 
@@ -29,7 +29,7 @@ def bench_track(
     frames: int = 64,
     repeats: int = 3,
 ) -> dict[str, Any]:
-    """All figures as plain data for JSON."""
+    """Measure, and return JSON data."""
     if min(frames, repeats) < 1:
         raise UserError("frames and repeats must be at least 1")
     device = torch.device(device)
@@ -66,7 +66,7 @@ def track_film(model: WorldModel[Any], film: Film) -> None:
 
 
 def timed(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds of a call, including the device's work."""
+    """Seconds that a call takes, including work on the device."""
     begin = time.perf_counter()
     call()
     wait(device)

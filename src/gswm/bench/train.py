@@ -1,4 +1,4 @@
-"""Speed of training steps on random videos, beside the authors' figures.
+"""Speed of training steps on random videos, compared with the authors' release.
 
 Steps are those of `gswm train`: the same windows, noise, loss, gradients, clipping and Adam.
 """
@@ -82,7 +82,7 @@ def bench_train(
     change: Callable[[Recipe], Recipe] = lambda chosen: chosen,
     after: Callable[[dict[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
-    """All figures as plain data, ready for JSON.
+    """Measure, and return JSON data.
 
     Args:
         names: one or several recipes.
@@ -140,7 +140,7 @@ def cases(
 
 
 def adapted(chosen: Recipe, case: Case) -> Recipe:
-    """The recipe, at one T from the first step on."""
+    """The recipe with a constant T."""
     schedule = chosen.model.schedule.steady(case.length)
     model = replace(chosen.model, num_objects=case.objects, schedule=schedule)
     return replace(chosen, model=model, train=replace(chosen.train, batch=case.batch))
@@ -179,11 +179,11 @@ def bench_case(chosen: Recipe, case: Case, device: torch.device, steps: int) -> 
 def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -> None:
     """Take steps until they are at full speed."""
     if (ahead := trainee.ahead) is not None:
-        tell(f"the first step after {first:.1f} s; it is being compiled")
+        tell(f"first step after {first:.1f} s; compiling")
         while trainee.ahead is not None:
             timed_step(trainee, device)
         if ahead.failed:
-            raise UserError("the step could not be compiled: measure it with --no-compiled")
+            raise UserError("compilation failed: use --no-compiled")
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
     for _ in range(WARM_UP if trainee.capture else 0):
@@ -191,7 +191,7 @@ def finish_compiling(trainee: FastTrainee, device: torch.device, first: float) -
 
 
 def timed_step(trainee: Trainee, device: torch.device) -> float:
-    """Seconds of one step, including the device's work."""
+    """Seconds that one step takes, including work on the device."""
     begin = time.perf_counter()
     trainee.advance()
     wait(device)

@@ -29,7 +29,7 @@ def bench_windows(
     """Windows per second by source, for every batch size.
 
     `resident` calls the loader from Python, `captured` replays a CUDA graph of it, and
-    `streaming` reads a file that was just written, so from the system's cache.
+    `streaming` reads a file from the system's page cache.
     """
     device = torch.device(device)
     cuda = device.type == "cuda"
@@ -70,7 +70,7 @@ def _captured(loader: Resident) -> Callable[[int], None]:
 
 
 def _rate(batch: Callable[[int], object], device: torch.device, seconds: float) -> float:
-    """Calls per second, including the device's work, after a few for warm-up."""
+    """Calls per second after a warm-up, including work on the device."""
 
     def timed(first: int, calls: int) -> float:
         start = time.perf_counter()

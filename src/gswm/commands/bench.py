@@ -22,20 +22,20 @@ class BenchDataCommand:
     """Settings of `gswm bench data`."""
 
     worlds: Annotated[tuple[str, ...], arg(aliases=["--world"])] = ()
-    """The worlds. Default: all."""
+    """Worlds to measure. Default: all."""
     device: Literal["cpu", "cuda"] = "cpu"
+    """Device for simulation and rendering."""
     episodes: int | None = None
-    """Episodes of each world. Default: 2,000 on a CPU and 10,000 on a GPU; for the 3D worlds, 40 on
-    a CPU and the whole training split on a GPU.
-    """
+    """Episodes per world. Default: 2,000 on a CPU and 10,000 on a GPU; for 3D worlds, 40 on a CPU
+    and the whole training split on a GPU."""
     keep: bool = False
     """Keep all episodes in memory."""
     windows: bool = True
-    """Also measure training batches."""
+    """Also measure the loading of training batches."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -46,10 +46,10 @@ class BenchDataCommand:
         check_json(self.json, force=self.force)
         check_range({"--episodes": self.episodes}, 1)
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise UserError("there is no CUDA device here; use --device cpu")
+            raise UserError("no CUDA device found; use --device cpu")
         figures = bench_data(self.worlds, self.device, self.episodes, self.keep, self.windows)
         lines = [
-            f"{way:<16} {rate:>12,.0f} windows of 20 frames a second"
+            f"{way:<16} {rate:>12,.0f} windows of 20 frames per second"
             for way, rate in figures["windows_per_second"].items()
         ]
         tell(figures, self.json, worlds_table(figures["worlds"]), *lines)
@@ -60,26 +60,26 @@ class BenchTrainCommand:
     """Settings of `gswm bench train`."""
 
     recipe: tuple[str, ...] = ("two-layer",)
-    """The recipes."""
+    """Recipes to measure."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     batch: tuple[int, ...] = ()
-    """Videos per step. Default: the recipe's."""
+    """Batch sizes. Default: that of the recipe."""
     lengths: tuple[int, ...] = ()
-    """Frames per video. Default: the recipe's largest."""
+    """Video lengths in frames. Default: the longest of the recipe."""
     objects: tuple[int, ...] = ()
-    """Number of object slots. Default: the recipe's."""
+    """Numbers of object slots. Default: that of the recipe."""
     plain: bool = False
-    """Measure both the fast and the plain path. Default: only the path that training takes on this
-    device."""
+    """Measure both the fast and the plain path, not only the one used in training on this device.
+    """
     compiled: bool = True
-    """On a GPU, let torch compile the fast path, as in training; this takes minutes per case."""
+    """On a GPU, compile the fast path, as training does; this takes minutes per case."""
     steps: int = 20
-    """Number of timed steps in each case."""
+    """Number of timed steps per case."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -107,8 +107,8 @@ class BenchTrainCommand:
         row = figures["steps"][-1]
         what = f"{row['recipe']}, T {row['length']}, batch {row['batch']}, K {row['objects']}, "
         what += row["path"]
-        first = f"the first after {row['seconds_to_first_step']:.0f} s"
-        print(f"{what}: {row['ms']:,.1f} ms a step, {first}", file=sys.stderr, flush=True)
+        first = f"first after {row['seconds_to_first_step']:.0f} s"
+        print(f"{what}: {row['ms']:,.1f} ms per step, {first}", file=sys.stderr, flush=True)
 
 
 def steps_table(figures: dict) -> Table:
@@ -136,20 +136,21 @@ class BenchImagineCommand:
     """Settings of `gswm bench imagine`."""
 
     recipe: str = "two-layer"
+    """Recipe to measure."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     given: int = 10
     """Number of given frames."""
     steps: int = 90
-    """Number of imagined frames."""
+    """Number of frames to imagine."""
     batch: int = 16
-    """Number of videos per batch."""
+    """Batch size."""
     repeats: int = 5
     """Number of timed calls."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -180,19 +181,20 @@ class BenchTrackCommand:
     """Settings of `gswm bench track`."""
 
     model: str | None = None
-    """A trained model: a run folder, a weights file, or a name. Default: clips."""
+    """Model to use: a run folder, a weights file, or the name of a shipped model. Default: clips.
+    """
     video: Path = CARS
-    """A video, or a folder of images. Default: the example video."""
+    """Video file or folder of images. Default: the example video."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     frames: int = 64
-    """Number of frames from the start of the video, at the frame rate and size of the model."""
+    """Number of frames to track, at the frame rate and resolution of the model."""
     repeats: int = 3
     """Number of timed passes."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -218,18 +220,19 @@ class BenchStudioCommand:
     """Settings of `gswm bench studio`."""
 
     model: str = "two-layer"
+    """Model to use: a run folder, a weights file, or the name of a shipped model."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     futures: tuple[int, ...] = (1, 8, 64)
-    """Numbers of futures at once; each is measured."""
+    """Numbers of simultaneous futures to measure."""
     steps: int = 40
-    """Number of imagined frames after each edit."""
+    """Number of frames to imagine after each edit."""
     repeats: int = 5
-    """Number of edits of each kind."""
+    """Number of timed edits of each kind."""
     json: Path | None = None
-    """The output file for all figures. Without a name, print them and nothing else."""
+    """Write all measurements to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
 
     def run(self) -> None:
         """Measure, and print a table."""
@@ -238,10 +241,12 @@ class BenchStudioCommand:
 
         check_json(self.json, force=self.force)
         if min([self.steps, self.repeats, *self.futures]) < 1 or max(self.futures) > 64:
-            raise UserError("--steps, --repeats and --futures must be at least 1, --futures 64")
+            raise UserError(
+                "--steps, --repeats and --futures must be at least 1, and --futures at most 64"
+            )
         device = find_device(self.device)
         found = bench_studio(self.model, device, self.futures, self.steps, self.repeats)
-        table = Table("futures", "edit", "first frame, ms", "frames a second, of each future")
+        table = Table("futures", "edit", "first frame, ms", "frames per second of each future")
         for row in found["figures"]:
             figures = (f"{row['first_ms']:.0f}", f"{row['frames_per_second']:.0f}")
             table.add_row(str(row["futures"]), row["edit"], *figures)
@@ -250,7 +255,7 @@ class BenchStudioCommand:
 
 def worlds_table(rows: list[dict]) -> Table:
     """One line per world."""
-    table = Table(title="Episodes, simulated and drawn")
+    table = Table(title="Generated episodes")
     table.add_column("world", no_wrap=True)
     for name in ("episodes", "s", "episodes/s", "start s", "physics s", "drawing s"):
         table.add_column(name, justify="right")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -18,19 +19,24 @@ from gswm.viz import formats, pictures
 class CompareCommand:
     """Settings of `gswm data compare`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm data compare --scenes scenes/test.hdf5 --frames 20 --out renderers.png",
+    )
+
     scenes: Path
-    """A scene file; random frames of it are compared."""
+    """Scene file; random frames of it are compared."""
     frames: int = 20
+    """Number of frames to compare."""
     size: int = 64
     """Frame size in pixels."""
     samples: int = 64
-    """Blender's rays per pixel; 0 draws masks only."""
+    """Blender's samples per pixel; 0 renders only masks."""
     seed: int = 0
-    """Seed that selects the frames."""
+    """Random seed for choosing frames."""
     out: Path | None = None
-    """A .png of the frames, torch's above Blender's."""
+    """Write a .png with torch's frames above Blender's."""
     force: bool = False
-    """Replace the .png if it exists."""
+    """Overwrite the .png if it exists."""
 
     def run(self) -> None:
         """Draw, and report the agreement of the masks."""
@@ -51,7 +57,7 @@ class CompareCommand:
         if overlap:
             mean, least = sum(overlap) / len(overlap), min(overlap)
             print(f"{len(overlap)} objects in {len(chosen)} frames of {self.size} pixels")
-            print(f"IoU of masks: {mean:.4f} on average, {least:.4f} at the least")
+            print(f"IoU of masks: {mean:.4f} on average, {least:.4f} at worst")
         if self.out is not None and self.samples:
             rows = [v.permute(0, 2, 3, 1).numpy() for v in (ours.video, theirs.video)]
             sheet = pictures.sheet(rows, ["torch", "blender"], [""] * len(chosen), "")

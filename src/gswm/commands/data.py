@@ -4,7 +4,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from rich.console import Console
@@ -31,34 +31,41 @@ SceneWorld = Literal["obj3d", "obj3d-two", "obj3d-hard", "obj3d-shadows"]
 class MakeCommand:
     """Settings of `gswm data make`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm data make two-layer --split test",
+        "gswm data make maze --episodes 100 --size 128 --out maze.hdf5",
+    )
+
     world: Annotated[Positional[str], arg(metavar="WORLD")]
-    """interaction, occlusion, two-layer, two-layer-dense, single-ball, maze, obj3d, obj3d-128,
-    obj3d-hard, obj3d-shadows, obj3d-two, obj3d:FOLDER for the scene files in a folder, clips,
-    clips-64, digits, or a world of an installed package."""
+    """Name of a world: interaction, occlusion, two-layer, two-layer-dense, single-ball, maze,
+    obj3d, obj3d-128, obj3d-hard, obj3d-shadows, obj3d-two, clips, clips-64, digits, or a world from
+    an installed package. obj3d:FOLDER uses the scene files in a folder."""
     split: SplitName = "train"
-    """The split; each has a seed of its own."""
+    """Dataset split."""
     episodes: int | None = None
-    """Number of episodes, from the first. Default: the whole split."""
+    """Write only the first n episodes. Default: the whole split."""
     out: Path | None = None
-    """The output file. Default: data/WORLD/SPLIT.hdf5."""
+    """Output file. Default: data/WORLD/SPLIT.hdf5."""
     device: str = "cpu"
-    """Device that simulates and draws: cpu or cuda."""
+    """Device for simulation and rendering: cpu or cuda."""
     scenes: Path | None = None
-    """obj3d only: draw the scenes in this file, for machines without MuJoCo."""
+    """obj3d only: render the scenes in this file; does not need MuJoCo."""
     renderer: Renderer | None = None
-    """obj3d only: torch, or blender, which is slow. Default: torch."""
+    """obj3d only: renderer to use; blender is slow. Default: torch."""
     size: int | None = None
-    """Frame size in pixels. Default: the world's own, 64, or 128 for clips and obj3d-128. The
-    episodes are the same at every size."""
+    """Frame size in pixels; the episodes are the same at every size. Default: 128 for clips and
+    obj3d-128, 64 for other worlds."""
     force: bool = False
-    """Replace the file if it exists."""
+    """Overwrite the output file if it exists."""
 
     def run(self) -> None:
         """Write the dataset, chunk by chunk."""
         world = self.chosen()
         if self.split not in world.splits:
             held = ", ".join(world.splits)
-            raise UserError(f"{self.world}: has no scenes of '{self.split}'; give --split {held}")
+            raise UserError(
+                f"{self.world} has no scenes of split '{self.split}'; use --split {held}"
+            )
         split = world.splits[self.split]
         n = split.episodes if self.episodes is None else self.episodes
         check_range({"--episodes": n}, 1)
@@ -99,19 +106,21 @@ class MakeCommand:
 class MakeScenesCommand:
     """Settings of `gswm data scenes`."""
 
-    world: Positional[SceneWorld] = "obj3d"
-    """The world. obj3d-two has one object and the sphere that hits it, obj3d-hard more objects in
-    other colors, obj3d-shadows dark shadows and no friction."""
+    EXAMPLES: ClassVar = ("gswm data scenes --split val --episodes 50 --out scenes/val.hdf5",)
+
+    world: Annotated[Positional[SceneWorld], arg(metavar="[WORLD]")] = "obj3d"
+    """World to simulate: obj3d; obj3d-two (one object, hit by a sphere); obj3d-hard (more objects,
+    in other colors); or obj3d-shadows (dark shadows, no friction)."""
     split: SplitName = "train"
-    """The split; each has a seed of its own."""
+    """Dataset split."""
     out: Path | None = None
-    """The output file. Default: scenes/SPLIT.hdf5."""
+    """Output file. Default: scenes/SPLIT.hdf5."""
     episodes: int | None = None
-    """Number of episodes, from the first. Default: the paper's."""
+    """Simulate only the first n episodes. Default: the whole split."""
     workers: int = os.cpu_count() or 1
-    """Number of processes that simulate."""
+    """Number of worker processes."""
     force: bool = False
-    """Replace the file if it exists."""
+    """Overwrite the output file if it exists."""
 
     def run(self) -> None:
         """Simulate, and write the scenes."""
@@ -138,26 +147,31 @@ class MakeScenesCommand:
 class ShowCommand:
     """Settings of `gswm data show`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm data show maze --episode 3 --out maze.gif",
+        "gswm data show videos.hdf5 --split val --out val.png",
+    )
+
     source: Annotated[Positional[str], arg(metavar="FILE|WORLD")]
-    """A file of episodes, or the name of a world."""
+    """HDF5 file, or name of a world."""
     out: Path
-    """The output: a .png for a sheet of frames, a .gif or .mp4 for a video."""
+    """Output file: a .png contact sheet, or a .gif or .mp4 of all frames."""
     episode: int = 0
-    """The number of the episode, from 0."""
+    """Index of the episode, starting at 0."""
     split: SplitName | None = None
-    """The split. Default: test for a world, and the whole file for a file."""
+    """Dataset split. Default: test for a world, all episodes for a file."""
     boxes: bool = True
-    """Draw boxes and ids if the ground truth is known."""
+    """Draw boxes and ids, if the source has ground truth."""
     trail: int = 8
     """Length of the trail behind each object, in frames."""
     scale: int = 4
-    """Enlargement factor."""
+    """Scale factor."""
     frames: int = 20
-    """Largest number of frames on a sheet, evenly spaced."""
+    """Maximum number of frames on a contact sheet, evenly spaced."""
     fps: int = 10
-    """Frames per second of a .gif or .mp4."""
+    """Frame rate of a .gif or .mp4."""
     force: bool = False
-    """Replace the file if it exists."""
+    """Overwrite the output file if it exists."""
 
     def run(self) -> None:
         """Draw the episode."""
@@ -193,7 +207,7 @@ def find(
     name: SplitName = split or "test"
     if name not in world.splits:
         held = ", ".join(world.splits)
-        raise UserError(f"{source}: has no episodes of '{name}'; give --split {held}")
+        raise UserError(f"{source} has no episodes of split '{name}'; use --split {held}")
     check_index(index, world.splits[name].episodes, f"{source}, {name}")
     return next(world.episodes(world.splits[name].seed, 1, first=index))
 
@@ -201,7 +215,7 @@ def find(
 def check_index(index: int, number: int, where: str) -> None:
     """Raise a UserError if there is no such episode."""
     if index >= number:
-        raise UserError(f"{where}: has no episode {index}; it has {number}, counted from 0")
+        raise UserError(f"{where} has no episode {index}; it has {number}, starting at 0")
 
 
 def usable(device: str) -> str:
@@ -219,8 +233,8 @@ def room_for(out: Path, needed: int) -> None:
     free = shutil.disk_usage(out.parent).free
     if needed > free:
         raise UserError(
-            f"{out}: needs {in_bytes(needed)}, and {in_bytes(free)} are free; "
-            "free some space, write elsewhere, or ask for fewer --episodes"
+            f"{out}: needs {in_bytes(needed)}, but {in_bytes(free)} are free; "
+            f"free some space, write elsewhere, or use fewer --episodes"
         )
 
 

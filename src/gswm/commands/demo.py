@@ -74,13 +74,13 @@ class DemoCommand:
     """Settings of `gswm demo`."""
 
     out: Path = Path("demo")
-    """The output folder; open its index.html."""
+    """Output folder; open its index.html in a browser."""
     scale: int = 2
-    """Enlargement factor for the frames of the worlds."""
+    """Scale factor of the frames of the worlds."""
     device: str = "cpu"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Overwrite files in a folder that gswm did not create."""
 
     def run(self) -> None:
         """Track, imagine and evaluate with the installed weights, and show every world."""
@@ -91,7 +91,7 @@ class DemoCommand:
         there = installed()
         sections = [self.scene(scene) for scene in SCENES if scene.name in there]
         if not sections:
-            print("this installation has no weights: there is nothing to imagine with")
+            print("no weights are installed, so the demo shows only worlds")
         if ANY_VIDEO in there:
             sections.insert(0, self.film())
         else:
@@ -101,10 +101,12 @@ class DemoCommand:
             print(f"skipped {name}: it needs {WORLDS[name].missing()}")
         shown = tuple(self.world(name, world) for name, world in can.items())
         grid = f'<div class="grid">{"".join(shown)}</div>'
-        sections.append(Section("The worlds", "Test episodes, with true boxes and ids.", (grid,)))
+        sections.append(
+            Section("The worlds", "Test episodes with ground-truth boxes and ids.", (grid,))
+        )
         index = self.out / "index.html"
         lead = "Tracks and futures of the installed models, computed on this machine."
-        write_whole(index, page("gswm", lead, sections, "Made by `gswm demo`.").encode())
+        write_whole(index, page("gswm", lead, sections, "Created by `gswm demo`.").encode())
         print(f"open {index}")
 
     def film(self) -> Section:
@@ -114,8 +116,8 @@ class DemoCommand:
         print(f"\ngswm track {CARS} --out {drawn} --out {table}")
         TrackCommand(str(CARS), out=(drawn, table), device=self.device, force=True).run()
         text = (
-            f"A video on which `{ANY_VIDEO}` was not trained. `gswm track VIDEO` does the same for "
-            "your own video of a fixed camera, and writes boxes in pixels of the video."
+            f"`{ANY_VIDEO}` was not trained on this video. `gswm track VIDEO` does the same for "
+            f"any video from a fixed camera, and writes boxes in its pixels."
         )
         shown = movie(drawn.relative_to(self.out).as_posix())
         return Section("Any video", text, (figure(shown, CREDIT),))
@@ -150,8 +152,8 @@ class DemoCommand:
             *measured(found, scene),
         ]
         text = (
-            f"{scene.text} The scores cover {scene.measured} of the {whole} test episodes, and are "
-            f"preliminary. {of_all(found)}"
+            f"{scene.text} The scores are preliminary: they cover {scene.measured} of the {whole} "
+            f"test episodes. {of_all(found)}"
         )
         return Section(scene.name, text, tuple(shown))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf, isnan
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 import torch
 from tyro.conf import Positional, arg
@@ -51,61 +51,66 @@ MODES = "gswm-5-4"
 class EvaluateCommand:
     """Settings of `gswm eval`."""
 
-    model: Annotated[Positional[str | None], arg(metavar="RUN|WEIGHTS|NAME")] = None
-    """A run folder (its best weights are used), a weights file, or the name of a shipped model."""
-    video: Annotated[Positional[str | None], arg(metavar="VIDEO")] = None
-    """A video file or a folder of images: score the model's rollouts at its end. With --labels,
-    also score the model's tracks, as `gswm track` writes them by default; with --tracks or
-    --baseline, VIDEO is the only positional argument.
-    """
+    EXAMPLES: ClassVar = (
+        "gswm eval two-layer",
+        "gswm eval runs/obj3d-0 --split val --episodes 20 --json result.json",
+        "gswm eval --baseline straight --world obj3d",
+        "gswm eval clips film.mp4 --labels film.txt",
+    )
+
+    model: Annotated[Positional[str | None], arg(metavar="[RUN|WEIGHTS|NAME]")] = None
+    """Model to evaluate: a run folder (its best weights), a weights file, or the name of a shipped
+    model."""
+    video: Annotated[Positional[str | None], arg(metavar="[VIDEO]")] = None
+    """Video file or folder of images: score rollouts at the end of the video. With --labels, also
+    score tracks, as `gswm track` writes them by default. With --tracks or --baseline, VIDEO is the
+    only positional argument."""
     world: str | None = None
-    """A world by name; an HDF5 file; or a video or a folder of videos or images such as OBJ3D's,
-    which is imported once. Default: the world that the model was trained on."""
+    """Name of a world; an HDF5 file; or a video, or a folder of videos or images such as OBJ3D's,
+    which is imported once. Default: the world the model was trained on."""
     split: SplitName | None = None
-    """The split. Default: the protocol's."""
+    """Dataset split. Default: that of the protocol."""
+    episodes: int | None = None
+    """Evaluate only the first n episodes. Default: all."""
     protocol: str | None = None
-    """The protocol: gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, gswm-clips-8-16, sqair-10-10,
-    slotformer-6-44 or ocvp-5-25. Default: that of the world, and slotformer-6-44 for videos without
-    ground truth."""
+    """Evaluation protocol: gswm-10-90, gswm-3d-10-90, gswm-5-4, gswm-maze-5, gswm-clips-8-16,
+    sqair-10-10, slotformer-6-44 or ocvp-5-25. Default: that of the world; slotformer-6-44 for
+    videos without ground truth."""
     given: Posterior = "mean"
-    """Use the mean of the posterior in given frames, or a sample, as the release of G-SWM does.
-    With several futures, each starts from its own sample, which takes longer.
-    """
+    """Infer given frames with the posterior's mean, or with a sample, as the authors' release does.
+    With several futures, each starts from its own sample, which is slower."""
     samples: int | None = None
-    """Number of sampled futures per episode for center_error_sample; 0 leaves the score out.
-    Default: the protocol's, 10 for balls, which makes an evaluation of G-SWM on a CPU about 50 %
-    longer."""
+    """Number of sampled futures per episode for center_error_sample; 0 skips this score. Default:
+    that of the protocol (10 for balls, which slows down G-SWM on a CPU by about 50 %)."""
     baseline: Rule | Tracker | None = None
     """Evaluate a non-learned baseline instead of a model. The tracker median-sort needs VIDEO and
     --labels."""
     labels: Path | None = None
-    """Score the tracks of a model, or of another tracker, against these boxes in MOTChallenge text;
-    see labels/README.md.
+    """Score tracks against these ground-truth boxes, in MOTChallenge format; see labels/README.md.
     """
     tracks: Path | None = None
-    """With --labels: tracks of any tracker to score, in MOTChallenge text."""
+    """With --labels: score the tracks in this MOTChallenge file, from any tracker."""
     frames: int | None = None
-    """With --tracks and without VIDEO: the number of frames of the video."""
+    """With --tracks and without VIDEO: number of frames of the video."""
     min_height: float = 0.0
-    """With --labels: labels of at most this height become ignore regions; a share of the video's
-    height if below 1, otherwise pixels."""
+    """With --labels: treat labels of at most this height as ignore regions. Below 1, a fraction of
+    the video's height; otherwise pixels."""
     last: float = 0.2
-    """With a video: imagine in this last share of its frames; with --labels, also score tracks in
-    it separately."""
-    episodes: int | None = None
-    """Number of episodes, from the first. Default: all."""
-    device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """With VIDEO: imagine in this last fraction of its frames. With --labels, also score tracks
+    there separately."""
     half: bool = False
     """Round the weights to half precision first, as `gswm export --half` does."""
     lpips: Path | None = None
-    """Also measure pixels, and LPIPS with the weights in this file: see docs/evaluation.md."""
+    """Also compute pixel metrics, and LPIPS with the weights in this file; see docs/evaluation.md.
+    """
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     json: Path | None = None
-    """Write the whole result to this file; without a name, print it."""
+    """Write the full result to this JSON file; without a path, print JSON only."""
     force: bool = False
-    """Replace the file of --json if it exists."""
+    """Overwrite the --json file if it exists."""
+    device: str = "auto"
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Evaluate, and print the scores."""
@@ -115,7 +120,7 @@ class EvaluateCommand:
             return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
-            raise UserError("give either a model or --baseline")
+            raise UserError("specify either a model or --baseline")
         if self.episodes is not None and self.episodes < 1:
             raise UserError(f"--episodes must be at least 1, not {self.episodes}")
         check_json(self.json, force=self.force)
@@ -138,7 +143,7 @@ class EvaluateCommand:
         rules = self.changed(rules)
         split = self.split or rules.split
         size = model.image_size if isinstance(model, WorldModel) else None
-        work = f"measuring {world}, {split}, by {rules.name}"
+        work = f"evaluating on {world}, {split}, with {rules.name}"
         total = number_of(world, split, self.episodes)
         with explained(work), progress_bar("measuring", "episodes", total) as advance:
             result = evaluate(
@@ -164,7 +169,8 @@ class EvaluateCommand:
             raise UserError(f"--samples must be 0 or more, not {samples}")
         if samples and not rules.can_sample:
             raise UserError(
-                f"--samples needs a protocol of center errors by means, and {rules.name} is not one"
+                "--samples needs a protocol that measures center errors of means, unlike "
+                f"{rules.name}"
             )
         return replace(rules, posterior=self.given, samples=samples)
 
@@ -192,15 +198,15 @@ class EvaluateCommand:
         self.check_no_labels()
         for name in ("baseline", "world", "split", "protocol", "episodes", "lpips"):
             if self.sets(name):
-                raise UserError(f"{flag(name)} does not apply to {video}: leave out one of them")
+                raise UserError(f"{flag(name)} does not apply to {video}: omit one of them")
         check_json(self.json, force=self.force)
         device = find_device(self.device)
         measured = VideoModel(model, video, device, self.half, self.allow_damaged)
         scores = measured.forecast(self.last)
         if scores is None:
             raise UserError(
-                f"the last {self.last:.0%} of {video} is too short to imagine any of it: give a "
-                "larger --last, or a longer video"
+                f"the last {self.last:.0%} of {video} is too short for a rollout: use a larger "
+                "--last, or a longer video"
             )
         source = measured.resolved[0].boxes_from
         text = f"{model} on {video}{masked(source)}\n{forecast_table(scores, self.last)}"
@@ -253,17 +259,17 @@ def stamp(device: torch.device) -> dict[str, Any]:
 
 
 def flag(setting: str) -> str:
-    """A setting as it is given on the command line."""
+    """The name of a setting on the command line."""
     return f"--{setting.replace('_', '-')}"
 
 
 def rule(name: Rule | Tracker | None, world: str | None) -> tuple[Baseline, dict[str, Any]]:
     """The baseline for a world."""
     if name is None or name == "median-sort" or world is None:
-        raise UserError("--baseline needs --world: a world by its name, or an HDF5 file")
+        raise UserError("--baseline needs --world: the name of a world, or an HDF5 file")
     there = worlds.WORLDS.get(hdf5.world_of(world))
     if name in ("walls", "simulator") and not isinstance(there, Balls | None):
-        raise UserError(f"'{name}' needs a world of bouncing balls, and {there.name} is not one")
+        raise UserError(f"'{name}' needs a world of bouncing balls, unlike {there.name}")
     collide = there.collide if isinstance(there, Balls) else True
     return Baseline(name, collide), {"baseline": name}
 
@@ -312,7 +318,7 @@ def check_number(wanted: int | None, there: int, world: str, split: SplitName) -
     """Raise a UserError for more episodes than a split has."""
     if wanted is not None and wanted > there:
         has = f"the {split} split of {world} has {counted(there, 'episode')}"
-        raise UserError(f"--episodes is {wanted}, and {has}: give {there} or fewer")
+        raise UserError(f"--episodes is {wanted}, but {has}: use {there} or fewer")
 
 
 def fitting(world: str) -> Protocol:
@@ -326,8 +332,8 @@ def fitting(world: str) -> Protocol:
         is_video = False  # the world declares a protocol for its videos
     if not (is_video and long):
         return usual(known)
-    unknown = f"{world} does not say where its objects are"
-    print(f"{unknown}: its pixels are measured, by {of_pixels.name}", file=sys.stderr)
+    unknown = f"{world} has no ground truth for objects"
+    print(f"{unknown}: measuring only pixels, with {of_pixels.name}", file=sys.stderr)
     return of_pixels
 
 
@@ -335,8 +341,8 @@ def say_what_lacks(result: Result) -> None:
     """Report why scores of modes are missing, if the protocol has them."""
     if result.protocol.name == MODES and "on_mode" not in result.scores:
         lack = "without share, on_mode, coverage and end_error"
-        why = f"all episodes measured ({result.episodes}) go the same way"
-        print(f"{lack}: {why}; give more --episodes", file=sys.stderr)
+        why = f"all evaluated episodes ({result.episodes}) turn the same way"
+        print(f"{lack}: {why}; use more --episodes", file=sys.stderr)
 
 
 def laid_out(value: Any, indent: int = 0) -> str:
@@ -356,9 +362,9 @@ def masked(boxes_from: str | None) -> str:
 def table(result: Result, world: str, split: str) -> str:
     """Scores, one per line, with their standard errors if known; scores by size as a table."""
     rules = result.protocol
-    head = f"{world}, {split}: {counted(result.episodes, 'episode')} by {rules.name}"
+    head = f"{world}, {split}: {counted(result.episodes, 'episode')}, {rules.name}"
     if rules.posterior == "sample":
-        head += ", given frames by samples of the posterior"
+        head += ", given frames inferred with posterior samples"
     head += masked(result.boxes_from)
     if result.standard_errors:
         head += "; ± is the standard error over episodes"
@@ -388,7 +394,7 @@ def notes_on(result: Result) -> dict[str, str]:
         "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
         "center_error": f"the paper's score: {by}, sum over {first} frames",
         "center_error_mean": f"{by}, mean over {steps} frames",
-        "center_error_sample": f"one sampled future (mean of {rules.samples}), as the paper's",
+        "center_error_sample": f"one sampled future (mean of {rules.samples}), as in the paper",
         "center_error_sample_mean": f"one sampled future, mean over {steps} frames",
         "moved": f"distance covered in {first} imagined frames, relative to the true one",
         "moved_along": "the same, along the true path",

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from tyro.conf import Positional, arg
 
@@ -26,33 +26,38 @@ CONFIG, CARD = "config.json", "README.md"
 class ExportCommand:
     """Settings of `gswm export`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm export runs/two-layer-0",
+        "gswm export runs/two-layer-0 --compact --out two-layer.safetensors",
+        "gswm export two-layer --hub hub/two-layer",
+    )
+
     source: Annotated[Positional[str], arg(metavar="RUN|WEIGHTS|NAME")]
-    """A run folder, a weights file, or the name of a model."""
+    """Model to export: a run folder, a weights file, or the name of a shipped model."""
     out: Path | None = None
-    """The output file. Default: RUN/NAME.safetensors, where NAME is the recipe's; for weights
-    outside of a run NAME.safetensors in the current folder."""
+    """Output file. Default: NAME.safetensors, where NAME is that of the recipe, in the run folder;
+    for other weights, in the current folder."""
     half: bool = False
-    """Store in half precision: half the size."""
+    """Store the weights in half precision."""
     compact: bool = False
-    """Store in 8 bits where this costs no accuracy, and in half precision elsewhere."""
+    """Store the weights in 8 bits where accuracy permits, and in half precision elsewhere."""
     hub: Path | None = None
-    """Write a folder for a model hub instead: weights, settings and a model card."""
+    """Write a folder for a model hub instead: weights, config and model card."""
     license: str = "apache-2.0"
-    """With --hub: the SPDX identifier of the license of the weights."""
+    """With --hub: SPDX identifier of the license of the weights."""
     which: Literal["best", "last"] | None = None
-    """The weights of the run to export. Default: the best, or the last if no validation has chosen
-    the best yet."""
+    """Weights of the run to export. Default: best; last if the run has not been validated yet."""
     scores: Path | None = None
-    """A result of these weights that `gswm eval --json` wrote; stored with them."""
+    """Result of `gswm eval --json` for these weights, to store in the file."""
     force: bool = False
-    """Replace the file, or the files in the folder, if they exist."""
+    """Overwrite output files that exist."""
 
     def run(self) -> None:
         """Write the weights of a run, with the recipe inside."""
         if self.half and self.compact:
-            raise UserError("give either --half or --compact")
+            raise UserError("use either --half or --compact")
         if self.hub is not None and self.out is not None:
-            raise UserError("give either --out or --hub")
+            raise UserError("use either --out or --hub")
         source = self.weights()
         header = weights.read_header(source)
         recipe = without_folder(header["recipe"])
@@ -92,7 +97,7 @@ class ExportCommand:
             return source
         source = run / f"{self.which}.safetensors"
         if not source.is_file():
-            raise UserError(f"{run} has no {source.name}: leave off --which {self.which}")
+            raise UserError(f"{run} has no {source.name}: omit --which {self.which}")
         return source
 
     def more(self, run: Path | None, header: dict[str, Any]) -> dict[str, Any]:
@@ -108,15 +113,17 @@ class ExportCommand:
 def check_license(license_id: str) -> None:
     """Raise a UserError for an invalid license identifier."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.+-]*", license_id):
-        raise UserError(f"--license is '{license_id}': give an identifier such as apache-2.0")
+        raise UserError(
+            f"--license is '{license_id}'; it must be an SPDX identifier such as apache-2.0"
+        )
 
 
 def file_name(recipe: Recipe) -> str:
     """The name of an untrusted recipe, if it can be a file name."""
     if not re.fullmatch(r"[\w-][\w.-]*", recipe.name):
         raise UserError(
-            f"the recipe in these weights is called '{recipe.name}', which is no name for a file: "
-            "give --out"
+            f"the recipe in these weights is called '{recipe.name}', which cannot be a file name: "
+            "use --out"
         )
     return recipe.name
 
@@ -138,13 +145,13 @@ def scores_of(path: Path, header: dict[str, Any]) -> dict[str, Any]:
         measured["world"] = Path(held.get("data", {}).get("world", "")).name
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f": it has no {error}" if isinstance(error, KeyError) else ""
-        raise UserError(f"{path} is not what `gswm eval --json` writes{reason}") from error
+        raise UserError(f"{path} is not a result of `gswm eval --json`{reason}") from error
     ours = header["recipe"].name, *which(header["about"])
     if theirs != ours:
         other, these = (f"{name}, step {step}, seed {seed}" for name, step, seed in (theirs, ours))
         raise UserError(
-            f"{path} has scores of other weights ({other}) than these ({these}): "
-            "measure these with `gswm eval --json`"
+            f"{path} has scores of other weights ({other}), not of these "
+            f"({these}): evaluate these with `gswm eval --json`"
         )
     return {"test": scores, "measured": measured}
 

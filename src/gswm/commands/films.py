@@ -14,8 +14,8 @@ from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, as_text
 
 OTHER_FITS = {
-    "crop": "the middle square of each frame (--fit letterbox takes all of it)",
-    "stretch": "all of each frame, squeezed into a square (--fit letterbox puts bars beside it)",
+    "crop": "the central square of each frame (--fit letterbox uses the whole frame)",
+    "stretch": "each frame distorted into a square (--fit letterbox adds bars instead)",
 }
 
 
@@ -23,7 +23,7 @@ def check_rate(fps: float | None) -> None:
     """Raise a UserError for an invalid frame rate."""
     if fps is not None and not 0 <= fps <= MOST_TAKEN:
         raise UserError(
-            f"--video-fps is {fps:g}; give a number above 0 and at most {MOST_TAKEN:,}, or 0 for "
+            f"--video-fps is {fps:g}; it must be positive and at most {MOST_TAKEN:,}, or 0 for "
             "every frame"
         )
 
@@ -55,11 +55,11 @@ def own_film(
     _ = film.placement  # raises UserError for an unreadable file before anything is printed
     alike = []
     if cut.fps != plain.fps:
-        alike.append(f"{cut.fps:g} frames per second (--video-fps 0 takes all)")
+        alike.append(f"{cut.fps:g} frames per second (--video-fps 0 uses all)")
     if cut.fit != plain.fit:
         alike.append(OTHER_FITS[cut.fit])
     if cut.region != plain.region:
-        alike.append(f"the region {as_text(cut.region)} (--region all takes the whole picture)")
+        alike.append(f"the region {as_text(cut.region)} (--region all uses the whole frame)")
     if alike:
-        print(f"{printable(path.name)}: as in the training, {' and '.join(alike)}", file=sys.stderr)
+        print(f"{printable(path.name)}: as in training, {' and '.join(alike)}", file=sys.stderr)
     return film

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -14,47 +14,58 @@ from gswm.fitting.fit import FitConfig, fit_video
 class FitCommand:
     """Settings of `gswm fit`."""
 
+    NOTES: ClassVar = (
+        "Run the same command again to resume an interrupted fit. Without a GPU, "
+        "use --prepare, and fit OUT/video.hdf5 on a machine that has one.",
+    )
+    EXAMPLES: ClassVar = (
+        "gswm fit film.mp4 --minutes 8",
+        "gswm fit film.mp4 --region 0,120,640,360 --objects 12",
+        "gswm fit film.mp4 --prepare",
+    )
+
     video: Annotated[Positional[Path], arg(metavar="VIDEO")]
-    """A video of a fixed camera, a folder of such videos, or a file that --prepare wrote."""
-    minutes: float = 8.0
-    """Time limit for everything, from measuring to writing the page."""
+    """Video from a fixed camera, folder of such videos, or file written by --prepare."""
     out: Path | None = None
-    """The folder for weights, tracks and the page. Default: fits/NAME."""
+    """Output folder for weights, tracks and a web page of results. Default: fits/NAME."""
+    minutes: float = 8.0
+    """Time limit in minutes, including measuring the video and writing the results."""
+    steps: int | None = None
+    """Train for this many steps instead of --minutes."""
     prepare: bool = False
-    """Only measure and import, into OUT/video.hdf5, to train elsewhere."""
+    """Only measure and import the video, into OUT/video.hdf5, so that another machine can train."""
     region: str | None = None
-    """X,Y,WIDTH,HEIGHT in pixels: use only this part of the picture."""
+    """Use only this region of the upright video: x,y,width,height in pixels."""
     start: Annotated[str | None, arg(metavar="NAME|RUN|WEIGHTS|none")] = None
-    """Initial weights: a run folder, a weights file, or the name of a shipped model; none for new
-    weights. Default: clips, if it ships and fits --size and --grid."""
+    """Initial weights: the name of a shipped model, a run folder, a weights file, or none (random
+    weights). Default: clips, if it is installed and agrees with --size and --grid."""
     stride: int | None = None
-    """Use every n-th frame. Default: chosen by the speed of the objects."""
+    """Use every n-th frame. Default: chosen from the speed of the objects."""
     size: int | None = None
-    """Resolution of the model in pixels. Default: that of --start; for new weights 64 or 128,
-    chosen by the size of the objects."""
+    """Resolution of the model in pixels. Default: that of --start; for random weights, 64 or 128,
+    chosen from the size of the objects."""
     objects: int | None = None
     """Number of object slots. Default: slightly more than the objects in view at once."""
     grid: int | None = None
-    """Cells of discovery along a side. Default: as in --start; for new weights chosen by the
+    """Discovery cells along each side. Default: as in --start; for random weights, chosen from the
     smallest objects."""
     object_size: float | None = None
-    """Size of a typical object as a share of the longer side. Default: measured."""
+    """Size of a typical object, as a fraction of the longer side. Default: measured."""
     sigma: float | None = None
-    """Standard deviation of the pixels. Default: chosen by the contrast of the objects."""
+    """Standard deviation of the pixel likelihood. Default: chosen from the objects' contrast."""
     threshold: float | None = None
-    """Initial difference from the background that counts as motion. Default: chosen by the
+    """Difference from the background that counts as motion at first. Default: chosen from the
     contrast."""
-    steps: int | None = None
-    """Number of steps, instead of --minutes. Default: as many as there is time for."""
     batch: int = 16
-    """Windows per step."""
+    """Training windows per step."""
     seed: int = 0
-    device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Random seed."""
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     force: bool = False
-    """Replace an earlier fit, or files in a folder that gswm did not create."""
+    """Overwrite an earlier fit, or files in a folder that gswm did not create."""
+    device: str = "auto"
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Fit, and print the location of the results."""

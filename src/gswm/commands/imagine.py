@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from tyro.conf import Positional, arg
@@ -36,59 +36,65 @@ STEPS, MOST_STEPS = 40, 90
 class ImagineCommand:
     """Settings of `gswm imagine`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm imagine two-layer --futures 4 --out seen",
+        "gswm imagine fits/film --video film.mp4 --given 10 --steps 30",
+        "gswm imagine runs/maze-0 --split val --episode 3 --no-mp4",
+    )
+
     model: Annotated[Positional[str], arg(metavar="NAME|RUN|WEIGHTS")]
-    """A run folder, a weights file, or the name of a shipped model."""
+    """Model to use: a run folder, a weights file, or the name of a shipped model."""
     world: str | None = None
-    """A world by name, or an HDF5 file. Default: the world that the model was trained on."""
+    """Name of a world, or an HDF5 file. Default: the world the model was trained on."""
     video: Path | None = None
-    """Your own video instead: a file, or a folder of images."""
+    """Use your own video instead: a video file or a folder of images."""
     given: int | None = None
-    """Number of given frames. Default: as in the validation during training."""
+    """Number of given frames. Default: as in validation during training."""
     steps: int | None = None
-    """Number of imagined frames. Default: up to the end of the video, at most 90."""
+    """Number of frames to imagine. Default: up to the end of the video, at most 90."""
     futures: int = 16
+    """Number of futures to imagine."""
     out: Path = Path("imagined")
-    """The output folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
+    """Output folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
     sample: bool = True
-    """Sample futures; otherwise use means, and all futures are the same."""
+    """Sample the futures. With --no-sample, the prior's means are used, and all futures agree."""
     episode: int = 0
-    """The number of the episode, from 0."""
+    """Index of the episode, starting at 0."""
     split: SplitName | None = None
-    """The split. Default: test for a world, and the whole file for a file."""
+    """Dataset split. Default: test for a world, all episodes for a file."""
     seed: int = 0
-    """Seed of the samples."""
+    """Random seed for sampling."""
     scale: int = 2
-    """Enlargement factor of futures, at most 16; everything else is twice as large."""
+    """Scale factor of the futures, at most 16; other pictures are drawn twice as large."""
     trail: int = 8
     """Length of the trail behind each object, in frames."""
     fps: int = 10
-    """Frames per second of the GIF and the MP4."""
+    """Frame rate of the GIF and the MP4."""
     video_fps: float | None = None
-    """Frames per second to take from your video, according to its timestamps; 0 takes every frame.
-    Default: as in the training videos."""
+    """Frame rate at which to sample the video, by its timestamps; 0 uses every frame. Default: the
+    frame rate of the training videos."""
     fit: Fit | None = None
-    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
-    frame, squeezed into a square. Default: as the training videos were imported, and letterbox for
-    a model of a world."""
+    """Method of making frames square: add black bars (letterbox), keep the central square (crop),
+    or distort (stretch). Default: as for the training videos; letterbox for models of worlds."""
     region: str | None = None
-    """Use only this part of your video: x,y,width,height in pixels of the upright video, or all.
-    Default: as the training videos were imported."""
+    """Use only this region of the upright video: x,y,width,height in pixels, or all. Default: as
+    for the training videos."""
     discover: Discover | None = None
-    """Look for new objects in every given frame (always), or only in the first (first), as in the
-    paper. Default: always for your own videos, first for worlds."""
+    """Discover new objects in every given frame (always), or only in the first one, as in the paper
+    (first). Default: always for your own videos, first for worlds."""
     mp4: bool = True
-    """Write an MP4 beside the GIF."""
+    """Write an MP4 as well as a GIF."""
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     force: bool = False
-    """Replace files in a folder that gswm did not create."""
+    """Overwrite files in a folder that gswm did not create."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Imagine, and write the pictures."""
         if self.world is not None and self.video is not None:
-            raise UserError("name either --world or --video")
+            raise UserError("use either --world or --video")
         futures = self.futures if self.sample else 1
         check_range({"--episode": self.episode, "--trail": self.trail}, 0)
         check_range({"--futures": futures, "--given": self.given, "--steps": self.steps}, 1)
@@ -155,6 +161,6 @@ def check_bytes(frames: int, videos: int, side: int) -> None:
     """Raise a UserError for an animation of `videos` side by side that memory cannot hold."""
     if (needed := 3 * frames * videos * side**2) > BYTES:
         raise UserError(
-            f"the pictures would take {needed / 1e9:.1f} GB, and may take {BYTES / 1e9:g}: "
-            "give a smaller --scale, or fewer frames"
+            f"the pictures would take {needed / 1e9:.1f} GB, more than the limit of "
+            f"{BYTES / 1e9:g} GB: use a smaller --scale, or fewer frames"
         )

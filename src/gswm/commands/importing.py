@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, ClassVar
 
-from tyro.conf import Positional, Suppress
+from tyro.conf import Positional, Suppress, arg
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
@@ -30,30 +31,35 @@ NAMED = 20
 class ImportCommand:
     """Settings of `gswm data import`."""
 
-    sources: Positional[tuple[Path, ...]]
-    """Video files, folders of videos, folders of a video's images, or trees of these. Folders named
-    train, val and test define the splits. Others are split by name: about 80 % train, 10 % val and
-    10 % test, or all train if a split would be empty."""
+    EXAMPLES: ClassVar = (
+        "gswm data import film.mp4 --out film.hdf5",
+        "gswm data import videos --size 128 --fps 10 --fit crop --out videos.hdf5",
+    )
+
+    sources: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH...")]
+    """Video files, folders of videos, folders of images, or directory trees of these. Folders named
+    train, val and test define the splits. Other videos are split by name: about 80 % train, 10 %
+    val and 10 % test, or all train if a split would be empty."""
     out: Path
-    """The output file, FILE.hdf5."""
+    """Output file (.hdf5)."""
     size: int = 64
     """Frame size in pixels."""
     fps: float | None = None
-    """Frames per second, according to the videos' timestamps. Default: every frame. Images have no
-    timestamps."""
+    """Frame rate at which to sample videos, by their timestamps. Default: every frame. Ignored for
+    images, which have no timestamps."""
     frames: int = 100
-    """Frames per episode. A long video gives several; remaining frames at its end are not used."""
+    """Frames per episode. A long video yields several episodes; leftover frames are dropped."""
     fit: Fit = "letterbox"
-    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
-    frame, squeezed into a square."""
+    """Method of making frames square: add black bars (letterbox), keep the central square (crop),
+    or distort (stretch)."""
     region: str | None = None
-    """Use only this part of each frame: x,y,width,height in pixels of the upright video."""
-    force: bool = False
-    """Replace the file if it exists."""
-    allow_damaged: bool = False
-    """Import videos that FFmpeg reports as damaged, or that lack frames."""
+    """Use only this region of the upright video: x,y,width,height in pixels."""
     workers: int = os.cpu_count() or 1
-    """Number of videos that are decoded at the same time."""
+    """Number of videos to decode in parallel."""
+    allow_damaged: bool = False
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
+    force: bool = False
+    """Overwrite the output file if it exists."""
     once: Suppress[bool] = False
     """Whether another command imports, without these settings."""
 
@@ -61,9 +67,9 @@ class ImportCommand:
         """Import all usable videos; return 2 if any was skipped."""
         for name in ("size", "fps", "frames", "workers"):
             if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
-                raise UserError(f"--{name} is {value}; give a number above 0")
+                raise UserError(f"--{name} is {value}; it must be positive")
         if not self.sources:
-            raise UserError("nothing to import; name videos or folders of them")
+            raise UserError("nothing to import; specify videos or folders of videos")
         region = parse_region(self.region)
         sources = [path for path in self.sources if not path.is_dir()]
         check_output(self.out, SUFFIXES, sources, force=self.force)
@@ -79,7 +85,7 @@ class ImportCommand:
             report_skipped(summary)
             self.say_how_to_take_short_ones(summary)
             if not summary.videos:
-                raise UserError(f"nothing could be imported; {self.out} is not written")
+                raise UserError(f"nothing could be imported; {self.out} was not written")
         report(summary, self)
         return 2 if summary.skipped else 0
 
@@ -88,7 +94,10 @@ class ImportCommand:
         frames = [skipped.frames for skipped in summary.skipped if skipped.frames is not None]
         if self.once and frames:
             other = replace(self, frames=min(frames), force=summary.videos > 0)
-            tell(f"gswm: to include the short ones: `{other.command()}`, then the same again")
+            tell(
+                f"gswm: to include short videos, run `{other.command()}`, and then this command "
+                "again"
+            )
 
     def command(self) -> str:
         """The command of this import."""
@@ -104,7 +113,7 @@ class ImportCommand:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[Source], None]]:
-    """A bar on a terminal; elsewhere a line for every tenth."""
+    """Show a progress bar on a terminal; otherwise print a line for every tenth video."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import (
@@ -147,10 +156,14 @@ def report(summary: Summary, command: ImportCommand) -> None:
     print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
     print(f"splits: {in_words(summary.splits)}")
     if summary.by_name:
-        how = "all train, for none would be" if summary.all_train else "by the videos' names"
-        print(f"split {how}; to choose, put them into folders named train, val and test")
+        how = (
+            "all train, since a split would be empty"
+            if summary.all_train
+            else "by the videos' names"
+        )
+        print(f"split {how}; to choose the splits yourself, use folders named train, val and test")
     if summary.left_over:
-        print(f"left over: {summary.left_over} frames at the ends of videos")
+        print(f"dropped {summary.left_over} leftover frames at the ends of videos")
     if summary.skipped:
         print(f"skipped: {len(summary.skipped)}")
 
@@ -176,7 +189,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
         )
     with alone_in(folder):
         if out.exists():
-            tell(f"{folder}: taken from {out}; remove that file to import again")
+            tell(f"{folder}: using {out}; delete that file to import again")
             return out
         region = None if cut.region is None else as_text(cut.region)
         how = (cut.size, cut.fps, cut.frames, cut.fit, region)
@@ -194,7 +207,7 @@ def import_once(folder: Path, cut: Cut) -> Path:
 def alone_in(folder: Path) -> Iterator[None]:
     """Wait until no other process holds the lock: of several that start at once, one imports."""
     held = None
-    with suppress(OSError):  # no folder any more, or a file system without locks
+    with suppress(OSError):  # the folder is gone, or its file system has no locks
         held = os.open(folder, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)
     try:
@@ -209,7 +222,7 @@ class InfoCommand:
     """Settings of `gswm data info`."""
 
     file: Positional[Path]
-    """An HDF5 file of episodes: generated, imported, or from the authors' release."""
+    """HDF5 file of episodes: generated, imported, or from the authors' release."""
 
     def run(self) -> None:
         """Print the contents of the file, one fact per line."""

@@ -75,18 +75,18 @@ def source_of(
 ) -> TrackSource:
     """Find the tracks to score. `names` are MODEL and VIDEO, or VIDEO alone."""
     if tracks is not None and baseline is not None:
-        raise UserError("give either --tracks or --baseline")
+        raise UserError("use either --tracks or --baseline")
     if tracks is None and baseline is None:
         if len(names) == 2:
             model = VideoModel(names[0], Path(names[1]), device, half, allow_damaged)
             return TrackSource(model.name, model.tracks, model)
         raise UserError(
-            "--labels needs something to score: gswm eval MODEL VIDEO, --tracks or --baseline"
+            "--labels needs tracks to score: use gswm eval MODEL VIDEO, --tracks or --baseline"
         )
     if half:
-        raise UserError("--half rounds the weights of a model; name one, or leave it off")
+        raise UserError("--half needs a model: specify one, or omit --half")
     if len(names) > 1:
-        raise UserError(f"with --tracks or --baseline, name the video alone, not '{names[0]}'")
+        raise UserError(f"with --tracks or --baseline, specify only the video, not '{names[0]}'")
     video = Path(names[0]) if names else None
     if tracks is not None:
         return TrackSource(
@@ -95,7 +95,7 @@ def source_of(
         )
     if baseline != "median-sort":
         raise UserError(
-            f"'{baseline}' tracks no videos; with --labels, give --baseline median-sort"
+            f"'{baseline}' does not track videos; with --labels, use --baseline median-sort"
         )
     if video is None:
         raise UserError(f"--baseline {baseline} needs the video: gswm eval VIDEO --baseline ...")
@@ -145,7 +145,7 @@ class VideoModel:
 def check_last(last: float) -> None:
     """Raise a UserError unless this is a fraction of the video."""
     if not 0 < last < 1:
-        raise UserError(f"--last is {last:g}; it must be a share between 0 and 1")
+        raise UserError(f"--last is {last:g}; it must be between 0 and 1")
 
 
 def forecast_table(scores: ForecastScores, last: float) -> str:
@@ -173,16 +173,18 @@ def score_labelled(
         tracks, picture = source.tracks()
     if 0 < min_height < 1:
         if picture is None:
-            raise UserError("--min-height is a share of the video's height: name the video too")
+            raise UserError(
+                "--min-height is a fraction of the video's height: specify the video too"
+            )
         min_height *= picture.height
     if picture is not None:
         tracks = tracks.clipped(picture.width, picture.height)
     elif (tracks.box[:, :2] < 0).any():
-        tell("warning: boxes reach beyond the picture: name the video, too, to clip them")
+        tell("warning: some boxes reach outside the frame: specify the video too, to clip them")
     length = picture.frames if picture is not None else frames
     if length is not None and (beyond := int(true.frame.max(initial=0))) > length:
         raise UserError(
-            f"{labels} has a frame {beyond}, and the video {length}: not the same video"
+            f"{labels} has a frame {beyond}, but the video has {length} frames: they do not match"
         )
     parts = {"all": score_tracks(true, tracks, min_height=min_height)}
     if length is not None and len(late := true.after((1 - last) * length)):

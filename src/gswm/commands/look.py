@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -25,17 +25,18 @@ from gswm.viz.measured import measured_sheet
 class LookCommand:
     """Settings of `gswm data look`."""
 
+    EXAMPLES: ClassVar = ("gswm data look film.mp4 --out look.png",)
+
     video: Annotated[Positional[Path], arg(metavar="VIDEO")]
-    """A video file, a folder of videos or of a video's images, or an imported HDF5 file. The camera
-    must stand still."""
+    """Video file, folder of videos or images, or imported HDF5 file. The camera must be fixed."""
     out: Path | None = None
-    """A .png of frames with the measured boxes, the background, sizes and counts."""
+    """Write a .png with measured boxes, the background, and object sizes and counts."""
     json: Path | None = None
-    """A .json with everything that is printed, and more."""
+    """Write all measurements to this JSON file."""
     region: str | None = None
-    """X,Y,WIDTH,HEIGHT in pixels: measure only this part of the frame."""
+    """Measure only this region of the upright video: x,y,width,height in pixels."""
     force: bool = False
-    """Replace the files of --out and --json if they exist."""
+    """Overwrite the --out and --json files if they exist."""
 
     def run(self) -> int:
         """Measure the video; 2 if nothing can be learned from it."""

@@ -1,4 +1,4 @@
-"""Parses settings from the command line with tyro, with errors in one line."""
+"""Parse the command line with tyro, and report errors in one line."""
 
 import contextlib
 import io
@@ -11,15 +11,16 @@ from typing import Any, get_args, get_type_hints
 
 import tyro
 
+from gswm.commands.help import HELP, epilog
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
 
 PRINTED = Path("-")
-"""Stands for standard output in place of a file."""
+"""Stands for standard output."""
 
 
 def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
-    """Parse with tyro, with its error boxes as one line; --json without a name prints."""
+    """Parse with tyro; an error is one line, and --json without a name means standard output."""
     caught = io.StringIO()
     full: list[str] = []
     for word, after in pairwise([*args, "--"]):
@@ -27,10 +28,11 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
         full += [word, str(PRINTED)] if alone else [word]
     try:
         with contextlib.redirect_stderr(caught):
-            return tyro.cli(cls, args=full, **settings)
+            return tyro.cli(cls, args=full, registry=HELP, **settings)
     except SystemExit as stop:
         if stop.code:
             raise UserError(one_line(caught.getvalue(), metavars(cls))) from stop
+        print(epilog(cls), end="")
         raise
 
 
@@ -64,7 +66,7 @@ def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
     text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
     text = re.sub(
-        r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` shows all settings", text
+        r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` lists all options", text
     )
     return text.replace("?;", "?")
 
@@ -76,6 +78,6 @@ def missing(said: re.Match[str]) -> str:
 
 
 def choices(said: re.Match[str]) -> str:
-    """The possible choices in alphabetical order, without None."""
+    """The choices in alphabetical order, without None."""
     names = re.findall(r"'(.*?)'", said[1])
     return f"; it must be one of {', '.join(sorted(set(names) - {'None'}))}"

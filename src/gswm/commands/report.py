@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -22,23 +22,28 @@ HERE = Path("docs/results")
 class ReportCommand:
     """Settings of `gswm report`."""
 
-    results: Annotated[Positional[tuple[Path, ...]], arg(metavar="RESULTS")] = ()
-    """Files that `gswm eval --json` wrote, or folders of them. Default: docs/results."""
+    EXAMPLES: ClassVar = (
+        "gswm report result.json",
+        "gswm report docs/results --out report --markdown results.md",
+    )
+
+    results: Annotated[Positional[tuple[Path, ...]], arg(metavar="[RESULTS...]")] = ()
+    """Results of `gswm eval --json`, or folders of them. Default: docs/results."""
     out: Path = Path("report")
-    """The folder for a self-contained index.html, and a PNG of each figure."""
+    """Output folder for a self-contained index.html and a PNG of each figure."""
     markdown: Path | None = None
-    """Also write the tables to this Markdown file, and the figures to the folder of the same name.
+    """Also write the tables to this Markdown file, with the figures in a folder of the same name.
     """
     force: bool = False
-    """Replace files that `gswm report` did not write."""
+    """Overwrite files that `gswm report` did not write."""
 
     def run(self) -> None:
         """Read the results, and write the report."""
         paths = self.results or (HERE,)
         if not self.results and not HERE.is_dir():
             raise UserError(
-                f"there is no folder {HERE} here: name result files written by `gswm eval --json`, "
-                "or folders of them"
+                f"there is no folder {HERE}: specify results of `gswm eval --json`, or folders of "
+                f"them"
             )
         names = ("index.html", *(f"{name}.png" for name in CAPTIONS))
         ours = self.force or writing.is_report(self.out / "index.html")
@@ -53,7 +58,7 @@ class ReportCommand:
             where = ", ".join(map(str, paths))
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
         if not can_draw():
-            tell("the report has no charts: they need matplotlib, `pip install 'gswm[report]'`")
+            tell("the report has no charts, which need matplotlib: `pip install 'gswm[report]'`")
         make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
         print(f"{counted(len(found.all), 'result')}: {', '.join(map(str, files))}")

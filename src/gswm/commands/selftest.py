@@ -1,6 +1,7 @@
 """`gswm selftest`."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
@@ -17,19 +18,23 @@ class DisagreementError(UserError):
 class SelfTestCommand:
     """Settings of `gswm selftest`."""
 
+    EXAMPLES: ClassVar = (
+        "gswm selftest --device cpu",
+        "gswm selftest --device cuda --recipes two-layer maze --paths captured",
+    )
+
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
     recipes: tuple[str, ...] = COMPARED
-    """Recipes whose models are compared, at small sizes."""
+    """Recipes to compare, with small models."""
     paths: tuple[FastPath, ...] = ()
-    """The fast paths. Default: deferred, kernels, captured and compiled on a GPU; deferred on a
-    CPU."""
+    """Fast paths to compare. Default: all on a GPU; deferred on a CPU."""
 
     def run(self) -> None:
         """Compare, and print a line for each result."""
         device = find_device(self.device)
         if device.type != "cuda" and (wanting := [p for p in self.paths if p != "deferred"]):
-            raise UserError(f"'{wanting[0]}' needs a GPU: leave it out")
+            raise UserError(f"'{wanting[0]}' needs a GPU: omit it")
         print(f"Fast and plain path on {device.type}: relative differences")
         found = []
         for row in selftest(device, self.recipes, self.paths):
@@ -41,7 +46,7 @@ class SelfTestCommand:
         if wrong := [row for row in found if not row.agrees]:
             first = wrong[0]
             what = (
-                f"{first.missing[0]} has a gradient on one of them alone"
+                f"{first.missing[0]} has a gradient on only one of the two paths"
                 if first.missing
                 else (f"loss by {first.loss:.1e}, {first.parameter} by {first.gradient:.1e}")
             )

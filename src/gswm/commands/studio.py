@@ -3,7 +3,7 @@
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from jaxtyping import UInt8
 from torch import Tensor
@@ -33,36 +33,42 @@ MOST_SKIPPED = 10_000
 class StudioCommand:
     """Settings of `gswm studio`."""
 
-    model: Annotated[Positional[str | None], arg(metavar="NAME|RUN|WEIGHTS")] = None
-    """A run folder, a weights file, or the name of a shipped model. Default: two-layer, and clips
-    with --video."""
+    EXAMPLES: ClassVar = (
+        "gswm studio",
+        "gswm studio --video film.mp4",
+        "gswm studio runs/two-layer-0 --no-browser --port 8080",
+    )
+
+    model: Annotated[Positional[str | None], arg(metavar="[NAME|RUN|WEIGHTS]")] = None
+    """Model to open: a run folder, a weights file, or the name of a shipped model. Default:
+    two-layer; clips with --video."""
     world: str | None = None
-    """A world by name, or an HDF5 file. Default: the world that the model was trained on."""
+    """Name of a world, or an HDF5 file. Default: the world the model was trained on."""
     video: Path | None = None
-    """Your own video instead: a file, or a folder of images."""
+    """Use your own video instead: a video file or a folder of images."""
     video_fps: float | None = None
-    """Frames per second to take from videos, including dropped ones, according to their timestamps;
-    0 takes every frame. Default: as in the training videos."""
+    """Frame rate at which to sample videos, by their timestamps; 0 uses every frame. Also applies
+    to videos dropped onto the page. Default: the frame rate of the training videos."""
     skip: int | None = None
-    """With --video: number of frames to skip. Default: up to given frames in which the model finds
-    an object that is wholly in view, among the first 160."""
+    """With --video: skip the first n frames. Default: skip to the first object that the model finds
+    entirely in view, searching 160 frames."""
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     port: int = 0
-    """The port. Default: the first free one from 8765 on."""
+    """Port to listen on. Default: the first free port from 8765 on."""
     host: str = "127.0.0.1"
-    """The address to listen on; with 0.0.0.0, other machines can connect."""
+    """Address to listen on; 0.0.0.0 accepts connections from other machines."""
     browser: bool = True
-    """Open the address in a browser."""
+    """Open the page in a browser."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Serve the page until interrupted."""
         from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
         if self.world is not None and self.video is not None:
-            raise UserError("name either --world or --video")
+            raise UserError("use either --world or --video")
         if not 0 <= self.port < 1 << 16:
             raise UserError(f"--port is {self.port}; it must be from 1 to 65535")
         if self.skip is not None and self.video is None:
@@ -78,7 +84,7 @@ class StudioCommand:
         world = self.source(catalog, name)
         app = StudioApp(catalog, FirstView(name, world), rules_for(self.host))
         server = Server(app, self.host, self.port)
-        print(f"gswm studio: {server.address}  (Ctrl-C ends it)", flush=True)
+        print(f"gswm studio: {server.address}  (press Ctrl-C to quit)", flush=True)
         try:
             if self.browser:
                 app.doorway = doorway.make(server.address)
@@ -93,7 +99,7 @@ class StudioCommand:
         if self.video is not None:
             return for_any_video()
         if not catalog.models:
-            raise UserError("this copy of gswm has no weights: name a run or a file of weights")
+            raise UserError("no weights are installed: specify a run folder or a weights file")
         return FIRST if FIRST in catalog.models else next(iter(catalog.models))
 
     def source(self, catalog: Catalog, model: str) -> str:
@@ -127,8 +133,8 @@ class StudioCommand:
                 first = first_in_view(model, video, film.footage, entry.given, entry.steps)
             if first:
                 skipped = f"{printable(path.name)}: skipping {counted(first, 'frame')}"
-                tell(f"{skipped}, up to an object in view (--skip 0 begins at the first)")
+                tell(f"{skipped} to reach an object in view (--skip 0 starts at the first frame)")
         if first >= video.shape[1]:
             has = counted(video.shape[1], "frame")
-            raise UserError(f"--skip is {first}, and {path} has {has}: give a smaller number")
+            raise UserError(f"--skip is {first}, but {path} has {has}: use a smaller number")
         return video[:, first : first + most].clone()

@@ -7,7 +7,7 @@ import statistics
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from rich import box
 from rich.console import Console
@@ -26,35 +26,42 @@ from gswm.train.sweep import SCORES, Job, Sweep
 
 RESULT = "sweep.json"
 MOST_SEEDS = 10_000
-ABOUT = """Train many runs at once on one device: every recipe with every seed, each in
-OUT/RECIPE-SEED. The same command resumes stopped runs, and skips finished ones. All other settings
-are those of `gswm train`, for every run."""
 
 
 @dataclass(frozen=True)
 class SweepArguments:
     """The sweep's own arguments; the rest are settings of `gswm train`."""
 
+    NOTES: ClassVar = (
+        "All other options are passed to every run; `gswm train RECIPE --help` lists them. "
+        "Each run is in OUT/RECIPE-SEED. Run the same command again to resume stopped runs; "
+        "finished runs are skipped.",
+    )
+    EXAMPLES: ClassVar = (
+        "gswm sweep interaction occlusion --seeds 0..4 --jobs 2",
+        "gswm sweep two-layer --seeds 0,1 --train.steps 20000 --out short",
+    )
+
     recipes: Annotated[Positional[tuple[str, ...]], arg(metavar="RECIPE...")] = ()
-    """The recipes to train."""
+    """Recipes to train."""
     seeds: str = "0"
-    """The seeds, such as 0..4 or 0,2,5."""
+    """Random seeds, such as 0..4 or 0,2,5."""
     jobs: int | None = None
-    """Number of runs at once. Default: 1, or all of them in a cluster's queue."""
+    """Number of parallel runs. Default: 1; with --launcher slurm, all."""
     out: Path = Path("runs")
-    """The folder of all runs."""
+    """Folder for all runs."""
     launcher: Literal["local", "slurm"] = "local"
-    """local, or slurm: each run becomes a job of a Slurm cluster (needs the extra `slurm`)."""
+    """Run on this machine, or submit each run as a Slurm job (needs the extra `slurm`)."""
     slurm: str | None = None
-    """Resources of each job, as parameters of submitit, such as
+    """Resources of each Slurm job, as submitit parameters, such as
     slurm_partition=gpu,gpus_per_node=1,timeout_min=600."""
     only_print: Annotated[FlagCreatePairsOff[bool], arg(name="print")] = False
-    """Print the command of each run, one per line, and run none: for other schedulers."""
+    """Print one command per run without running it, for use with another scheduler."""
 
     def command(self, settings: list[str]) -> "SweepCommand":
         """Check the arguments, and list the runs, which all have the same `settings`."""
         if not self.recipes:
-            raise UserError("name the recipes first; `gswm sweep --help` shows how")
+            raise UserError("specify the recipes first; see `gswm sweep --help`")
         for name in (word.partition("=")[0] for word in settings):
             if name in ("--seed", "--resume"):
                 raise UserError(
@@ -62,7 +69,7 @@ class SweepArguments:
                 )
         check_range({"--jobs": self.jobs}, 1)
         if self.launcher == "local" and self.slurm is not None:
-            raise UserError("--slurm is for --launcher slurm")
+            raise UserError("--slurm needs --launcher slurm")
         slurm = None if self.launcher == "local" else requests(self.slurm or "")
         jobs = tuple(
             job(name, seed, self.out, settings)
@@ -87,8 +94,10 @@ class SweepCommand:
     @staticmethod
     def from_args(args: list[str]) -> "SweepCommand":
         """`RECIPE... [--seeds S] [--jobs J] [--out DIR] [--print] [--setting value ...]`."""
-        about = {"prog": "gswm sweep", "description": ABOUT, "return_unknown_args": True}
-        asked, settings = tyro_cli(SweepArguments, args or ["--help"], **about)
+        about = {"prog": "gswm sweep", "description": "Train several recipes with several seeds."}
+        asked, settings = tyro_cli(
+            SweepArguments, args or ["--help"], **about, return_unknown_args=True
+        )
         return asked.command(settings)
 
     def run(self) -> int:
@@ -114,7 +123,7 @@ def check_sweep(path: Path) -> None:
         return
     found = read_json(path) if path.is_file() else None
     if not (isinstance(found, list) and all(isinstance(r, dict) and "recipe" in r for r in found)):
-        raise UserError(f"{path} exists, and no sweep wrote it: choose another --out")
+        raise UserError(f"{path} exists, but was not written by a sweep: choose another --out")
 
 
 def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
@@ -131,11 +140,11 @@ def seeds(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise UserError(f"--seeds is '{text}'; it must be such as 0..4 or 0,2,5")
+            raise UserError(f"--seeds is '{text}'; it must look like 0..4 or 0,2,5")
         first, last = int(match[1]), int(match[2] or match[1])
         check_seed(last)
         if len(found) + last - first >= MOST_SEEDS:
-            raise UserError(f"--seeds is '{text}'; it must be at most {MOST_SEEDS:,} seeds")
+            raise UserError(f"--seeds is '{text}'; it must have at most {MOST_SEEDS:,} seeds")
         found += range(first, last + 1)
     return list(dict.fromkeys(found))
 
@@ -144,7 +153,7 @@ def requests(text: str) -> dict[str, str]:
     """The resources in `name=value,...`, as in Slurm's own commands; tyro's syntax has spaces."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     if not all(name and value for name, _, value in pairs):
-        raise UserError(f"--slurm is '{text}'; it must be such as gpus_per_node=1,timeout_min=600")
+        raise UserError(f"--slurm is '{text}'; it must look like gpus_per_node=1,timeout_min=600")
     return {name: value for name, _, value in pairs}
 
 

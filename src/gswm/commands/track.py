@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from tyro.conf import Positional, UseAppendAction, arg
@@ -41,58 +41,60 @@ TABLE = Path("states.csv")
 class TrackCommand:
     """Settings of `gswm track`."""
 
+    NOTES: ClassVar = (
+        "For a video, the .csv has one row per object and frame that the model saw: time in "
+        "seconds, frame (starting at 0), id, the box center x and y, width and height in "
+        "pixels of the upright video, depth, and presence. For a world, boxes are in "
+        "fractions of the frame size. The .txt and .mp4 cover every frame up to the last one "
+        "that the model saw, with interpolated boxes in between; frames and ids in the .txt "
+        "start at 1.",
+    )
+    EXAMPLES: ClassVar = (
+        "gswm track film.mp4 --out film.csv --out boxes.mp4",
+        "gswm track film.mp4 --model fits/film --out film.txt",
+        "gswm track two-layer --episode 3 --picture two-layer.png",
+    )
+
     source: Annotated[Positional[str], arg(metavar="VIDEO|WORLD")]
-    """A video, a folder of images, an HDF5 file, or a world by its name."""
+    """Video file, folder of images, HDF5 file, or name of a world."""
     model: str | None = None
-    """A trained model: a run folder, a weights file, or the name of a shipped model. Default:
-    clips, which is for videos of a fixed camera; for a world, the shipped model of that world.
-    """
+    """Model to use: a run folder, a weights file, or the name of a shipped model. Default: clips,
+    which expects a fixed camera; for a world, the model shipped for that world."""
     out: UseAppendAction[tuple[Path, ...]] = ()
-    """An output file; repeat --out for several. Default: states.csv. For a video, FILE.csv has the
-    columns time (in seconds), frame (in the video, counted from 0), id, x, y (the center), width,
-    height (in pixels of the upright video), depth and presence, for the frames that the model saw.
-    FILE.txt is MOTChallenge text, with frames and ids counted from 1. FILE.mp4 is the video at its
-    own size and speed, with boxes, ids and trails. Both have every frame of the video up to the
-    last one that the model saw, with boxes interpolated in between. For a world, FILE.csv is in
-    fractions of the frame's side.
-    """
+    """Output file: .csv (a table of boxes), .txt (MOTChallenge) or .mp4 (the video with boxes, ids
+    and trails). Repeat --out to write several. Default: states.csv."""
     picture: Path | None = None
-    """A .png for a sheet of the model's frames, or a .gif or .mp4 of all frames, with boxes and
-    ids.
-    """
+    """Draw the frames at the model's own resolution, with boxes and ids: a .png contact sheet, or a
+    .gif or .mp4 of all frames."""
     episode: int = 0
-    """The number of the episode of a world or an HDF5 file, from 0."""
+    """Index of the episode of a world or an HDF5 file, starting at 0."""
     split: SplitName | None = None
-    """The split. Default: test for a world, and the whole file for a file."""
+    """Dataset split. Default: test for a world, all episodes for a file."""
     frames: int | None = None
-    """Largest number of frames, from the first. Default: all."""
+    """Track only the first n frames. Default: all."""
     discover: bool = True
-    """Look for new objects in every frame, or only in the first."""
+    """Discover new objects in every frame, not only in the first."""
     video_fps: float | None = None
-    """Frames per second to take from a video, according to its timestamps; 0 takes every frame.
-    Default: as in the training videos.
-    """
+    """Frame rate at which to sample the video, by its timestamps; 0 uses every frame. Default: the
+    frame rate of the training videos."""
     fit: Fit | None = None
-    """letterbox: the whole frame between black bars; crop: its middle square; stretch: the whole
-    frame, squeezed into a square. Default: as the training videos were imported, and letterbox for
-    a model of a world.
-    """
+    """Method of making frames square: add black bars (letterbox), keep the central square (crop),
+    or distort (stretch). Default: as for the training videos; letterbox for models of worlds."""
     region: str | None = None
-    """Use only this part of the video: x,y,width,height in pixels of the upright video, or all.
-    Default: as the training videos were imported.
-    """
+    """Use only this region of the upright video: x,y,width,height in pixels, or all. Default: as
+    for the training videos."""
     scale: int = 4
-    """Enlargement factor for --picture, at most 16."""
+    """Scale factor of --picture, at most 16."""
     trail: int = 8
     """Length of the trail behind each object, in frames."""
     fps: int = 10
-    """Frames per second of --picture, and of an .mp4 from images, which have no timestamps."""
+    """Frame rate of --picture, and of an .mp4 made from a folder of images."""
     allow_damaged: bool = False
-    """Use a video that FFmpeg reports as damaged, or that lacks frames."""
+    """Accept videos that FFmpeg reports as damaged or that are missing frames."""
     force: bool = False
-    """Replace existing files."""
+    """Overwrite output files that exist."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
         """Track the objects, and write the tracks."""
@@ -165,7 +167,9 @@ class TrackCommand:
             check_bytes(video.shape[1], 1, self.scale * model.image_size)
         footage = self.footage_of_episode(video.shape[1])
         if footage is None and any(out.suffix.lower() == ".txt" for out in outs):
-            raise UserError(f"{self.source} lacks the sizes of its videos; give --out FILE.csv")
+            raise UserError(
+                f"{self.source} does not store the sizes of its videos; use --out FILE.csv"
+            )
         known: dict[str, Any] = {
             "actions": actions_of(model, episodes),
             "background": episodes.background,
@@ -210,7 +214,7 @@ class TrackCommand:
 
 
 def default_model(source: str) -> str:
-    """The default weights: those of a world by its name, otherwise those for any video."""
+    """The default weights: those shipped for a world, otherwise those for videos."""
     world = worlds.base_name(source)
     return world if world in worlds.WORLDS and is_available(world) else for_any_video()
 
@@ -223,4 +227,4 @@ def say(out: Path, rows: Located, footage: Footage) -> None:
 def summary(objects: int, rows: int, frames: int) -> str:
     """Numbers of objects and frames."""
     found = f"{counted(objects, 'object')} in {counted(frames, 'frame')}"
-    return f"{found}, {rows / frames:.1f} a frame"
+    return f"{found}, {rows / frames:.1f} per frame"

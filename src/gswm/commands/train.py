@@ -4,7 +4,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -26,37 +26,47 @@ from gswm.train.step import Trainee
 
 @dataclass(frozen=True)
 class TrainStart:
-    """The arguments of `gswm train` that choose the recipe, on which all other settings depend."""
+    """The arguments of `gswm train` that choose the recipe, on which all other options depend."""
+
+    NOTES: ClassVar = (
+        f"recipes: {', '.join(RECIPES)}",
+        "`gswm train RECIPE --help` lists the options of a recipe. Ctrl-C, SIGTERM and SIGHUP save "
+        "a checkpoint and exit with code 130, 143 or 129.",
+    )
+    EXAMPLES: ClassVar = (
+        "gswm train interaction-cpu",
+        "gswm train two-layer --seed 1 --train.steps 20000 --out runs/short",
+        "gswm train --resume runs/short",
+    )
 
     recipe: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RECIPE")] = ()
-    """The recipe to train, followed by any of its settings."""
+    """Recipe to train, followed by its options."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Instead of a recipe: the folder of a stopped run, to resume it."""
+    """Resume the run in this folder instead."""
 
 
 @dataclass(frozen=True)
 class TrainCommand:
-    """Settings of `gswm train`: all those of the recipe, and those of the run."""
+    """Settings of `gswm train`: those of the recipe and those of the run."""
 
     recipe: Annotated[Recipe, tyro.conf.arg(name="")]
     loop: Annotated[LoopConfig, tyro.conf.arg(name="")] = field(default_factory=LoopConfig)
     out: Path | None = None
-    """The run's folder. Default: runs/RECIPE-SEED."""
+    """Run folder. Default: runs/RECIPE-SEED."""
     videos: Annotated[Path | None, tyro.conf.arg(name="data", metavar="PATH")] = None
-    """Instead of --data.world: an HDF5 file; or a video, or a folder of videos or images such as
-    OBJ3D's, which is imported once, into PATH.hdf5.
-    """
+    """Train on this instead of --data.world: an HDF5 file; or a video, or a folder of videos or
+    images such as OBJ3D's, which is imported once, into PATH.hdf5."""
     device: str = "auto"
-    """cpu, cuda, or auto: a GPU if there is one."""
+    """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     @staticmethod
     def from_args(args: list[str]) -> "TrainCommand":
         """`RECIPE [--setting value ...]`, or `--resume RUN [--setting value ...]`."""
-        begin = {"prog": "gswm train", "description": about()}
+        begin = {"prog": "gswm train", "description": "Train a recipe, or resume a run."}
         start, rest = tyro_cli(TrainStart, args, **begin, add_help=False, return_unknown_args=True)
         if start.resume is not None:
             if start.recipe:
-                raise UserError(f"a run knows its recipe: leave {start.recipe[0]} off")
+                raise UserError(f"--resume uses the recipe of the run: omit {start.recipe[0]}")
             folder = RunFolder(start.resume)
             folder.check_version(any_code=True)  # another version may have other settings
             default = TrainCommand(folder.recipe(), settings_of(folder), start.resume)
@@ -67,17 +77,17 @@ class TrainCommand:
         elif not rest or {"-h", "--help"} & set(rest):
             return tyro_cli(TrainStart, ["--help"], **begin)
         else:
-            raise UserError(
-                f"name a recipe first: gswm train RECIPE [--setting value ...]; {recipes()}"
-            )
+            raise UserError(f"specify a recipe first: gswm train RECIPE [OPTIONS]; {recipes()}")
         # The recipe determines the model, so its settings are not a subcommand.
+        about = f"Train {which}." if start.resume is None else f"Resume {start.resume}."
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
         prog = f"gswm train {which}"  # whose help lists the settings of this recipe
-        parsed = tyro_cli(TrainCommand, rest, prog=prog, **settings).on_videos()
+        parsed = tyro_cli(TrainCommand, rest, prog=prog, description=about, **settings)
+        parsed = parsed.on_videos()
         model = parsed.recipe.model.resized_from(default.recipe.model)
         parsed = replace(parsed, recipe=replace(parsed.recipe, model=model))
         if start.resume is not None and parsed.out != start.resume:
-            raise UserError(f"--resume continues in {start.resume}: leave --out off")
+            raise UserError(f"--resume continues in {start.resume}: omit --out")
         return parsed
 
     def on_videos(self) -> "TrainCommand":
@@ -119,14 +129,6 @@ def goes_on(out: Path) -> str:
 def recipes() -> str:
     """The names of all recipes."""
     return f"recipes: {', '.join(RECIPES)}"
-
-
-def about() -> str:
-    """The description of the command in its help."""
-    return (
-        f"Train a recipe; `gswm train RECIPE --help` shows its settings; {recipes()}. Ctrl-C, "
-        "SIGTERM and SIGHUP save and end, with code 130, 143 or 129; --resume resumes."
-    )
 
 
 def settings_of(folder: RunFolder) -> LoopConfig:

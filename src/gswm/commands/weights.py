@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -40,7 +40,7 @@ class WeightsCommand:
     def run(self) -> None:
         """List all named models with scores and locations; verify those that are installed."""
         if not finding.names():
-            raise UserError("this installation has no weights: train some with `gswm train`")
+            raise UserError("no weights are installed: train a model with `gswm train`")
         wanted = finding.checksums()
         models = [KnownModel.of(name, wanted) for name in finding.names()]
         for line in lines([model.row() for model in models], get_terminal_size().columns):
@@ -56,11 +56,13 @@ class WeightsCommand:
 class FetchCommand:
     """Settings of `gswm weights fetch`."""
 
+    EXAMPLES: ClassVar = ("gswm weights fetch obj3d",)
+
     name: Annotated[Positional[str], arg(metavar="NAME")]
-    """A model that `gswm weights` lists."""
+    """Name of a model listed by `gswm weights`."""
 
     def run(self) -> None:
-        """Download a model into the cache, unless it is there, and print its path."""
+        """Download a model into the cache if necessary, and print its path."""
         if self.name not in finding.names():
             raise UserError(no_such("model", self.name, finding.names()))
         if (path := finding.shipped().get(self.name)) is not None:
@@ -133,8 +135,8 @@ def elsewhere(models: list[KnownModel]) -> str:
     if away[0].place == "downloadable":
         return f"; `gswm weights fetch NAME` downloads the other {len(away)}"
     return (
-        f"; {len(away)} others are not here: in a checkout of gswm, `pip install -e .` finds them; "
-        f"elsewhere, set {finding.ADDRESS} to an address that has them"
+        f"; {len(away)} others are not installed: in a clone of gswm, run `pip install -e .`; "
+        f"elsewhere, set {finding.ADDRESS} to a URL that has them"
     )
 
 

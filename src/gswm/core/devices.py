@@ -10,12 +10,12 @@ from gswm.core.errors import UserError
 
 
 def find_device(name: str) -> torch.device:
-    """Return a device by name; `auto` is a GPU if there is one."""
+    """Return a device by name; `auto` is a GPU if available."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()  # some devices, such as meta, hold no values
+        torch.zeros(1, device=device).item()  # some devices, such as meta, store no values
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
             raise UserError("no CUDA device found; use --device cpu") from error
@@ -25,7 +25,7 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def tf32(on: bool) -> Iterator[None]:
-    """Use TF32 or full float32 for products on a GPU; restores the setting afterwards."""
+    """Use TF32 or full float32 for matrix products on a GPU; restores the setting on exit."""
     backends: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [backend.allow_tf32 for backend in backends]
     try:
@@ -39,10 +39,10 @@ def tf32(on: bool) -> Iterator[None]:
 
 @contextmanager
 def one_thread(when: bool = True) -> Iterator[None]:
-    """Run small operations on a CPU in one thread; restores the number afterwards.
+    """Run CPU operations in one thread; restores the number of threads on exit.
 
-    torch synchronizes all threads after each operation. For small ones this costs more than the
-    threads save, and many times more if another process uses a core.
+    torch synchronizes its threads after each operation. For small operations this costs more than
+    the threads save, and many times more if another process occupies a core.
     """
     threads = torch.get_num_threads()
     if not when or threads == 1:

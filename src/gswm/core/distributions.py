@@ -1,8 +1,8 @@
 """The two distributions of the paper, and their divergences (B.1, B.2).
 
-All randomness is passed in: the caller provides the noise of each sample, and zero noise gives the
-mean. So a step is a function of its inputs, the same noise gives the same step on every path
-through the code, and nothing here breaks a compiled graph.
+The caller passes in the noise of each sample; zero noise gives the mean. A training step is
+therefore a pure function of its inputs, all code paths agree given the same noise, and nothing here
+breaks a compiled graph.
 """
 
 import math
@@ -103,5 +103,5 @@ def logistic_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor
 
 
 def steered(distribution: Record, learns: Tensor) -> Record:
-    """The same distribution; gradients reach it only if `learns` is 1."""
+    """The same distribution; gradients flow into it only where `learns` is 1."""
     return map_tensors(lambda x: x.detach() + learns * (x - x.detach()), distribution)

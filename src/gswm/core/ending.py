@@ -14,7 +14,7 @@ from gswm.core.files import remove_parts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AGAIN = 0.5
-"""Seconds in which further signals count as the first one; a terminal may send several."""
+"""Seconds during which repeated signals count as one; a terminal may send several."""
 
 
 class EndedBySignal(KeyboardInterrupt):
@@ -51,7 +51,7 @@ class Ending:
         return "interrupted" if by_hand else f"ended by {signal.Signals(self.which).name}"
 
     def begin(self) -> None:
-        """Install the handlers; signals that the process was started to ignore stay ignored."""
+        """Install the handlers, except for signals that the process inherited as ignored."""
         Ending.now = self
         for one in heard_signals():
             try:
@@ -61,12 +61,12 @@ class Ending:
         self.unraisable, sys.unraisablehook = sys.unraisablehook, self.swallow
 
     def swallow(self, lost: "sys.UnraisableHookArgs") -> None:
-        """Suppress the traceback of a signal in a finalizer; `check_signals` raises it again."""
+        """Suppress the traceback of a signal in a finalizer; `check_signals` re-raises it."""
         if not isinstance(lost.exc_value, EndedBySignal):
             self.unraisable(lost)
 
     def hear(self, which: int, *_: Any) -> None:
-        """Raise, unless that has just happened."""
+        """Raise `EndedBySignal`, unless it was raised a moment ago."""
         self.which = self.which or which
         leave_hung_up(self.terminals)
         if time.monotonic() - self.last >= AGAIN:
@@ -74,7 +74,7 @@ class Ending:
             raise EndedBySignal(which)
 
     def finish(self, *, process: bool) -> None:
-        """Remove partially written files; if the `process` ends now, ignore further signals."""
+        """Remove partially written files; if the `process` exits now, ignore further signals."""
         self.last = float("inf")
         for one in self.before:
             signal.signal(one, signal.SIG_IGN)
@@ -92,7 +92,7 @@ def heard_signals() -> list[signal.Signals]:
 
 
 def check_signals() -> None:
-    """Raise if a signal was received whose exception was lost."""
+    """Raise `EndedBySignal` if a signal was received but its exception was swallowed."""
     if Ending.now is not None and Ending.now.which is not None:
         raise EndedBySignal(Ending.now.which)
 
@@ -103,7 +103,7 @@ def terminals() -> list[int]:
 
 
 def leave_hung_up(handles: list[int]) -> None:
-    """Discard output to a terminal that is gone, where each write would fail."""
+    """Discard output to a terminal that no longer exists, where each write would fail."""
     for handle in [handle for handle in handles if not is_terminal(handle)]:
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, handle)
@@ -119,5 +119,5 @@ def is_terminal(handle: int) -> bool:
 
 
 def ignore_interrupts() -> None:
-    """Ignore Ctrl-C, which a terminal sends to all processes; the parent process handles it."""
+    """Ignore Ctrl-C, which a terminal sends to child processes too; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,10 +1,10 @@
-"""Files: written atomically, replaced only on request, read only if they are regular files.
+"""File access: atomic writes, no silent overwriting, and no reading from pipes or devices.
 
 A file is written under a temporary name beside its own (a part), and renamed when it is complete
-and on the disk. Parts have unique names, so that two processes can write the same file, and are
-locked while they are written. A part without a lock belongs to a dead process, and the next process
-that writes to the folder removes it. Locks of other machines may be invisible here, so their parts
-are removed after a day.
+and on disk. Parts have unique names, so that two processes can write the same file, and are locked
+while they are written. A part without a lock belongs to a dead process, and the next process that
+writes to the folder removes it. The locks of other machines may be invisible, so their parts are
+removed after a day.
 """
 
 import errno
@@ -24,12 +24,12 @@ from gswm.core.errors import UserError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 HOST = hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
 PART = re.compile(r"\..*\.([0-9a-f]{8})-[0-9a-f]{8}\.gswm-part", re.DOTALL)
-"""Names of parts; the first number is the machine's."""
+"""File names of parts; the first number identifies the machine."""
 DAY = 24 * 60 * 60
 KEPT = 120
-"""Bytes of a file's name that are kept in the name of its part; names have at most 255 bytes."""
+"""Bytes of a file name to keep in the name of its part, which may have at most 255 bytes."""
 MARKER = ".gswm"
-"""A file in every folder of results that gswm has written: the folder may be overwritten."""
+"""File that marks a folder as written by gswm, so that gswm may overwrite it."""
 
 _parts: dict[Path, tuple[int, int]] = {}
 """The process and the locked handle of each part that is being written."""
@@ -45,15 +45,15 @@ class DiskFullError(UserError):
 
 @contextmanager
 def room(what: str | Path) -> Iterator[None]:
-    """Report in one line that `what` cannot be written, and why."""
+    """Turn write errors into a UserError that names `what` and the reason."""
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in FULL:
             raise DiskFullError(
-                f"no room to write {what}, {reason}: free some space and start again; "
-                "existing files are kept"
+                f"not enough space to write {what} ({reason}): free some space and start "
+                "again; existing files are intact"
             ) from error
         raise UserError(f"cannot write {what}: {reason}") from error
 
@@ -66,19 +66,19 @@ def check_place(path: Path, *, folder: bool = False) -> None:
     wanted = path / "any" if folder else path
     with room(path):
         if path.is_dir() and not folder:
-            raise UserError(f"cannot write {path}: it is a folder; name a file")
+            raise UserError(f"cannot write {path}: it is a folder; choose a file name")
         if folder and path.exists() and not path.is_dir():
-            raise UserError(f"cannot write to '{path}': it is a file; name a folder")
+            raise UserError(f"cannot write to '{path}': it is a file; choose a folder")
         missing, there = wanted.name, wanted.parent
         while not there.exists():
             missing, there = there.name, there.parent
         with suppress(FileNotFoundError):
-            os.lstat(there / missing)  # a name may be too long
+            os.lstat(there / missing)  # the name may be too long
         remove_part(new_part(there / missing))
 
 
 def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
-    """Raise a UserError for a name without the ending of a supported format."""
+    """Raise a UserError for a file extension that is not supported."""
     if path.suffix.lower() not in allowed:
         raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
 
@@ -88,39 +88,39 @@ def check_output(
 ) -> None:
     """Raise a UserError early for an output file that cannot or must not be written.
 
-    That is one in a bad place, with a wrong ending, that is also an input, or that exists. With
-    `force`, an existing file will be replaced.
+    It checks the folder, the extension, that the file is no input, and that it does not exist. With
+    `force`, an existing file will be overwritten.
     """
     check_place(path)
     check_suffix(path, allowed)
     if not path.exists():
         return
     if any(file.exists() and path.samefile(file) for file in sources):
-        raise UserError(f"cannot write '{path}': it is also an input; name another file")
+        raise UserError(f"cannot write '{path}': it is also an input; choose another file")
     check_new(path, force=force)
 
 
 def check_new(path: Path, *, force: bool) -> None:
-    """Raise a UserError for an existing file without `force`, and for anything but a file."""
+    """Raise a UserError if the file exists, unless `force` is set, or if it is no regular file."""
     if path.exists() and not path.is_file():
-        raise UserError(f"cannot write '{path}': it is not a regular file; name another")
+        raise UserError(f"cannot write '{path}': it is not a regular file; choose another")
     if path.exists() and not force:
-        raise UserError(f"{path} exists; give --force to replace it, or another name")
+        raise UserError(f"{path} exists; use --force to overwrite it, or choose another name")
 
 
 def check_folder(
     path: Path, names: Iterable[str], *, force: bool = False, option: str = "--out"
 ) -> None:
-    """Raise a UserError early for a folder that cannot be written, or whose files would be lost.
+    """Raise a UserError early if a folder cannot be written, or if its files would be lost.
 
     `names` are the names of the files, possibly with wildcards. A folder that gswm has written may
-    be overwritten. The message names the `option` that gave the folder.
+    be overwritten. The message names the `option` that chose the folder.
     """
     check_place(path, folder=True)
     if force or is_ours(path):
         return
     for file in (file for name in names for file in sorted(path.glob(name))):
-        raise UserError(f"{file} exists; give --force to replace it, or another {option}")
+        raise UserError(f"{file} exists; use --force to overwrite it, or choose another {option}")
 
 
 def is_ours(folder: Path) -> bool:
@@ -136,7 +136,10 @@ def make_folder(path: Path, by: str | None = None) -> None:
     with room(path):
         path.mkdir(parents=True, exist_ok=True)
         if by is not None and is_ours(path):
-            write_whole(path / MARKER, f"Written by `gswm {by}`, which may replace it.\n".encode())
+            write_whole(
+                path / MARKER,
+                f"Written by `gswm {by}`, which may overwrite this folder.\n".encode(),
+            )
 
 
 # -- writing
@@ -150,7 +153,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file beside `path` to write to; it replaces `path` at the end, or is removed."""
+    """Yield a temporary file beside `path`; it replaces `path` on success, or is removed."""
     part = begin(path)
     try:
         with room(path):
@@ -161,7 +164,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def begin(path: Path) -> Path:
-    """Create a part of `path`, with its folders; removes parts of dead processes."""
+    """Create a part of `path` and missing folders; remove parts of dead processes."""
     with room(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path.parent)
@@ -169,11 +172,11 @@ def begin(path: Path) -> Path:
 
 
 def commit(part: Path, path: Path) -> None:
-    """Replace `path` by a part, once it is on the disk."""
+    """Replace `path` by a part that is flushed to disk."""
     with room(path):
         flush(part)
         os.replace(part, path)
-        with suppress(OSError):  # not every file system can do that for a folder
+        with suppress(OSError):  # not every file system can flush a folder
             flush(path.parent)
 
 
@@ -184,9 +187,9 @@ def new_part(path: Path) -> Path:
         part = path.with_name(f".{name}.{HOST}-{secrets.token_hex(4)}.gswm-part")
         handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         _parts[part] = os.getpid(), handle
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # the file system has no locks
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:  # else another process has just removed it as a leftover
+        if os.fstat(handle).st_nlink:  # otherwise another process has just removed it as a leftover
             return part
         remove_part(part)
 
@@ -208,7 +211,7 @@ def remove_part(part: Path) -> None:
 
 
 def remove_parts() -> None:
-    """Remove all parts of this process, which is about to end."""
+    """Remove all parts of this process before it exits."""
     for part in [part for part, (process, _) in _parts.items() if process == os.getpid()]:
         with suppress(OSError):
             remove_part(part)
@@ -220,7 +223,7 @@ def remove_leftovers(folder: Path) -> None:
         return
     _cleaned.add(known)
     for part in filter(None, map(PART.fullmatch, os.listdir(folder))):
-        with suppress(OSError):  # it is being written, or belongs to somebody else
+        with suppress(OSError):  # it is being written, or belongs to another user
             handle = os.open(folder / part[0], os.O_RDWR)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -251,12 +254,10 @@ def flush(path: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Raise a UserError for a pipe, a socket or a device, which might never end."""
+    """Raise a UserError for a pipe, socket or device, reading from which might never end."""
     if path.exists() and not path.is_file():
-        what = (
-            "it is a folder" if path.is_dir() else "it is not a regular file but a pipe or device"
-        )
-        raise UserError(f"cannot read {path}: {what}; name a file")
+        what = "it is a folder" if path.is_dir() else "it is a pipe or a device"
+        raise UserError(f"cannot read {path}: {what}; choose a regular file")
 
 
 def cache_folder() -> Path:
@@ -265,4 +266,4 @@ def cache_folder() -> Path:
     try:
         return (said if said.is_absolute() else Path.home() / ".cache") / "gswm"
     except RuntimeError as error:
-        raise UserError("there is no home folder: set XDG_CACHE_HOME") from error
+        raise UserError("no home folder found: set XDG_CACHE_HOME") from error

@@ -8,7 +8,7 @@ columns, a glimpse is two matrix products,
 
     crop  = Y image Xᵀ,    Y[i, y] = max(0, 1 - |row of the image under sample i - y|)
 
-which is deterministic to the bit: its gradient needs no scatter operations.
+which is bitwise deterministic: its gradient needs no scatter operations.
 """
 
 import torch
@@ -21,7 +21,7 @@ from gswm.core.shapes import Points
 Glimpses = Float[Tensor, "batch object channel h w"]
 Canvases = Float[Tensor, "batch object channel height width"]
 SMALLEST = 0.02
-"""Smallest size at which a box is drawn; sizes are sums of steps, and may become negative."""
+"""Smallest size at which a box is drawn; sizes are sums of updates, and may become negative."""
 
 
 def crop(

@@ -1,4 +1,4 @@
-"""Bounds of numbers that users give."""
+"""Bounds on numbers that users provide."""
 
 import math
 import sys
@@ -10,7 +10,7 @@ from gswm.core.errors import UserError
 Number = int | float
 SEEDS = (0, 2**64 - 1)
 MINUTES = (0, 10_000_000)
-"""Nineteen years, close to the limit of the system's timer."""
+"""At most 19 years, close to the limit of the system's timer."""
 STEPS = 10**12
 WORKERS = 1_024
 LARGEST_SIDE = 4_096

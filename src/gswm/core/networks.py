@@ -1,7 +1,7 @@
 """Networks that do not depend on the representation of objects (B.2, Tables 3 to 8).
 
-Convolutions are followed by CELU and then group norm with 16 channels per group, and not in the
-order of B.2. The residual trunk of Conv_disc is that of a ResNet18, with group norm and ReLU.
+Convolutions are followed by CELU and then by group norm with 16 channels per group; B.2 has the
+reverse order. The residual trunk of Conv_disc is that of a ResNet18, with group norm and ReLU.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gswm.core.records import concatenate, cut, frames, map_tensors, tensors
 
 CHUNK, CACHED = 256, 32
-"""Number of frames that `in_parts` processes at once: on a GPU, and on a CPU with small caches."""
+"""Number of frames that `in_parts` processes at once, on a GPU and on a CPU."""
 
 Maps = Float[Tensor, "batch time channel rows columns"]
 Map = Float[Tensor, "batch channel rows columns"]
@@ -41,7 +41,7 @@ class Encoder(nn.Sequential):
         first_size, kernel = size, first_kernel
         for i, o in pairwise(channels):
             size //= 2
-            if size == 1:  # a convolution onto one pixel is a linear layer of the four it sees
+            if size == 1:  # a convolution onto one pixel is a linear layer
                 layers += [nn.Flatten(), nn.Linear(4 * i, o)]
             else:
                 layers += [nn.Conv2d(i, o, kernel, stride=2, padding=kernel // 2)]
@@ -64,7 +64,7 @@ class GlimpseDecoder(nn.Sequential):
         super().__init__(
             nn.Linear(num_in, 128),
             nn.CELU(),
-            nn.Linear(128, 256),  # a convolution on one pixel, and its pixel shuffle
+            nn.Linear(128, 256),  # a convolution of one pixel followed by a pixel shuffle
             nn.Unflatten(-1, (64, 2, 2)),
             nn.CELU(),
             group_norm(64),
@@ -149,7 +149,7 @@ class ConvLSTM(nn.Module):
         return torch.stack(out, dim=1)
 
     def step(self, gates: Tensor, h: Map, c: Map) -> tuple[Map, Map]:
-        """One frame, given its image's contribution to the gates."""
+        """Process one frame, given its contribution to the gates."""
         i, f, new, o = (gates + self.conv_h(h)).chunk(4, dim=1)
         w_ci, w_cf, w_co = self.peephole
         c = (f + w_cf * c).sigmoid() * c + (i + w_ci * c).sigmoid() * new.tanh()
@@ -157,7 +157,7 @@ class ConvLSTM(nn.Module):
 
 
 def upsampling(channels: Sequence[int], num_out: int) -> list[nn.Module]:
-    """Sub-pixel convolutions, each of which doubles the size."""
+    """Sub-pixel convolutions; each doubles the size."""
     layers: list[nn.Module] = []
     for i, o in pairwise([*channels, num_out]):
         layers += [nn.Conv2d(i, 4 * o, 3, padding=1), nn.PixelShuffle(2), nn.CELU(), group_norm(o)]
@@ -175,7 +175,7 @@ def per_object(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def in_parts(net: Callable[[Any], Any], x: Any) -> Any:
-    """Apply `net` to a record of many frames in parts; at once if a GPU needs the gradients."""
+    """Apply `net` to a record of many frames in chunks, or at once if a GPU needs gradients."""
     first = tensors(x)[0]
     size = CACHED if first.device.type == "cpu" else CHUNK
     if len(first) <= size or (first.is_cuda and torch.is_grad_enabled()):

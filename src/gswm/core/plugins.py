@@ -17,5 +17,5 @@ def load_plug_ins(group: str, what: str, add: Callable[[Any], None]) -> None:
             add(point.load())
         except Exception as error:
             why = " ".join(str(error).split()) or type(error).__name__
-            text = f"the {what} '{point.name}' of {point.value} is left out: {why}"
+            text = f"the {what} '{point.name}' of {point.value} is skipped: {why}"
             warnings.warn(text, PlugInWarning, stacklevel=2)

@@ -12,7 +12,7 @@ CONTIGUOUS = torch.contiguous_format
 
 
 def map_tensors(fn: Callable[..., Tensor], record: Record, *others: Record) -> Record:
-    """Apply `fn` to every tensor of a record, or of a tuple, list or dict of records.
+    """Apply `fn` to every tensor in a record, or in a tuple, list or dict of records.
 
     `fn` also takes the tensors of `others`. Other values (None, numbers) stay unchanged.
     """
@@ -38,7 +38,7 @@ def stack(records: Sequence[Record], dim: int) -> Record:
 
 
 class Stack(torch.autograd.Function):
-    """Tensors along a new axis; the gradient of each of them is contiguous."""
+    """`torch.stack` with contiguous gradients."""
 
     @staticmethod
     def forward(ctx: Any, dim: int, *tensors: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class Stack(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        """Make all gradients contiguous at once, instead of one by one later."""
+        """Make all gradients contiguous in one operation."""
         return None, *grads[0].movedim(ctx.dim, 0).contiguous().unbind()
 
 
@@ -60,7 +60,7 @@ def concatenate(records: Sequence[Record], dim: int = 0) -> Record:
 def regroup(
     parts: Iterable[Any], size: int, join: Callable[[list[Any]], Any] = concatenate
 ) -> Iterator[Any]:
-    """Regroup rows into parts of `size`, the last of which may be smaller; `join` merges parts."""
+    """Regroup rows into parts of `size` rows (the last may be smaller), merged by `join`."""
     held: list[Any] = []
 
     def together() -> Any:
@@ -84,9 +84,9 @@ def repeat(record: Record, times: int) -> Record:
 
 
 def cut(record: Record) -> Record:
-    """Detached values that require a gradient themselves, if gradients are enabled.
+    """Detach all tensors; they require gradients themselves if gradients are enabled.
 
-    So the first frame has the same form as later ones, and both are compiled once.
+    The first frame then looks like all later ones, and one compiled graph serves both.
     """
     wants = torch.is_grad_enabled()
     return map_tensors(
@@ -95,19 +95,19 @@ def cut(record: Record) -> Record:
 
 
 def frames(record: Record) -> list[Record]:
-    """The records of each frame, made contiguous; the second axis of all tensors is time."""
+    """Split a record along its second axis, time, into one contiguous record per frame."""
     first = [x.movedim(1, 0).clone(memory_format=CONTIGUOUS).unbind() for x in tensors(record)]
     return [with_tensors(record, each) for each in zip(*first, strict=True)]
 
 
 def with_tensors(record: Record, others: Iterable[Tensor]) -> Record:
-    """The record with its tensors replaced, in order."""
+    """Replace the tensors of a record, in order."""
     rest = iter(others)
     return map_tensors(lambda _: next(rest), record)
 
 
 def tensors(record: Any) -> list[Tensor]:
-    """Every tensor of a record, in order; shared ones are repeated."""
+    """All tensors of a record, in order; shared tensors are repeated."""
     return [leaf for leaf in leaves(record) if isinstance(leaf, Tensor)]
 
 
@@ -136,7 +136,7 @@ def copy_tensors(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
 
 
 def apart(named: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous tensors that share no memory, as safetensors requires; tied ones are copied."""
+    """Contiguous tensors without shared memory, as safetensors requires; tied ones are copied."""
     seen: set[int] = set()
     found = {}
     for name, tensor in named.items():

@@ -11,9 +11,9 @@ from gswm.core.errors import UserError
 
 @dataclass(frozen=True)
 class Anneal:
-    """A number that changes linearly from `start` to `end`, or stays constant if they are equal.
+    """A number that changes linearly from `start` to `end` between two steps.
 
-    If `from_step` equals `to_step`, it jumps there.
+    If the two steps are equal, it jumps.
     """
 
     start: float
@@ -39,11 +39,11 @@ class Anneal:
         return self.start + (self.end - self.start) * share
 
     def check_positive(self, flag: str) -> None:
-        """Raise a UserError unless it is above 0 throughout; `flag` is the option that sets it."""
+        """Raise a UserError unless it is always positive; `flag` is the option that sets it."""
         if not (self.start > 0 and self.end > 0):
             raise UserError(
-                f"{flag} goes from {self.start} to {self.end}: {flag}.start and {flag}.end must "
-                "be above 0"
+                f"{flag} goes from {self.start} to {self.end}; {flag}.start and {flag}.end must "
+                "be positive"
             )
 
 
@@ -87,12 +87,12 @@ AnyCurriculum = TypeVar("AnyCurriculum", bound="Curriculum")
 
 @dataclass(frozen=True)
 class Curriculum:
-    """The part of a schedule that all models share; a model's own schedule adds to it."""
+    """The part of a schedule that all models share; schedules of models extend it."""
 
     lengths: tuple[tuple[int, int], ...] = ((0, 10),)
     """The curriculum as pairs: (first step, T)."""
     background_only: int = 0
-    """Number of first steps in which only the background learns."""
+    """Number of initial steps that train only the background."""
 
     def stage(self, step: int) -> Stage:
         """The stage of `step`."""
@@ -108,7 +108,7 @@ class Curriculum:
         return max(length for _, length in self.lengths)
 
     def needed(self, steps: int) -> int:
-        """The number of frames that a training of this many steps needs."""
+        """The number of frames per video that training for this many steps needs."""
         return self.longest
 
     @property
@@ -125,5 +125,5 @@ class Curriculum:
         return 1.0
 
     def steady(self: AnyCurriculum, length: int) -> AnyCurriculum:
-        """The schedule at one T, without special first or last steps."""
+        """The same schedule with a constant T, and without special first or last stages."""
         return replace(self, lengths=((0, length),), background_only=0)

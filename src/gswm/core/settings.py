@@ -10,24 +10,24 @@ from gswm.core.errors import UserError
 
 Settings = TypeVar("Settings")
 NOTHING = "nothing"
-"""Placeholder in a comparison for a setting that one side lacks."""
+"""Stands for a missing setting in a comparison."""
 
 
 def to_dict(settings: Any) -> dict[str, Any]:
-    """Every value of `settings`, for JSON, with the kind of settings that have several."""
+    """Convert settings to JSON values, including the `kind` of settings that have several kinds."""
     values = {f.name: plain(getattr(settings, f.name)) for f in fields(settings)}
     return {"kind": settings.kind, **values} if has_kinds(settings) else values
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON allows it."""
+    """Convert a value to JSON."""
     if is_dataclass(value):
         return to_dict(value)
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
 def has_kinds(settings: Any) -> bool:
-    """Whether settings come in several kinds, of which `of_values` finds the class."""
+    """Whether settings come in several kinds; `of_values` then finds the class."""
     return hasattr(settings, "of_values")
 
 
@@ -47,7 +47,7 @@ def round_trips(settings: Any) -> bool:
 
 
 def build(kind: Any, value: Any, where: str) -> Any:
-    """A value of type `kind` from a JSON value."""
+    """Build a value of type `kind` from JSON."""
     origin, args = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(kind, type):
         if not isinstance(value, dict):
@@ -82,7 +82,7 @@ def build(kind: Any, value: Any, where: str) -> Any:
 
 
 def build_fields(kind: Any, value: dict[str, Any], where: str) -> Any:
-    """Settings of one class."""
+    """Build settings of one class from JSON."""
     hints, names = get_type_hints(kind), names_of(kind)
     needed = {f.name for f in fields(kind) if f.default is f.default_factory is MISSING}
     if wrong := sorted((needed - set(value)) | (set(value) - names)):
@@ -92,7 +92,7 @@ def build_fields(kind: Any, value: dict[str, Any], where: str) -> Any:
 
 
 def upgraded(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Settings saved by an earlier version, as this version names them."""
+    """Upgrade settings saved by an earlier version."""
     return kind.upgraded(values) if hasattr(kind, "upgraded") else values
 
 
@@ -107,7 +107,7 @@ def names_of(kind: Any) -> set[str]:
 
 
 def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, Any]]:
-    """The values in which two dictionaries of settings differ, by name: ours and theirs."""
+    """The values that differ between two dictionaries of settings, by name: ours and theirs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         found: dict[str, tuple[Any, Any]] = {}
         for key in dict.fromkeys([*ours, *theirs]):
@@ -122,13 +122,13 @@ def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, A
 
 
 def differences(ours: Any, theirs: Any) -> list[str]:
-    """The values in which two dictionaries of settings differ, one per line."""
+    """The values that differ between two dictionaries of settings, one per line."""
     found = differing(ours, theirs).items()
     return [f"{where}: {mine!r} and {other!r}" for where, (mine, other) in found]
 
 
 def flat(values: Any) -> list[Any]:
-    """All items of nested lists, with the brackets between them."""
+    """Flatten nested lists, keeping brackets as items."""
     if not isinstance(values, list | tuple):
         return [values]
     return ["[", *(x for v in values for x in flat(v)), "]"]
@@ -146,9 +146,9 @@ def check_numbers(settings: Any, where: str) -> None:
             check_numbers(value, flag)
         for number in flat(value):
             if isinstance(number, int) and number < 0:
-                raise UserError(f"{flag} is {value}: it must not be below 0")
+                raise UserError(f"{flag} is {value}; it must not be negative")
             if isinstance(number, float) and not math.isfinite(number):
-                raise UserError(f"{flag} is {value}: it must be a finite number")
+                raise UserError(f"{flag} is {value}; it must be a finite number")
 
 
 def check_sizes(sizes: Any, where: str, optional: tuple[str, ...] = ()) -> None:
@@ -157,4 +157,4 @@ def check_sizes(sizes: Any, where: str, optional: tuple[str, ...] = ()) -> None:
         least = 0 if field.name in optional else 1
         if (size := getattr(sizes, field.name)) < least:
             flag = f"{where}.{field.name.replace('_', '-')}"
-            raise UserError(f"{flag} is {size}: it must be at least {least}")
+            raise UserError(f"{flag} is {size}; it must be at least {least}")

@@ -1,4 +1,4 @@
-"""Messages on stderr while a command works."""
+"""Progress messages on stderr."""
 
 import sys
 import time
@@ -10,13 +10,13 @@ from typing import IO, Any, cast
 from gswm.core.words import duration
 
 SECONDS = 5.0
-"""Delay before the message of a slow operation."""
+"""Seconds before a slow operation prints its message."""
 QUIET = 30.0
-"""Seconds after which a line reports the progress if there is no bar."""
+"""Seconds between progress lines if there is no progress bar."""
 
 
 def tell(text: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush it."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -34,7 +34,7 @@ def explained(what: str, *, silent: bool = False) -> Iterator[None]:
 
 
 class EnduringStream:
-    """A stream whose other end may be closed: further output is discarded without an error."""
+    """A stream that silently discards output once its other end is closed."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -43,24 +43,22 @@ class EnduringStream:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
-        """Write it if that is possible."""
-        with suppress(OSError):  # the signal of a lost terminal may come later
+        """Write if possible."""
+        with suppress(OSError):  # the signal of a lost terminal may arrive later
             self.stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush it if that is possible."""
+        """Flush if possible."""
         with suppress(OSError):
             self.stream.flush()
 
 
 @contextmanager
 def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, if that is a terminal; otherwise a line every `QUIET` seconds.
+    """Show a progress bar if stderr is a terminal; otherwise print a line every `QUIET` seconds.
 
-    The bar is removed at the end.
-
-    Call the returned function with the number of units done so far.
+    The bar disappears at the end. Call the yielded function with the number of units done so far.
 
         with progress_bar("tracking film.mp4", "frames", 600) as advance:
             advance(128)
@@ -68,9 +66,9 @@ def progress_bar(what: str, unit: str, total: int | None) -> Iterator[Callable[[
     Args:
         what: A description of the work.
         unit: The unit of progress, as a plural.
-        total: The number of units; None if unknown, and the bar only counts.
+        total: The number of units, or None if unknown.
     """
-    from rich.console import Console  # takes 50 ms, and most commands do not need it
+    from rich.console import Console  # importing rich takes 50 ms, and most commands do not need it
     from rich.markup import escape
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Names, sizes and durations for one-line messages."""
+"""Format names, sizes and durations for one-line messages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def escaped(char: str) -> str:
-    """A control character or an undecodable byte as Python writes it."""
+    """Escape a control character or an undecodable byte."""
     if 0x80 <= ord(char) - STRAY <= 0xFF:
         return f"\\x{ord(char) - STRAY:02x}"
     return char.encode("unicode_escape").decode()
@@ -25,17 +25,17 @@ def counted(number: int, name: str) -> str:
 
 
 def ordinal(number: int) -> str:
-    """A place in a row: 1st, 2nd, 3rd, 4th, 11th."""
+    """An ordinal number: 1st, 2nd, 3rd, 4th, 11th."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number // 10 % 10 == 1 else ending}"
 
 
 def no_such(kind: str, name: str, known: Iterable[str]) -> str:
-    """There is none of this name: the closest known one if it is similar, otherwise all of them."""
+    """The message for an unknown name: suggests a similar one, or lists all."""
     known = list(known)
     if close := closest(name, known):
         return f"there is no {kind} '{name}': did you mean {close}?"
-    return f"there is no {kind} '{name}'; there are {', '.join(known) or 'none'}"
+    return f"there is no {kind} '{name}'; choose from {', '.join(known) or 'none'}"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -120,7 +120,7 @@ def some(picture: Picture) -> Float[Tensor, "*batch 3 pixel"]:
 def shows(
     background: Float[Tensor, "3 height width"], video: Shaped[Tensor, "time 3 height width"]
 ) -> bool:
-    """Whether a background is of the scene of a video, regardless of the light.
+    """Whether a background shows the scene of a video, regardless of the light.
 
     Most pixels must agree, since half of them may do so by chance after matching the light. Black
     bars agree in any two videos, and do not count.

@@ -57,7 +57,7 @@ def read_mot(path: str | Path) -> MotBoxes:
     try:
         lines = Path(path).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not a text file"
         raise UserError(f"cannot read {path}: {why.lower()}") from error
     rows: list[tuple[int, int, float, float, float, float, float]] = []
     seen: dict[tuple[int, int], int] = {}
@@ -84,11 +84,11 @@ def parsed(line: str) -> tuple[int, int, float, float, float, float, float]:
     values = [as_number(field) for field in fields[: NEEDED + 1]]
     frame, id, x, y, w, h, conf = values if len(values) > NEEDED else [*values, 1.0]
     if frame != int(frame) or frame < 1:
-        raise ValueError(f"the frame is {frame:g}; frames are whole numbers from 1")
+        raise ValueError(f"the frame is {frame:g}; frames must be integers from 1")
     if id != int(id) or (id < 0 and conf != 0):
-        raise ValueError(f"the id is {id:g}; ids are whole numbers from 0, and -1 where conf is 0")
+        raise ValueError(f"the id is {id:g}; ids must be integers from 0, or -1 where conf is 0")
     if min(w, h) <= 0:
-        raise ValueError(f"the box is {w:g} x {h:g}; its width and height must be above 0")
+        raise ValueError(f"the box is {w:g} x {h:g}; its width and height must be positive")
     return int(frame), int(id), x, y, w, h, conf
 
 

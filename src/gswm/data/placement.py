@@ -64,8 +64,8 @@ class Placement:
         check_region((left, top, across, down))
         if left + across > width or top + down > height:
             raise UserError(
-                f"the region {as_text(region)} reaches outside the picture, which is "
-                f"{width} x {height}; give x,y,width,height inside it"
+                f"the region {as_text(region)} reaches outside the frame of {width} "
+                f"x {height} pixels; use x,y,width,height inside it"
             )
         seen = across * pixel_aspect
         shown, inside = (float(left), float(top), float(across), float(down)), (0, 0, size, size)
@@ -140,7 +140,7 @@ def check_region(region: Region) -> None:
         )
     if left < 0 or top < 0:
         raise UserError(
-            f"the region {as_text(region)} begins outside the picture; x and y must be at least 0"
+            f"the region {as_text(region)} starts outside the frame; x and y must be at least 0"
         )
 
 
@@ -152,7 +152,7 @@ def parse_region(text: str | None) -> Region | None:
         left, top, across, down = (int(part) for part in text.split(","))
     except ValueError as error:
         raise UserError(
-            f"the region is '{text}'; give x,y,width,height in pixels, or {WHOLE}"
+            f"the region is '{text}'; it must be x,y,width,height in pixels, or {WHOLE}"
         ) from error
     check_region((left, top, across, down))
     return left, top, across, down

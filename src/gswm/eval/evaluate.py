@@ -140,7 +140,7 @@ def evaluate(
         if progress is not None:
             progress(number)
     if not parts:
-        raise UserError("there are no episodes to evaluate on")
+        raise UserError("there are no episodes to evaluate")
     joined = [concatenate([part[name] for part in parts]) for name in parts[0]]
     scores = {k: v for measured in joined for k, v in measured.scores().items()}
     curves = {k: v for measured in joined for k, v in measured.curves().items()}
@@ -300,10 +300,10 @@ def check_known(model: WorldModel[Any] | Baseline, episodes: Episodes, rules: Ru
         of_pixels = {name: p.frames for name, p in PROTOCOLS.items() if p.metrics == ONLY_PIXELS}
         names = " or ".join(name for name, frames in of_pixels.items() if frames <= there)
         least = min(of_pixels, key=lambda name: of_pixels[name])
-        longer = f"{least} measures only pixels, of {of_pixels[least]} frames or more, and these "
-        longer += f"have {there}: import longer videos, with --frames {of_pixels[least]}"
+        longer = f"{least}, which measures only pixels, needs {of_pixels[least]} frames, and these "
+        longer += f"videos have {there}: import them with --frames {of_pixels[least]}"
         raise UserError(
-            f"these videos have no ground truth for objects, and {rules.name} measures them: "
+            f"these videos have no ground truth for objects, which {rules.name} needs; "
             + (f"--protocol {names} measures only pixels" if names else longer)
         )
 
@@ -396,7 +396,7 @@ def validate_pixels(
     for batch in regroup([cut(episodes, rules)], MOST):
         drawn = imagine(model, batch, rules, torch.Generator()).reconstruction
         if drawn is None:
-            raise UserError("the model does not draw what it imagines: `reconstruction` is None")
+            raise UserError("the model does not render imagined frames: `reconstruction` is None")
         frames = drawn[:, 0].float().clamp(0, 1)
         parts.append(squared_error(frames, as_float(batch.video[:, given:])))
     errors = torch.cat(parts).double()

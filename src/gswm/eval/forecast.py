@@ -125,7 +125,7 @@ class ForecastScores:
         """All scores as pairs of a name and a value in words."""
         rows = [
             (f"PSNR of {self.steps} imagined frames after {self.given}", f"{self.psnr:.1f} dB"),
-            ("PSNR of their background alone", f"{self.psnr_background:.1f} dB"),
+            ("PSNR of the background alone", f"{self.psnr_background:.1f} dB"),
             ("PSNR of the last given frame, repeated", f"{self.psnr_still:.1f} dB"),
         ]
         compared = f"{self.objects} in {self.windows}"

@@ -87,7 +87,7 @@ class Picture:
         return shape
 
     def with_frame(self, frame: TimedFrame) -> "Picture":
-        """With one more frame counted."""
+        """Count one more frame."""
         return Picture(frame.width, frame.height, self.frames + 1)
 
 
@@ -246,7 +246,7 @@ def median_sort(
 def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
     """All frames of a video; raises a UserError if there are none."""
     if not path.exists():
-        raise UserError(f"there is no video {path}; check the name")
+        raise UserError(f"there is no video {path}; check the path")
     empty = True
     try:
         cut = Cut(allow_damaged=allow_damaged)
@@ -256,7 +256,7 @@ def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
     except (UnusableError, OSError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     if empty:
-        raise UserError(f"cannot read {path}: there are no frames in it")
+        raise UserError(f"cannot read {path}: it has no frames")
 
 
 def factor_of(frame: TimedFrame, side: int) -> int:

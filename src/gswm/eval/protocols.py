@@ -80,10 +80,10 @@ PROTOCOLS = {
 def register_protocol(rules: Protocol) -> None:
     """Register a protocol, so that worlds can refer to it."""
     if PROTOCOLS.get(rules.name, rules) != rules:
-        raise UserError(f"there is another protocol '{rules.name}' already: choose another name")
+        raise UserError(f"protocol '{rules.name}' already exists: choose another name")
     if unknown := [metric for metric in rules.metrics if metric not in get_args(Metric)]:
         known = ", ".join(get_args(Metric))
-        raise UserError(f"'{rules.name}' asks for {unknown[0]}; the metrics are {known}")
+        raise UserError(f"'{rules.name}' has an unknown metric {unknown[0]}; choose from {known}")
     if min(rules.given, rules.steps, rules.futures) < 1:
         raise UserError(f"given, steps and futures of '{rules.name}' must be at least 1")
     if rules.samples < 0 or (rules.samples and not rules.can_sample):

@@ -14,5 +14,5 @@ posterior      models with one method for posterior means and samples
 gru            models with GRUs per object: the base of SILOT and SQAIR
 registry       models and recipes by name
 
-gswm/, op3/, scalor/, silot/, sqair/ and stove/ are each read beside their own paper.
+gswm/, op3/, scalor/, silot/, sqair/ and stove/ each implement one paper.
 """

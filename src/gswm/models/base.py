@@ -7,13 +7,13 @@ implements three methods of its `contract` and inherits the rest:
     perceive   the objects of videos, frame by frame: the posterior
     rollout    one future of each state: the prior
 
-All else has a default: a model without random numbers of its own (`noise`), without a fast path
+Everything else has a default: a model without random numbers (`noise`), without a fast path
 (`recurrent`), without editing (`editable`), without actions (`num_actions`) and without samples of
 its posterior (`perceive_sample`) trains, evaluates, saves, loads and opens in the studio.
 `gswm.register` makes it known by name.
 
-`infer`, `imagine` and `imagine_from` are what users call. They check their arguments, move videos
-to the model's device, and keep no gradients; `perceive` and `rollout` need do none of that.
+Users call `infer`, `imagine` and `imagine_from`. These check their arguments, move videos to the
+model's device, and disable gradients, so that `perceive` and `rollout` need not.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ AnyFrame = Float[Tensor, "*picture 3 rows columns"] | UInt8[Tensor, "*picture 3 
 
 
 class WorldModel(Contract[Config]):
-    """A model of video as objects."""
+    """An object-centric world model of video."""
 
     @torch.no_grad()
     def infer(
@@ -66,12 +66,12 @@ class WorldModel(Contract[Config]):
 
         Args:
             video: bytes, or floats from 0 to 1.
-            discover: look for new objects in every frame ("always"), or in the first alone.
+            discover: find new objects in every frame ("always"), or only in the first ("first").
             render: also draw the frames.
             actions: see `num_actions`.
             background: the scene without its objects, for a model with a static background.
-                Default: what `background_for` finds in the frames.
-            generator: draws a sample of the posterior. Default: the posterior's means.
+                Default: computed from the frames by `background_for`.
+            generator: if given, sample from the posterior. Default: None (use its means).
         """
         video = check_video(video, self.image_size).to(self.device)
         check_discover(discover)
@@ -85,7 +85,7 @@ class WorldModel(Contract[Config]):
         return self.perceive(video, background=behind, **how)
 
     def background_of(self, video: Video, background: AnyFrame | None) -> Frame | None:
-        """The background of each video; None for a model that is given none."""
+        """The background of each video; None for a model that needs none."""
         if not self.cfg.takes_background:
             return None
         if background is None:
@@ -93,14 +93,14 @@ class WorldModel(Contract[Config]):
         if background.dim() == 3:
             background = background.expand(len(video), -1, -1, -1)
         if background.shape != (wanted := (len(video), *video.shape[2:])):
-            raise UserError(f"a background has shape {wanted}, not {tuple(background.shape)}")
+            raise UserError(f"a background must have shape {wanted}, not {tuple(background.shape)}")
         return as_float(background.to(self.device))
 
     @torch.no_grad()
     def background_for(self, video: AnyVideo | Film) -> Frame | None:
-        """The background of each video, from its frames; None for a model that takes none.
+        """Compute the background of each video from its frames; None for a model that needs none.
 
-        It is the one saved with the model if that shows the same scene, in whatever light. Else it
+        It is the one saved with the model if that shows the same scene in any light. Otherwise it
         is the median of the frames, without the objects that stand in it for long.
 
             film = gswm.open_video("film.mp4", model.image_size)
@@ -108,7 +108,7 @@ class WorldModel(Contract[Config]):
             tracks = model.infer_chunks(chunks, background=model.background_for(film))
 
         Args:
-            video: some frames of each video, or a film, from which frames are taken evenly.
+            video: frames of each video, or a film, which is sampled evenly.
         """
         if not self.cfg.takes_background:
             return None
@@ -129,18 +129,18 @@ class WorldModel(Contract[Config]):
         background: AnyFrame | None = None,
         after: Any = None,
     ) -> Iterator[Track]:
-        """The objects of long videos, which come in chunks of some frames each.
+        """Infer the objects of long videos, chunk by chunk.
 
-        Each chunk continues where the one before it ended, so ids stay the same. No chunk is kept:
+        Each chunk continues where the previous one ended, so ids persist. No chunk is kept:
         memory does not grow with the length of the videos.
 
         Args:
-            chunks: the videos' frames in order, each chunk as `infer` takes it.
-            discover: look for new objects in every frame ("always"), or only in the first frame
+            chunks: consecutive parts of the videos, each in the format of `infer`.
+            discover: discover new objects in every frame ("always"), or only in the first frame
                 of the first chunk.
             render: also draw the frames; "first" draws only those of the first chunk.
             background: see `infer`. By default, only the first chunk is used.
-            after: a state to continue from: `state_at(-1)` of the track of the frames before.
+            after: a state to continue from, such as `state_at(-1)` of the preceding track.
         """
         check_discover(discover)
         self.check_actions(None, 0)
@@ -157,7 +157,7 @@ class WorldModel(Contract[Config]):
 
     @property
     def continues(self) -> bool:
-        """Whether the model can go on from a state in a video: it implements `infer_after`."""
+        """Whether inference can continue from a state, that is, `infer_after` is implemented."""
         return type(self).infer_after is not WorldModel.infer_after
 
     @torch.no_grad()
@@ -182,24 +182,26 @@ class WorldModel(Contract[Config]):
 
         Args:
             video: frames after the given ones are ignored.
-            given: frames to infer.
-            steps: frames to imagine.
-            futures: rollouts of each video.
-            sample: draw each future; otherwise all are means.
-            generator: draws the samples, those of given frames first. Default: one with seed 0.
-            discover: look for objects in the first frame alone, as the paper does, or in every
+            given: number of frames to infer.
+            steps: number of frames to imagine.
+            futures: number of rollouts per video.
+            sample: sample each future from the prior; otherwise use its means.
+            generator: source of randomness. Default: a generator with seed 0.
+            discover: find objects only in the first frame ("first"), as the paper does, or in every
                 given frame ("always"), so that objects that enter later are imagined too.
             render: also draw the frames.
-            actions: those of all frames, given and imagined; see `num_actions`.
+            actions: actions in all given and imagined frames; see `num_actions`.
             background: see `infer`. By default, only the given frames are used.
-            sample_given: infer the given frames by a sample of the posterior, as the authors'
-                release does; otherwise by the posterior's means.
+            sample_given: infer the given frames with a posterior sample, as the authors'
+                release does; otherwise with the posterior's means.
         """
         video = check_video(video, self.image_size)
         if sample_given and generator is None:
             generator = torch.Generator(self.device).manual_seed(0)
         if not 1 <= given <= video.shape[1]:
-            raise UserError(f"given must be from 1 to the video's {video.shape[1]} frames")
+            raise UserError(
+                f"given must be from 1 to {video.shape[1]}, the number of frames of the video"
+            )
         self.check_actions(actions, given + steps - 1, (len(video),))
         before = None if actions is None else actions[:, : given - 1]
         after = None if actions is None else actions[:, given - 1 :]
@@ -236,10 +238,10 @@ class WorldModel(Contract[Config]):
     ) -> Track:
         """Imagine how videos continue from a state; see `imagine`.
 
-        With an axis for futures, `actions` has a plan for each of them.
+        If `actions` has an axis for futures, each future has its own actions.
         """
         if isinstance(state, Track):
-            raise UserError("imagine_from takes a state: use track.state_at(frame)")
+            raise UserError("imagine_from needs a state: use track.state_at(frame)")
         if steps < 1 or futures < 1:
             raise UserError("steps and futures must be at least 1")
         videos = 0 if actions is None else len(tensors(state)[0])
@@ -267,48 +269,50 @@ class WorldModel(Contract[Config]):
         """
         number = self.num_actions
         if actions is None and number:
-            raise UserError(f"this model needs actions of {number} numbers, and there are none")
+            raise UserError(f"this model needs actions of {number} numbers, but got none")
         if actions is not None and not number:
-            raise UserError("this model takes no actions: leave them off")
+            raise UserError("this model does not use actions: omit them")
         if actions is None:
             return
         if not isinstance(actions, Tensor):
-            raise UserError(f"actions are a torch tensor, not {type(actions).__name__}")
+            raise UserError(f"actions must be a torch tensor, not {type(actions).__name__}")
         *batch, moments, numbers = actions.shape if actions.dim() > 2 else (0, 0, 0)
         if numbers != number or moments < least or (batches and tuple(batch) not in batches):
             size = ", ".join(map(str, batches[-1])) if batches else "batch"
             wanted = f"actions of shape ({size}, {least} or more, {number})"
-            raise UserError(f"this model takes {wanted} here, not {tuple(actions.shape)}")
+            raise UserError(f"this model expects {wanted} here, not {tuple(actions.shape)}")
 
 
 def check_discover(discover: object) -> None:
-    """Raise a UserError for any other value."""
+    """Raise a UserError for an unknown discovery mode."""
     if discover not in get_args(Discover):
         choices = " or ".join(map(repr, get_args(Discover)))
         raise UserError(f"discover must be {choices}, not {discover!r}")
 
 
 def check_video(video: Tensor, image_size: int) -> Video:
-    """`video` as floats from 0 to 1; raises a UserError that says what is wrong with it."""
+    """Convert `video` to floats from 0 to 1; raise a UserError if it is invalid."""
     expected = f"(batch, time, 3, {image_size}, {image_size})"
     if not isinstance(video, Tensor):
         hint = "; use torch.from_numpy(video)" if type(video).__module__ == "numpy" else ""
         kind = type(video).__name__
-        raise UserError(f"a video is a torch tensor {expected}; this is a {kind}{hint}")
+        raise UserError(f"a video must be a torch tensor {expected}, not a {kind}{hint}")
     shape = tuple(video.shape)
     if video.dim() != 5 or shape[2:] != (3, image_size, image_size):
         hint = "; its channels come last: use video.movedim(-1, 2)" if shape[-1:] == (3,) else ""
-        raise UserError(f"this model takes videos of shape {expected}, not {shape}{hint}")
+        raise UserError(f"this model expects videos of shape {expected}, not {shape}{hint}")
     if 0 in shape:
         raise UserError(f"a video of shape {shape} has no frames")
     if video.dtype == torch.uint8:
         return as_float(video)
     if not video.is_floating_point():
-        raise UserError(f"a video is uint8, or floats from 0 to 1; this one is {video.dtype}")
+        raise UserError(f"a video must be uint8, or floats from 0 to 1, not {video.dtype}")
     low, high = video.aminmax()
     if not (torch.isfinite(low) and torch.isfinite(high)):
-        raise UserError("the video has values that are not finite: NaN or infinity")
+        raise UserError("the video has NaN or infinite values")
     if low < 0 or high > 1:
         hint = "; divide it by 255" if high > 2 else ""
-        raise UserError(f"a float video is from 0 to 1; this goes from {low:g} to {high:g}{hint}")
+        raise UserError(
+            f"a float video must be from 0 to 1; this one ranges from {low:g} to {high:g}{hint}"
+        )
     return video.float()

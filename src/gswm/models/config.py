@@ -27,7 +27,7 @@ class ModelConfig:
 
     @property
     def takes_background(self) -> bool:
-        """Whether the model takes an image of the background; see `WorldModel.infer`."""
+        """Whether the model needs an image of the background; see `WorldModel.infer`."""
         return False
 
     @property
@@ -44,15 +44,15 @@ class ModelConfig:
         check_numbers(self, "--model")
         if (steps := self.schedule.background_only) > 0 and not self.has_background:
             raise UserError(
-                f"--model.schedule.background-only is {steps}, and this model has no background: "
-                "set it to 0, or give the model one by --model.background"
+                f"--model.schedule.background-only is {steps}, but this model has no background: "
+                f"set it to 0, or choose a --model.background"
             )
         if self.num_objects < 1:
             raise UserError(f"there must be at least 1 slot for objects, not {self.num_objects}")
 
     @classmethod
     def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Settings saved by an earlier version, as this version names them."""
+        """Upgrade settings saved by an earlier version."""
         return values
 
     @classmethod

@@ -37,8 +37,8 @@ Owners = Int[Tensor, "batch height width"]
 """The id of the object that is visible at each pixel; -1 for the background."""
 Discover = Literal["always", "first"]
 Method = tuple[nn.Module, str]
-"""A method, by its module and its name. Its arguments, which have no names, and its results are
-tensors and records of tensors whose first axis is a batch of any length."""
+"""A method, by its module and name. Its arguments, which are positional, and its results are
+tensors or records of tensors whose first axis is the batch, of any length."""
 
 
 AnyNoise = TypeVar("AnyNoise", bound="Noise")
@@ -60,7 +60,7 @@ class Loss:
     total: Float[Tensor, ""]
     """Mean over the videos of a batch."""
     terms: dict[str, Float[Tensor, ""]]
-    """They add up to the total, and none is called `loss`."""
+    """Terms that add up to the total; none is called `loss`."""
     metrics: dict[str, Float[Tensor, ""]]
     """Other numbers to report; `objects` is the number per frame, if the model infers it."""
 
@@ -73,7 +73,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Regions:
-    """The regions in which a model looked for each object of a frame."""
+    """The regions that a model searched for each object of a frame."""
 
     xy: Float[Tensor, "batch object 2"]
     hw: Float[Tensor, "batch object 2"]
@@ -83,7 +83,7 @@ Config = TypeVar("Config", bound=ModelConfig)
 
 
 class Contract(nn.Module, ABC, Generic[Config]):
-    """The part of a world model that its author writes: hooks, most of which have defaults."""
+    """The methods that authors of world models implement; most have defaults."""
 
     boxes_from: ClassVar[Literal["latents", "masks"]] = "latents"
     """The source of a track's boxes: the model infers them, or they are found in its masks.
@@ -92,7 +92,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
     """Whether the studio offers edits: the model then implements `view`, `owners`, `proposals` and
     `infer_after`, and its states are `State`s."""
     recipe: "Recipe | None" = None
-    """The recipe that the model was built by, or loaded with."""
+    """The recipe that the model was built or loaded with."""
     videos: Mapping[str, Any] = MappingProxyType({})
     """Import settings of the training videos: `fps`, `fit` and `region`. Empty for a model of a
     world."""
@@ -111,9 +111,9 @@ class Contract(nn.Module, ABC, Generic[Config]):
         Args:
             batch: the videos, as bytes or floats (`as_float` converts); with actions for a model
                 that takes them, and for no other.
-            noise: what `noise` returned for the stage.
+            noise: the result of `noise` for the stage.
             step: the number of the step, on the model's device.
-            stage: what `stage` returned for the step.
+            stage: the result of `stage` for the step.
         """
 
     @abstractmethod
@@ -154,10 +154,10 @@ class Contract(nn.Module, ABC, Generic[Config]):
             steps: frames to imagine.
             generator: draws the samples.
             render: also draw the frames.
-            actions: one a step, the first of which is taken in the frame of `state`.
+            actions: one per step; the first is taken in the frame of `state`.
 
         Returns:
-            A track with as many objects per frame as that of `perceive`, and states like its.
+            A track with the same number of slots and the same kind of states as `perceive` returns.
         """
 
     # -- optional
@@ -174,15 +174,15 @@ class Contract(nn.Module, ABC, Generic[Config]):
     ) -> Track:
         """Like `perceive`, with one sample of the posterior per video.
 
-        Default: refuse.
+        Default: raise a UserError.
         """
         kind = type(self).__name__
-        raise UserError(f"{kind} does not sample its posterior: infer the given frames by means")
+        raise UserError(f"{kind} cannot sample its posterior: infer the given frames with means")
 
     def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
         """Convert weights that were saved with settings `of`. Default: unchanged.
 
-        For settings that change what a weight means, and not its shape.
+        Needed for settings that change the meaning of a weight, but not its shape.
         """
         return weights
 
@@ -220,7 +220,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
         raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
 
     def loss_of(self, observed: Any, noise: Any) -> Loss:
-        """The loss of what `observe` returned; `noise` is new at every step."""
+        """The loss, given the result of `observe`; `noise` is new at every step."""
         raise NotImplementedError(f"{type(self).__name__} has no stages whose windows repeat")
 
     # -- the fast path (`gswm.fast`); a model that names no methods uses the plain one
@@ -256,7 +256,7 @@ class Contract(nn.Module, ABC, Generic[Config]):
 
     @property
     def num_actions(self) -> int:
-        """Numbers per action; 0 for a model that takes none.
+        """Size of an action vector; 0 for a model without actions.
 
         `actions[:, t]` is taken in frame t and influences frame t + 1.
         """
@@ -278,11 +278,11 @@ class Contract(nn.Module, ABC, Generic[Config]):
         raise UserError(NOT_EDITABLE)
 
     def proposals(self, before: Any, state: Any) -> Regions:
-        """The regions in which the objects of the previous state were looked for."""
+        """The regions that were searched for the objects of the previous state."""
         raise UserError(NOT_EDITABLE)
 
     def infer_after(
         self, state: Any, video: AnyVideo, *, discover: Discover = "first", render: bool = True
     ) -> Track:
-        """The objects of each video, which continues from a state."""
+        """Infer the objects of videos that continue from a state."""
         raise UserError(NOT_EDITABLE)

@@ -23,5 +23,5 @@ def context_terms(contexts: Contexts) -> dict[str, PerVideo]:
 
 
 def per_video(values: Float[Tensor, " batch *rest"]) -> PerVideo:
-    """The sum over everything but the videos."""
+    """Sum over all axes except the videos."""
     return values.flatten(1).sum(dim=1)

@@ -54,11 +54,11 @@ class GRUModel(PosteriorModel[Config]):
     """A module that draws `Attributes` as a `Foreground`."""
     background: NoContext
     widths: tuple[int, int]
-    """Numbers of an object's what and of each of its GRUs."""
+    """Widths of an object's what and of each of its GRUs."""
 
     @abstractmethod
     def step(self, objects: GRUObjects, sight: Any, noise: Any) -> Any:
-        """One frame more: a record that has its `objects`."""
+        """Process one frame; return a record that has its `objects`."""
 
     @abstractmethod
     def seen(

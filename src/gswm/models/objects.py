@@ -100,7 +100,7 @@ class Extents:
 
 @dataclass(frozen=True)
 class Latents:
-    """z_att but for z_pres; also anything else with a value for each of its elements."""
+    """z_att without z_pres, or any other record with one value for each of its elements."""
 
     depth: Scalars
     hw: Points

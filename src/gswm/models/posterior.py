@@ -1,4 +1,4 @@
-"""Models whose posterior gives means and samples by one method.
+"""Models with one method for posterior means and samples.
 
 `WorldModel` asks for `perceive` and, if the model can sample, `perceive_sample`. A model in which
 the two differ only in their noise implements `posterior` instead.

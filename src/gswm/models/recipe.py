@@ -11,30 +11,35 @@ class TrainConfig:
     """Optimization (B.1)."""
 
     steps: int = 40_000
+    """Number of training steps."""
     batch: int = 16
-    """Videos per step, over all processes."""
+    """Batch size in videos, over all processes."""
     lr: float = 3e-4
-    """Adam's learning rate after `warmup` steps; a cosine then lowers it to `last_lr` of it. The
-    warm-up is repeated when objects start to learn after the background."""
+    """Peak learning rate of Adam, reached after `warmup` steps and followed by cosine decay. If the
+    background is trained first, the warm-up is repeated when the objects join."""
     optimizer: Literal["adam", "muon"] = "adam"
-    """"muon" trains all matrices by orthogonalized momentum (`train.muon`), and other weights by
-    Adam."""
-    matrix_lr: float = 0.01
-    """Muon's learning rate, which follows the same schedule."""
+    """"muon" trains all matrices with orthogonalized momentum (`train.muon`), and other weights
+    with Adam."""
+    matrix_lr: float = 0.005
+    """Peak learning rate of Muon, with the same schedule."""
     warmup: int = 500
+    """Number of warm-up steps."""
     last_lr: float = 0.05
+    """Final learning rate, as a fraction of `lr`."""
     clip: float = 1.0
-    """Largest norm of the gradients that are clipped together."""
+    """Maximum gradient norm."""
     clip_by: Literal["all", "part"] = "all"
-    """Clip all gradients together, or each part of the model (`WorldModel.parts`) by its own norm,
-    so that the part with the largest gradients does not dominate the others."""
+    """Clip the norm of all gradients, or that of each part of the model (`WorldModel.parts`), so
+    that the part with the largest gradients does not dominate the others."""
     frozen: tuple[str, ...] = ()
-    """Parts of the model (`WorldModel.parts`) that keep their initial weights."""
+    """Parts of the model (`WorldModel.parts`) that are not trained."""
     start: str | None = None
-    """Initial weights: a file, a run, or the name of a shipped model. Default: None (new
-    weights)."""
+    """Initial weights: a weights file, a run folder, or the name of a shipped model. Default: None
+    (random weights)."""
     validate_every: int = 2_000
+    """Steps between validations."""
     validation_episodes: int = 64
+    """Number of validation episodes."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +47,19 @@ class DataConfig:
     """Data for training and validation."""
 
     world: str
-    """A world by name, or an HDF5 file."""
+    """Name of a world, or an HDF5 file."""
     episodes: int = 10_000
+    """Number of training episodes."""
     fresh: bool = False
-    """Generate new episodes without end: about this many at a time, each used about 16 times."""
+    """Keep generating new episodes: `episodes` at a time, each used about 16 times."""
     first_frames: int | None = None
-    """Training windows come from the first frames of an episode, this many. Default: None (all)."""
+    """Train only on the first n frames of each episode. Default: None (all)."""
     given: int = 10
     """Number of given frames in validation."""
 
     @classmethod
     def upgraded(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Settings saved by 0.1.0, which knew no `fresh`: its obj3d is today's obj3d-shadows."""
+        """Upgrade settings saved by 0.1.0, which lack `fresh`: its obj3d is now obj3d-shadows."""
         if values.get("world") == "obj3d" and "fresh" not in values:
             return values | {"world": "obj3d-shadows"}
         return values
@@ -64,7 +70,9 @@ class Recipe:
     """One experiment: data, model, optimization and seed."""
 
     name: str
+    """Name of the recipe."""
     data: DataConfig
     model: ModelConfig
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 0
+    """Random seed."""

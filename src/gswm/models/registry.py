@@ -67,13 +67,13 @@ class Registry:
         before = self.entries.get(entry.kind)
         if before is not None and source(before) != source(entry):
             raise UserError(
-                f"a model '{entry.kind}' is registered already, by {source(before)}: "
+                f"model '{entry.kind}' is already registered by {source(before)}: "
                 f"choose another `kind` for {source(entry)}"
             )
         made = {checked(make, entry).name: make for make in entry.recipes}
         owned = {make().name for make in before.recipes} if before else set()
         if taken := sorted((made.keys() & self.recipes.keys()) - owned):
-            raise UserError(f"there is a recipe '{taken[0]}' already: choose another name for it")
+            raise UserError(f"recipe '{taken[0]}' already exists: choose another name")
         for name in owned:
             del self.recipes[name]
         self.entries[entry.kind] = entry
@@ -123,8 +123,8 @@ def entry_of(kind: str) -> ModelEntry:
     if kind not in REGISTRY.entries:
         known = ", ".join(REGISTRY.entries)
         raise UserError(
-            f"there is no model '{kind}' here; there are {known}: install the package that has it, "
-            "or register it"
+            f"there is no model '{kind}'; choose from {known}, or install or register the package "
+            f"that has it"
         )
     return REGISTRY.entries[kind]
 
@@ -170,7 +170,7 @@ def checked(make: Callable[[], Recipe], entry: ModelEntry) -> Recipe:
     except (UserError, TypeError) as error:
         raise UserError(f"the settings of '{made.name}' cannot be saved: {error}") from error
     if not same:
-        raise UserError(f"the settings of '{made.name}' are not the same after saving")
+        raise UserError(f"the settings of '{made.name}' change when they are saved and loaded")
     return made
 
 

@@ -65,7 +65,7 @@ class Scene(State, Generic[Slotted]):
         here = source.any(dim=1, keepdim=True)
         free = objects.o.pres[..., 0].argmin(dim=1, keepdim=True)
         if (here & (objects.o.pres[..., 0].gather(1, free) > 0.5)).any():
-            raise UserError("every slot holds an object: remove one first")
+            raise UserError("every slot holds an object: delete one first")
         target = torch.zeros_like(source).scatter(1, free, True) & here
         index = source.to(torch.uint8).argmax(dim=1, keepdim=True)
         flat, drawn = taken((objects.flat(), self.drawn), index, target)
@@ -87,7 +87,8 @@ class Scene(State, Generic[Slotted]):
         """Change an object's size, depth or appearance; the appearance may be another object's."""
         if velocity is not None:
             raise UserError(
-                "this model keeps velocity in its hidden state: edit the frames before, and infer"
+                "this model keeps velocity in its hidden state: edit earlier frames, and infer "
+                "them again"
             )
         where, scene = self.where(id, of), self
         if hw is not None:
@@ -99,7 +100,8 @@ class Scene(State, Generic[Slotted]):
             both = where.any(dim=1, keepdim=True) & other.any(dim=1, keepdim=True)
             if not both.any():
                 raise UserError(
-                    f"no video has both object {id} and object {look_of}: name two of one video"
+                    f"no video has both object {id} and object {look_of}: choose two of the same "
+                    "video"
                 )
             index = other.to(torch.uint8).argmax(dim=1, keepdim=True)
             o, boxes = scene.objects.o, scene.boxes
@@ -113,7 +115,7 @@ class Scene(State, Generic[Slotted]):
         found = (self.objects.id == id) & (self.objects.o.pres[..., 0] > 0.5)
         if of is not None:
             if not 0 <= of < len(found):
-                raise UserError(f"there is no video {of}: this state has {len(found)}")
+                raise UserError(f"there is no video {of}; this state has {len(found)}")
             found &= torch.arange(len(found), device=found.device)[:, None] == of
         if id == NOBODY or not found.any():
             there = self.objects.id[self.objects.o.pres[..., 0] > 0.5].unique().tolist()
@@ -127,7 +129,7 @@ class Scene(State, Generic[Slotted]):
             old = boxes[name] if name in boxes else getattr(o, name)
             new = torch.tensor(value, device=old.device, dtype=old.dtype)
             if new.shape != old.shape[-1:]:
-                raise UserError(f"{name} takes {old.shape[-1]} numbers, not {value}")
+                raise UserError(f"{name} must be {old.shape[-1]} numbers, not {value}")
             if not torch.isfinite(new).all():
                 raise UserError(f"{name} must be finite numbers, not {value}")
             if name == "xy" and not (new.abs() <= FARTHEST).all():
@@ -136,7 +138,7 @@ class Scene(State, Generic[Slotted]):
                     f"at most {FARTHEST:g}; (0, 0) is the middle of the frame"
                 )
             if name == "hw" and not (new > 0).all():
-                raise UserError(f"hw must be above 0, in fractions of the image, not {value}")
+                raise UserError(f"hw must be positive, in fractions of the image, not {value}")
             new = torch.where(where[..., None], new, old)
             if name in boxes:
                 boxes[name] = new

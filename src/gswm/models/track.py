@@ -110,7 +110,7 @@ class Track:
         number = len(self)
         if not isinstance(which, slice):
             if not -number <= which < number:
-                raise IndexError(f"there is no video {which}: the track has {number}")
+                raise IndexError(f"there is no video {which}; the track has {number}")
             which = slice(which % number, which % number + 1)
 
         def chosen(state: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ class Track:
         check_drawing(scale, trail)
         if self.futures is None:
             if future is not None:
-                raise UserError("this track has no futures: leave `future` off")
+                raise UserError("this track has no futures: omit `future`")
             return self.clip(episode, video=video).draw(scale, trail)
         shown = self.imagination(episode, video)
         if future is None:
@@ -245,7 +245,9 @@ class Track:
         path = Path(path)
         check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE, *MOT))
         if not path.parent.is_dir():
-            raise UserError(f"cannot write {path}: there is no folder {path.parent}; make it first")
+            raise UserError(
+                f"cannot write {path}: there is no folder {path.parent}; create it first"
+            )
         check_place(path)
         if fps < 1:
             raise UserError(f"fps is {fps}; it must be at least 1")
@@ -256,7 +258,7 @@ class Track:
             return self.save_located(path, video, episode or 0, trail, fps)
         if kind in MOT:
             raise UserError(
-                f"cannot write {path}: it is in pixels of the source video, so give that too: "
+                f"cannot write {path}: it is in pixels of the source video, so pass that too: "
                 "track.save(path, gswm.open_video(...))"
             )
         if kind in TABLE:
@@ -288,7 +290,7 @@ class Track:
         there = to_array(self.present[episode])
         if len(there) != len(footage):
             ours, theirs = counted(len(there), "frame"), counted(len(footage), "frame")
-            raise UserError(f"this is the track of {ours}, and the film has {theirs}")
+            raise UserError(f"this track has {ours}, but the film has {theirs}")
         xy, hw, depth, pres, ids = (
             to_array(each[episode])[there]
             for each in (self.xy, self.hw, self.depth, self.pres, self.id)
@@ -326,7 +328,7 @@ class Track:
         elif self.reconstruction is not None:
             frames = to_pixels(self.reconstruction[index])
         elif self.futures is None:
-            raise UserError("this track has no reconstruction: give the video to draw on")
+            raise UserError("this track has no reconstruction: pass the video to draw on")
         else:
             raise UserError("this track has no reconstruction: imagine it with render=True")
         _, height, width, _ = frames.shape
@@ -341,7 +343,7 @@ class Track:
         the same objects in the last given frame.
         """
         if not self.futures:
-            raise UserError("this track has no futures: model.imagine returns one that has")
+            raise UserError("this track has no futures: use model.imagine")
         self.check_index(episode, 0)
         futures = tuple(self.clip(episode, i) for i in range(self.futures))
         given = futures[0][:0] if self.past is None else self.past.clip(episode)
@@ -350,7 +352,7 @@ class Track:
         known = self.frames_of(video, episode, max(1, len(given)))
         if known.shape[1:] != given.frames.shape[1:]:
             ours, theirs = (f"{w} × {h} px" for _, h, w, _ in (given.frames.shape, known.shape))
-            raise UserError(f"the futures are of {ours}, and the video of {theirs}: resize it")
+            raise UserError(f"the futures have {ours}, but the video has {theirs}: resize it")
         if truth is not None and given.boxes is not None and len(given):
             truth = renamed(truth, given.boxes, len(given) - 1)
         return Imagination(given, Clip(known, truth), futures)
@@ -360,17 +362,17 @@ class Track:
         check_videos(video)
         if len(video) != len(self):
             ours, theirs = counted(len(self), "video"), counted(len(video), "video")
-            raise UserError(f"the track has {ours}, and there are {theirs} to draw on")
+            raise UserError(f"the track has {ours}, but got {theirs} to draw on")
         if video.shape[1] < least:
             ours, theirs = counted(least, "frame"), counted(video.shape[1], "frame")
-            raise UserError(f"this is the track of {ours}, and the video has {theirs}")
+            raise UserError(f"this track has {ours}, but the video has {theirs}")
         return to_pixels(video[episode])
 
     def check_index(self, *index: int) -> None:
         """Raise a UserError if the track has no such video or future."""
         for name, at, number in zip(AXES, index, self.pres.shape, strict=False):
             if not 0 <= at < number:
-                raise UserError(f"there is no {name} {at}: the track has {number}")
+                raise UserError(f"there is no {name} {at}; the track has {number}")
 
 
 def check_drawing(scale: int, trail: int) -> None:
@@ -384,11 +386,11 @@ def check_videos(video: object) -> None:
     """Raise a UserError for anything but a batch of videos."""
     expected = "(batch, time, 3, height, width)"
     if not isinstance(video, Tensor):
-        raise UserError(f"a video is a torch tensor {expected}, not a {type(video).__name__}")
+        raise UserError(f"a video must be a torch tensor {expected}, not a {type(video).__name__}")
     if video.dim() != 5 or video.shape[2] != 3:
-        raise UserError(f"a video has the shape {expected}, not {tuple(video.shape)}")
+        raise UserError(f"a video must have shape {expected}, not {tuple(video.shape)}")
     if video.dtype != torch.uint8 and not video.is_floating_point():
-        raise UserError(f"a video is uint8, or floats from 0 to 1; this one is {video.dtype}")
+        raise UserError(f"a video must be uint8, or floats from 0 to 1, not {video.dtype}")
 
 
 def to_array(values: Tensor) -> np.ndarray:

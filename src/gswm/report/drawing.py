@@ -1,7 +1,7 @@
 """Drawings of frames, described once and written as SVG for a page or as pixels for a PNG.
 
-Charts are drawn by matplotlib (`plotting`), which not every installation has; `gswm demo` and
-`gswm fit` need these drawings in every one.
+Charts are drawn by matplotlib (`plotting`), which is optional; `gswm demo` and `gswm fit` need
+these drawings even without it.
 
 A color is "#rrggbb", or the name of one of a theme: the page chooses the theme, a PNG is light.
 Lengths are in points of the page; a PNG has two pixels for each.
@@ -79,7 +79,7 @@ class Drawing:
         return f'<svg xmlns="http://www.w3.org/2000/svg" {size}{name}>{body}</svg>'
 
     def picture(self, theme: dict[str, str] = LIGHT) -> Picture:
-        """As pixels."""
+        """Render to pixels."""
         scale = PIXELS * FINER
         size = round(scale * self.width), round(scale * self.height)
         image = Image.new("RGB", size, theme["paper"])

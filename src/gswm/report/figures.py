@@ -17,7 +17,7 @@ from gswm.report.results import ResultFile, Results, curve, fails, recipe_of, st
 from gswm.viz.pictures import Picture
 
 ORANGE = "#e69f00"
-"""Another color of the palette in `charts`."""
+"""From the same palette as the colors in `charts`."""
 COLORS = {
     **{"G-SWM": BLUE, "SCALOR": VERMILION, "STOVE": GREEN},
     **{"SILOT": PURPLE, "SQAIR": SKY, "OP3": ORANGE},
@@ -150,7 +150,7 @@ def solid_curves(results: Results) -> Charts | None:
 
 
 def ball_ways(results: Results) -> Drawing | None:
-    """Ways of balls, true and imagined by each model (Fig. 2)."""
+    """Paths of balls, true and imagined by each model (Fig. 2)."""
     found = {world: results.models(world) for world in BALLS}
     columns = 1 + max(len(models) for models in found.values())
     episodes = max(1, PANELS // columns)
@@ -231,14 +231,14 @@ def single_ball(results: Results) -> Drawing | None:
 
 
 def maze(results: Results) -> Drawing | None:
-    """Mazes: what is given, all futures, and some of them (Fig. 4)."""
+    """Mazes: given frames, all futures, and some single futures (Fig. 4)."""
     examples = [e for m in results.of("G-SWM", "maze")[:1] for e in m.examples]
     panels = [panel for example in examples for panel in maze_panels(example)]
     return rows(panels, columns=2 + SAMPLES, gap=14) if panels else None
 
 
 def maze_panels(example: dict[str, Any]) -> list[Drawing]:
-    """A maze: what is given, all futures, and some of them."""
+    """One maze: given frames, all futures, and some single futures."""
     futures = [future[:AHEAD] for future in example["futures"]]
     given = example["true"][: example["given"]]
     return [
@@ -267,7 +267,7 @@ def path_panels(example: dict[str, Any]) -> list[Drawing]:
 
 
 def other_ways(results: Results) -> Drawing | None:
-    """Worlds that are not the paper's, each in its own style."""
+    """Worlds that are not in the paper, each in its own style."""
     lines = []
     for measured in results.of_other_worlds():
         if measured.style != "stills":
@@ -303,7 +303,7 @@ def learning(results: Results) -> Charts | None:
 
 
 def learned(results: Results, model: str) -> Chart | None:
-    """A model's errors over the minutes of its trainings; where it lacks an ability, it fails."""
+    """A model's validation errors over training time; worlds where it fails are marked."""
     series, by_pixels = [], False
     fails_in = {criterion.world for lacks, criterion, _ in lacking(results) if lacks == model}
     for world in dict.fromkeys((*BALLS, *SOLIDS, *OTHER_TESTS)):
@@ -323,9 +323,9 @@ def learned(results: Results, model: str) -> Chart | None:
 
 
 def said(model: str, series: Mapping[str, Series]) -> list[Series]:
-    """The paper's errors of a model, from side to side: a line for each world that has a curve.
+    """The paper's errors of a model as horizontal lines, one for each world that has a curve.
 
-    Dashes of neighbors show by turns, since some are nearly the same.
+    Dashes of neighboring lines alternate, since some lines nearly coincide.
     """
     places = [place for s in series.values() for place in s.places]
     ends = min(places), max(places)

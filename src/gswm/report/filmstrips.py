@@ -35,7 +35,7 @@ def digits(results: Results) -> Picture | None:
 def tracked(results: Results, among: Sequence[str]) -> Picture | None:
     """Tracked boxes over frames that are generated again, for worlds with videos of one length."""
     firsts = [m[0] for world in among for m in results.models(world).values()]
-    ours = [m for m in firsts if m.world in worlds.WORLDS]  # a file may be gone
+    ours = [m for m in firsts if m.world in worlds.WORLDS]  # the file may be gone
     shown = [m for m in ours if m.examples and m.examples[0]["tracked"]]
     if not shown:
         return None

@@ -23,7 +23,7 @@ from gswm.viz.pictures import Picture
 COLUMNS, WIDTH, HEIGHT = 2, 495, 250
 """Charts in a row, and the size of each in points."""
 POINTS = 72
-"""In an inch."""
+"""Points per inch."""
 DASH = 3.5
 MARKERS: dict[str, str] = dict(zip(COLORS, "os^Dv", strict=True))
 """Markers of labeled lines, which distinguish lines where colors do not."""

@@ -261,7 +261,7 @@ def one(path: Path, held: Any) -> ResultFile:
 def not_written(path: Path, command: str, error: Exception) -> UserError:
     """The error for a file that a command did not write."""
     reason = f"it has no {error}" if isinstance(error, KeyError) else error
-    return UserError(f"{path} is not what `{command}` writes: {reason}")
+    return UserError(f"{path} is not a result of `{command}`: {reason}")
 
 
 def mean_and_spread(values: Sequence[float | None]) -> tuple[float, float] | None:

@@ -76,8 +76,8 @@ def slotformer(results: Results) -> Table:
     ]
     text = (
         "Models see 6 frames of each validation episode and imagine 44. The other rows quote "
-        "SlotFormer's paper. They were measured on the original videos and not on ours, so they "
-        "give an orientation and not a comparison."
+        "SlotFormer's paper. They were measured on the original videos, not on ours, so they "
+        "are not directly comparable."
     )
     here = [(f"{model}{HERE}{seeds(each)}", *cells(each, columns)) for model, each in ours.items()]
     if stay := results.of("stay", "obj3d", PROTOCOL):

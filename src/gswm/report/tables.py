@@ -36,7 +36,7 @@ MARKED = " †"
 """Marks scores that the text of their table explains."""
 SAMPLED = (
     "In columns named *sampled*, models draw samples of the posterior in given frames, as the "
-    "release of G-SWM does; in the others they use its mean."
+    "release of G-SWM does; elsewhere, they use its mean."
 )
 BY_MEANS = (
     "In given frames, our models use the mean of the posterior. The release of G-SWM samples it; "

@@ -1,26 +1,26 @@
-"""The studio: a page in the browser to see what a model sees, edit it, and ask what if.
+"""The studio: a browser page that shows what a model infers, edits it, and imagines the result.
 
-    protocol    messages, checked; arrays as bytes
-    throwing    an object thrown, by drawing its past anew
-    branches    what was seen and imagined, and every edit as a branch of it
+    protocol    validated messages, with arrays as bytes
+    throwing    throws, by rendering an object's past again
+    branches    inferred and imagined frames, with every edit as a branch
     exports     GIF, MP4, PNG and CSV of a branch
-    jobs        files on their way to a page
-    drawing     a process that draws one file under limits, and can be killed
+    jobs        exports in progress
+    drawing     a subprocess with limits that renders one file
     perceiving  the given frames of a video, inferred once for all pages
-    opening     the beginning of the first view of a video
+    opening     the first frame to show of a video
     catalog     models, worlds and uploads, by name
-    desk        what is open on one page, and the work on it
-    session     one open page: messages in, messages out, a piece at a time
+    desk        the open view of one page, and the work on it
+    session     one open page: its requests and responses
     worker      one thread that serves all sessions in turn
-    decoding    a process that decodes one video under limits, and can be killed
-    limits      memory and time of these processes
-    uploads     videos from the page
-    safety      who may talk to the server
-    server      Starlette, a WebSocket a tab
-    doorway     a page that leads a browser to the server
+    decoding    a subprocess with limits that decodes one video
+    limits      memory and time limits of these subprocesses
+    uploads     uploaded videos
+    safety      access control
+    server      the Starlette server, with one WebSocket per tab
+    doorway     a page that redirects a browser to the server
     notebook    `gswm.studio(model, video)`
 
-The package can be called: `gswm.studio(model, video)` shows the page in a notebook.
+The package is callable: `gswm.studio(model, video)` shows the page in a notebook.
 """
 
 import sys
@@ -29,7 +29,7 @@ from typing import Any
 
 
 class CallableModule(ModuleType):
-    """A module that can be called: it calls `notebook.studio`."""
+    """A callable module: calls are forwarded to `notebook.studio`."""
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         """Show the studio in a notebook."""

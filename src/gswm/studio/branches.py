@@ -1,8 +1,8 @@
 """Observed and imagined frames, with every edit as a branch.
 
-A branch has moments, one for each frame up to the edit that made it, and futures from there.
-Moments are shared with the branch it came from. Futures are a function of the last moment and the
-seed: they may be dropped, and imagined again.
+A branch has moments, one for each frame up to its edit, and futures from there on. It shares
+moments with its parent. Futures are a function of the last moment and the seed, so they can be
+dropped and imagined again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ from gswm.studio.throwing import throw
 COLUMNS = ("x", "y", "h", "w", "depth", "presence", "id", "px", "py", "ph", "pw")
 """Columns of an object: its attributes, and the region in which the model looked for it."""
 PIECES = (1, 2, 4)
-"""Frames of the first pieces that are imagined; later ones have more."""
+"""Lengths in frames of the first imagined pieces; later ones are longer."""
 PIECE = 8
 ROWS = 32
-"""Frames of a piece, over all futures, for which the page waits."""
+"""Maximum number of frames in a piece, over all futures."""
 
 Objects = Float[np.ndarray, "*futures time object 11"]
 Pixels = UInt8[np.ndarray, "*futures time height width 3"]
@@ -37,20 +37,20 @@ Pixels = UInt8[np.ndarray, "*futures time height width 3"]
 
 @dataclass(frozen=True)
 class Moments:
-    """Some frames, one after the other, of one video or of each of some futures."""
+    """Consecutive frames of one video, or of several futures."""
 
     objects: Objects
     pixels: Pixels
     background: UInt8[np.ndarray, "time height width 3"]
-    """Of the first future."""
+    """The background of the first future."""
     states: tuple[Any, ...] = field(repr=False)
-    """After each frame, all futures in one."""
+    """The state after each frame, batched over futures."""
 
     def __len__(self) -> int:
         return len(self.states)
 
     def one(self, future: int, frame: int) -> "Moments":
-        """A frame of a future, alone and in memory of its own."""
+        """Copy a single frame of one future."""
         at = slice(frame, frame + 1)
         own = map_tensors(lambda x: x[future : future + 1].clone(), self.states[frame])
         rows = self.objects[future, at].copy(), self.pixels[future, at].copy()
@@ -62,7 +62,7 @@ class Moments:
 
 
 def join(moments: Sequence[Moments]) -> Moments:
-    """Moments of one video, one after the other."""
+    """Concatenate consecutive moments of one video."""
     return Moments(
         np.concatenate([each.objects for each in moments]),
         np.concatenate([each.pixels for each in moments]),
@@ -73,21 +73,21 @@ def join(moments: Sequence[Moments]) -> Moments:
 
 @dataclass
 class Branch:
-    """An edit, all that was before it in its line, and its futures."""
+    """An edit, the frames up to it, and its futures."""
 
     number: int
     edit: Edit | None
-    """None for what the model saw in the video itself."""
+    """None for the unedited video."""
     moments: tuple[Moments, ...]
-    """One a frame."""
+    """One per frame."""
     first: int
-    """The first frame that the edit changed."""
+    """The first frame changed by the edit."""
     futures: list[Moments] = field(default_factory=list)
-    """In pieces; not all of them, while they are being imagined or after they were dropped."""
+    """In pieces; incomplete while they are being imagined, or after they were dropped."""
 
     @property
     def frame(self) -> int:
-        """The last frame that is not imagined."""
+        """The last frame before the imagined ones."""
         return len(self.moments) - 1
 
     @property
@@ -96,12 +96,12 @@ class Branch:
         return sum(len(piece) for piece in self.futures)
 
     def bytes(self) -> int:
-        """Memory of its futures."""
+        """Memory of its futures in bytes."""
         return sum(held(piece) for piece in self.futures)
 
 
 def held(piece: Moments) -> int:
-    """Memory of a piece."""
+    """Memory of a piece in bytes."""
     total = piece.objects.nbytes + piece.pixels.nbytes + piece.background.nbytes
 
     def count(x: Tensor) -> Tensor:
@@ -116,10 +116,10 @@ def held(piece: Moments) -> int:
 def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) -> Moments:
     """The visible content of one video's track, or of the futures of one state.
 
-    before: the state before its first frame, for the regions in which objects were looked for.
+    before: the state before its first frame, for the regions that the model searched.
     """
     if track.reconstruction is None:
-        raise UserError("this model does not draw what it sees: `reconstruction` is None")
+        raise UserError("this model does not render frames: `reconstruction` is None")
     videos = track.pres.dim() == 3 and len(track.pres) == 1
     flat = 0 if videos else track.pres.dim() - 3
 
@@ -143,7 +143,7 @@ def moments_of(model: WorldModel[Any], track: Track, before: Any | None = None) 
 def regions(
     model: WorldModel[Any], track: Track, before: Any | None
 ) -> Float[Tensor, "*batch object 4"]:
-    """The regions in which each object was looked for; empty if the model has none."""
+    """The region that the model searched for each object; empty if it has none."""
     where = track.xy.new_zeros(*track.pres.shape, 4)
     if model.editable:
         for frame, (then, now) in enumerate(pairwise((before, *track.states))):
@@ -155,7 +155,7 @@ def regions(
 
 
 def track_of(moments: Sequence[Moments], device: torch.device) -> Track:
-    """Moments of one video as a track, to edit."""
+    """Convert moments of one video to a track, for editing."""
     whole = join(moments)
     objects = torch.from_numpy(whole.objects).to(device)[None]
     xy, hw, depth, pres, id, _ = objects.split([2, 2, 1, 1, 1, 4], dim=-1)
@@ -167,7 +167,7 @@ def track_of(moments: Sequence[Moments], device: torch.device) -> Track:
 def imagine(
     model: WorldModel[Any], branch: Branch, settings: ViewSettings, steps: int
 ) -> Iterator[Moments]:
-    """The futures of a branch, from their start, in pieces; the same ones every time."""
+    """Imagine the futures of a branch from the start, in pieces; deterministic."""
     state = branch.moments[-1].states[0]
     device = model.device
     generator = torch.Generator(device).manual_seed(settings.seed)
@@ -188,9 +188,9 @@ def futures_of(
     steps: int,
     needed: int | None = None,
 ) -> Iterator[Moments]:
-    """The futures of a branch in pieces: those that it keeps, or the same ones imagined again.
+    """The futures of a branch in pieces: the stored ones, or the same ones imagined again.
 
-    What it keeps is enough if it is `needed` frames long.
+    Stored futures are used if they have at least `needed` frames.
     """
     if branch.imagined >= (steps if needed is None else needed):
         yield from tuple(branch.futures)
@@ -203,7 +203,7 @@ def moments_along(branch: Branch, future: int, futures: Iterator[Moments]) -> It
     yield from branch.moments
     for piece in futures:
         if future >= len(piece.objects):
-            raise UserError(f"there is no future {future}: there are {len(piece.objects)}")
+            raise UserError(f"there is no future {future}; there are {len(piece.objects)}")
         for frame in range(len(piece)):
             yield piece.one(future, frame)
 
@@ -219,7 +219,7 @@ def pieces(steps: int, futures: int) -> Iterator[int]:
 
 
 def changed(model: WorldModel[Any], moments: Sequence[Moments], change: Change) -> Moments:
-    """The last of some moments after a change, with those before it that a throw draws anew."""
+    """Apply a change to the last moment; a throw also changes those before it."""
     device = model.device
     now = track_of(moments[-6:], device)
     scene = now.state_at(-1)
@@ -245,7 +245,7 @@ def changed(model: WorldModel[Any], moments: Sequence[Moments], change: Change) 
 
 
 def redrawn(model: WorldModel[Any], moment: Moments, scene: Any) -> Moments:
-    """A moment with another scene in it; its picture as before, if the model cannot draw it."""
+    """A moment with another scene; its pixels stay the same if the model cannot render it."""
     if not model.editable:
         return replace(moment, states=(scene,))
     background = torch.from_numpy(moment.background).movedim(-1, 1) / 255

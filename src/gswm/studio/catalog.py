@@ -1,4 +1,4 @@
-"""Models, worlds and uploads, by name: the page can name what is listed here and nothing else."""
+"""Models, worlds and uploads by name; the page can open only these."""
 
 import secrets
 import threading
@@ -29,12 +29,12 @@ from gswm.weights.finding import ANY_VIDEO, find, installed
 Made = TypeVar("Made")
 
 GROUPS = {"GSWM": "G-SWM"}
-"""Headings of models that ship, where they are not the name of their kind."""
+"""Headings of shipped models, where they differ from the class name."""
 MOST_UPLOADS = 8
 MOST_MADE = 2
-"""Items that are loaded or made at the same time."""
+"""Number of items to load or generate in parallel."""
 STEPS = 40
-"""Frames that are imagined at first, where the world has so many."""
+"""Initial number of imagined frames, if the world has as many."""
 MOST_EPISODES_KEPT = 16
 
 
@@ -44,7 +44,7 @@ class Entry:
 
     load: Callable[[], WorldModel[Any]]
     world: str
-    """On which it is shown first."""
+    """The world to show first."""
     given: int
     steps: int
     """Initial numbers of given and imagined frames."""
@@ -55,47 +55,47 @@ class Entry:
     group: str = "Your own"
     """The heading under which it is listed."""
     header: dict[str, Any] | None = None
-    """The recipe, and what else is known of its weights; None for a model in memory."""
+    """The header of its weights file; None for a model in memory."""
 
 
 @dataclass(frozen=True)
 class PreparedView:
-    """A model with an episode to show to it."""
+    """A model and an episode to show."""
 
     model: WorldModel[Any]
     episodes: Episodes
     background: AnyFrame | None
-    """Of the episode, for a model that takes one."""
+    """The background of the episode, if the model needs one."""
 
 
 class Catalog:
-    """All that can be opened. Every method may be called from any thread.
+    """Everything that can be opened. All methods are thread-safe.
 
-    Each item is loaded or made once; only callers that ask for the same item wait for it.
+    Each item is loaded or created once; only callers that need the same item wait for it.
     """
 
     def __init__(self, device: str | torch.device = "cpu", video_fps: float | None = None) -> None:
-        """`video_fps` are taken of uploads, 0 for every frame; as in the training if not given."""
+        """`video_fps` is the frame rate of uploads; 0 uses every frame, None the training rate."""
         self.device, self.video_fps = torch.device(device), video_fps
         self.models: dict[str, Entry] = {}
         self.sources: dict[str, Callable[[int, int], Episodes]] = {}
-        """An episode by its number, in frames of so many pixels where the source can draw them."""
+        """Functions that return an episode by index and frame size, by source."""
         self.own: set[str] = set()
-        """Sources of videos of the user's, in which objects may enter at any time."""
+        """Sources of the user's own videos, in which objects may enter at any time."""
         self.uploads: OrderedDict[str, UInt8[Tensor, "1 time 3 height width"]] = OrderedDict()
         self.backgrounds: OrderedDict[tuple[str, int, str], Frame | None] = OrderedDict()
-        """Those of the user's videos, by source, episode and model."""
+        """Backgrounds of the user's videos, by source, episode and model."""
         self.loaded: dict[str, WorldModel[Any]] = {}
         self.episodes: OrderedDict[tuple[str, int, int], Episodes] = OrderedDict()
-        """By source, size and number."""
+        """Episodes by source, size and index."""
         self.inferred = InferredChunks()
         self.lock = threading.Lock()
-        """Held during lookups, and never while an item is made."""
+        """Held during lookups, but never while an item is being created."""
         self.making: dict[tuple[str, Any], threading.Lock] = {}
         self.pool = ThreadPoolExecutor(MOST_MADE, "gswm-studio-catalog", set_up_thread)
 
     def add_weights(self, name: str, path: str, group: str = Entry.group) -> str:
-        """A trained model: a run, a file of weights, or one that ships."""
+        """Add a trained model: a run folder, a weights file, or the name of a shipped model."""
         file = find(path)
         header = read_header(file)
         recipe, videos = header["recipe"], header["about"].get("videos", {})
@@ -109,7 +109,7 @@ class Catalog:
         return name
 
     def add_installed(self) -> None:
-        """Every model that is here, shipped or in the cache, and every world."""
+        """Add every installed or cached model, and every world."""
         for name, file in installed().items():
             kind = read_header(file)["recipe"].model.kind.upper()
             self.add_weights(name, str(file), GROUPS.get(kind) or kind)
@@ -117,28 +117,28 @@ class Catalog:
             self.add_world(name)
 
     def add_model(self, name: str, model: WorldModel[Any], world: str, given: int) -> None:
-        """A model that is in memory."""
+        """Add a model in memory."""
         self.models[name] = Entry(lambda: model, world, given, STEPS, type(model).__name__)
 
     def add_world(self, name: str) -> None:
-        """The test episodes of a world."""
+        """Add the test episodes of a world."""
         world = worlds.world(name)
         self.sources[name] = lambda index, size: self.made(world.resized(size), index)
 
     def add_source(
         self, name: str, source: Callable[[int], Episodes], *, own: bool = False
     ) -> None:
-        """Episodes that the user named when the studio was started; `own` if of their videos."""
+        """Add episodes that the user specified at the start; `own` for the user's own videos."""
         self.sources[name] = lambda index, _: source(index)
         if own:
             self.own.add(name)
 
     def is_own(self, name: str) -> bool:
-        """Whether a source is a video of the user's: an upload, or one that was imported."""
+        """Whether a source is the user's own video, uploaded or imported."""
         return name in self.uploads or name in self.own
 
     def add_upload(self, video: UInt8[Tensor, "1 time 3 height width"]) -> str:
-        """A video from the page; the oldest goes when there are too many."""
+        """Add an uploaded video; the oldest one is dropped if there are too many."""
         with self.lock:
             name = f"upload-{secrets.token_hex(8)}"
             self.uploads[name] = video
@@ -154,7 +154,7 @@ class Catalog:
         make: Callable[[], Made],
         most: int,
     ) -> Made:
-        """Look up an item, or make it; the oldest beyond `most` are dropped."""
+        """Look up or create an item; the oldest items beyond `most` are dropped."""
         with self.lock:
             if key in kept:
                 return kept[key]
@@ -174,15 +174,15 @@ class Catalog:
     def model(self, name: str) -> WorldModel[Any]:
         """A model, loaded once."""
         if name not in self.models:
-            raise UserError(f"there is no model '{name[:60]}' here")
+            raise UserError(f"there is no model '{name[:60]}'")
         return self.once("model", self.loaded, name, self.models[name].load, len(self.models))
 
     def chunks_of(self, name: str) -> InferredChunks | None:
-        """Inferred chunks to share; None for a model in memory, whose weights may change."""
+        """Shared inferred chunks; None for a model in memory, whose weights may change."""
         return None if self.models[name].header is None else self.inferred
 
     def prepare(self, model: str, name: str, index: int) -> Future[PreparedView]:
-        """Load or make everything in another thread, as this may take seconds."""
+        """Load everything in another thread, since this may take seconds."""
 
         def prepared() -> PreparedView:
             loaded, background = self.model(model), self.background(model, name, index)
@@ -191,9 +191,9 @@ class Catalog:
         return self.pool.submit(prepared)
 
     def for_video(self, name: str) -> str:
-        """Choose the model for a video from the page, on which `name` is open.
+        """Choose the model for an uploaded video, given the name of the open one.
 
-        A model of a world, which knows nothing else, gives way to the weights for any video.
+        A model that was trained on a world is replaced by the default weights for videos.
         """
         of_world = self.models[name].world in worlds.WORLDS if name in self.models else False
         if not of_world or ANY_VIDEO not in self.models or self.model(name).cfg.takes_background:
@@ -210,17 +210,17 @@ class Catalog:
         if (video := self.uploads.get(name)) is not None:
             return Episodes(at_size(video, size))
         if name not in self.sources:
-            lost = "this video is no longer here: open it again"
+            lost = "this video is no longer available: open it again"
             raise UserError(
-                lost if name.startswith("upload-") else f"there is no world '{name[:60]}' here"
+                lost if name.startswith("upload-") else f"there is no world '{name[:60]}'"
             )
         key, make = (name, size, index), partial(self.sources[name], index, size)
         return self.once("episode", self.episodes, key, make, MOST_EPISODES_KEPT)
 
     def background(self, model: str, name: str, index: int) -> AnyFrame | None:
-        """The background of an episode, for a model that takes one.
+        """The background of an episode, if the model needs one.
 
-        That of a user's video comes from all of its frames, once.
+        For a user's video, it is computed once from all frames.
         """
         episode = self.episode(name, index, self.model(model).image_size)
         if episode.background is not None or not self.is_own(name):
@@ -237,7 +237,7 @@ class Catalog:
         raise UserError(f"{world.name} has no episode {index}")
 
     def listed(self) -> dict[str, Any]:
-        """The choices that the page offers."""
+        """All choices, for the page."""
         models = [
             {"name": name}
             | {key: getattr(entry, key) for key in ("world", "given", "steps", "line", "group")}
@@ -249,7 +249,7 @@ class Catalog:
 def at_size(
     video: UInt8[Tensor, "1 time 3 height width"], size: int
 ) -> UInt8[Tensor, "1 time 3 _size _size"]:
-    """A video in frames of another size: another model may take larger or smaller ones."""
+    """Resize a video for another model."""
     if video.shape[-1] == size:
         return video
     frames = F.interpolate(video[0].float(), (size, size), mode="bilinear", antialias=True)
@@ -257,6 +257,6 @@ def at_size(
 
 
 def set_up_thread() -> None:
-    """Let a thread compute without gradients, on one core."""
+    """Set up a thread to compute without gradients, on one core."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)

@@ -1,8 +1,8 @@
 """Decode one video under limits: `python -m gswm.studio.decoding KIND SIZE FPS FIT REGION IN OUT`.
 
-A process of its own, for files from anywhere: whatever a decoder does with them, it has little
-memory and time to do it in, and can be killed. It writes the first size × size frames as bytes, so
-many a second or, for 0, all of them, or says in one line on stderr why it cannot.
+It runs in a separate process, since files may be malicious: its memory and time are limited, and it
+can be killed. It writes the first frames as bytes, size × size pixels each, at FPS frames per
+second (0 for every frame), or prints an error in one line on stderr.
 """
 
 import sys
@@ -15,13 +15,13 @@ from gswm.studio.limits import limit
 
 MOST_FRAMES = 300
 MORE = ".more"
-"""Suffix of an empty file beside the frames: the video has more than these."""
+"""Suffix of an empty file beside the frames, if the video has more frames."""
 MOST_PIXELS = 4096 * 2304
-"""Of a frame."""
+"""Maximum number of pixels per frame."""
 MEMORY = 1 << 30
-"""Bytes beyond what the process has when it begins."""
+"""Bytes of memory beyond the initial ones."""
 SECONDS = 45
-"""Of a processor."""
+"""Seconds of processor time."""
 
 
 def main(args: list[str]) -> int:
@@ -43,14 +43,14 @@ def main(args: list[str]) -> int:
 
 
 def decoded(kind: str, cut: videos.Cut, path: Path) -> tuple[videos.ClipArray, bool]:
-    """The first frames of a video, as `kind`, whatever else it may look like; are there more?"""
+    """Decode the first frames with the decoder `kind`, and tell whether there are more."""
     import av
     from av.error import FFmpegError
 
     try:
         with av.open(str(path), format=kind) as container:
             if not container.streams.video:
-                raise videos.UnusableError("there is no video in it")
+                raise videos.UnusableError("it has no video stream")
             stream = container.streams.video[0]
             if stream.width * stream.height > MOST_PIXELS:
                 raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
@@ -67,7 +67,7 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> tuple[videos.ClipArray, b
     except FFmpegError as error:
         raise videos.UnusableError("it cannot be decoded") from error
     if not frames:
-        raise videos.UnusableError("there are no frames in it")
+        raise videos.UnusableError("it has no frames")
     return np.stack(frames), more
 
 

@@ -37,24 +37,23 @@ from gswm.viz import pictures
 from gswm.viz.imagination import renamed
 
 MEMORY = 1 << 29
-"""Bytes of futures that are kept; older ones are imagined again when they are shown."""
+"""Bytes of futures to keep; older ones are imagined again when they are shown."""
 EDITED_MEMORY = 1 << 29
-"""Bytes of the frames that lead to edits; there are no more edits then."""
+"""Maximum bytes of edited frames; further edits are refused."""
 LIVE_STEPS = 24
-"""Frames that are imagined while an object is dragged."""
+"""Number of frames to imagine while an object is dragged."""
 NO_FUTURE = (
-    "this edit is in the last frame, and nothing is imagined after it: edit an earlier frame, or "
-    "imagine more frames"
+    "nothing is imagined after the last frame: edit an earlier frame, or imagine more frames"
 )
 
 Work = Iterator[bytes | Future[Any]]
-"""Messages; an empty one where a piece of the work is done, and there is nothing to say yet; or
-what the work waits for, which is done elsewhere."""
+"""Yields messages; an empty message after a piece of work without output; or a future to wait for.
+"""
 Making = Generator[bytes, None, Branch]
 
 
 class Desk:
-    """A video, a model, and the branches of what it imagines."""
+    """A video, a model, and the branches of its imagination."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -67,18 +66,18 @@ class Desk:
         self.settings = ViewSettings()
         self.branches: list[Branch] = []
         self.chunks: list[Moments] = []
-        """The given frames as they were inferred, which other pages may share."""
+        """The inferred given frames, which other pages may share."""
         self.unfinished = False
-        """Whether a video or an edit is not all there yet: what comes next waits for it."""
+        """Whether a video or an edit is incomplete; later requests wait for it."""
         self.own_bytes = 0
-        """Memory of the frames of branches, without their futures."""
+        """Memory of the branches without their futures, in bytes."""
         self.followed: tuple[Branch, int, list[Moments]] | None = None
-        """A branch, a future of it, and its frames up to where an object is being dragged."""
+        """A branch, one of its futures, and its frames up to an object that is being dragged."""
         self.rest: Work | None = None
         """Work for idle times."""
 
     def open(self, message: Open) -> Work:
-        """Show a video to a model, do the edits, and imagine the branch that is shown."""
+        """Open a video, apply the edits, and imagine the shown branch."""
         self.unfinished = True
         try:
             yield from self.opened(message)
@@ -87,19 +86,19 @@ class Desk:
         yield from self.show(min(message.current, len(self.branches) - 1))
 
     def opened(self, message: Open) -> Work:
-        """Infer the given frames, and make a branch for each edit."""
+        """Infer the given frames, and create a branch for each edit."""
         preparing = self.catalog.prepare(message.model, message.world, message.episode)
         try:
             yield preparing
         finally:
-            preparing.cancel()  # if something else is opened meanwhile
+            preparing.cancel()  # in case another video is opened meanwhile
         prepared = preparing.result()
         model, episodes = prepared.model, prepared.episodes
         video, size = episodes.video, model.image_size
         if video.shape[-1] != size:
-            raise UserError(f"this model takes frames of {size} pixels, not {video.shape[-1]}")
+            raise UserError(f"this model expects frames of {size} pixels, not {video.shape[-1]}")
         if model.num_actions:
-            raise UserError("this model needs actions, and the studio gives none")
+            raise UserError("this model needs actions, which the studio does not provide")
         given = min(message.settings.given, video.shape[1])
         self.settings = replace(message.settings, given=given)
         self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
@@ -128,11 +127,11 @@ class Desk:
                 branch = yield from self.add(edit)
                 yield self.told(branch)
             except UserError as error:
-                yield encode({"type": "error", "line": f"an edit was left out: {error}"})
+                yield encode({"type": "error", "line": f"an edit was skipped: {error}"})
                 break
 
     def edit(self, edit: Edit) -> Work:
-        """Make a branch, or only show what it would be, and imagine it."""
+        """Create a branch, or only a preview of it, and imagine its futures."""
         begin = time.perf_counter()
         if edit.live:
             branch = yield from self.branched(edit, len(self.branches))
@@ -164,7 +163,7 @@ class Desk:
     def imagined(
         self, branch: Branch, settings: ViewSettings, steps: int, kind: str, begin: float
     ) -> Work:
-        """The futures of a branch as messages; the last says how fast it went."""
+        """Send the futures of a branch, and finally their speed."""
         at, first = branch.frame + 1, 0.0
         for piece in imagine(self.model, branch, settings, steps):
             if branch.imagined == at - branch.frame - 1:  # none has been dropped
@@ -195,9 +194,9 @@ class Desk:
             yield encode({"type": "note", "line": line})
 
     def misfit(self, seen: list[Moments]) -> str | None:
-        """One line if the model does not fit the video, of which it has `seen` the first frames.
+        """A warning if the model does not fit the video, judged by the first frames, `seen`.
 
-        A model in memory, of which nothing is known, is not judged.
+        A model in memory is not judged, since its validation error is unknown.
         """
         assert self.episodes is not None
         header = self.catalog.models[self.opened_with].header
@@ -215,10 +214,10 @@ class Desk:
         return misfit.warning(share, header, video="this video" if own else self.shown, own=own)
 
     def masks(self, message: Masks) -> Work:
-        """Which object is seen at each pixel, for each frame of a branch."""
+        """The visible object at each pixel, for each frame of a branch."""
         branch, opened = self.branch(message.branch), self.branches
         if not self.model.editable:
-            raise UserError("this model does not say which object a pixel is of")
+            raise UserError("this model does not assign pixels to objects")
         owners: list[np.ndarray] = []
         head = {"type": "masks", "branch": branch.number, "future": message.future}
         for at, moment in enumerate(self.along(branch, message.future), start=1):
@@ -243,23 +242,25 @@ class Desk:
         return order
 
     def add(self, edit: Edit) -> Making:
-        """A branch more."""
+        """Add a branch."""
         if len(self.branches) > MOST_EDITS:
-            raise UserError(f"there are {MOST_EDITS} edits: open the episode anew to go on")
+            raise UserError(
+                f"the limit of {MOST_EDITS} edits is reached: reopen the episode to continue"
+            )
         branch = yield from self.branched(edit, len(self.branches))
         shared = {id(moment) for moment in self.branch(edit.branch).moments}
         own = sum(held(moment) for moment in branch.moments if id(moment) not in shared)
         if self.own_bytes + own > EDITED_MEMORY:
-            raise UserError("these edits take too much memory: open the episode anew to go on")
+            raise UserError("these edits take too much memory: reopen the episode to continue")
         self.own_bytes += own
         self.branches.append(branch)
         return branch
 
     def branched(self, edit: Edit, number: int) -> Making:
-        """The branch that an edit makes."""
+        """Create the branch of an edit."""
         source = self.branch(edit.branch)
         if edit.frame >= self.length:
-            raise UserError(f"there is no frame {edit.frame}: there are {self.length}")
+            raise UserError(f"there is no frame {edit.frame}; there are {self.length}")
         before = yield from self.until(source, edit)
         new = changed(self.model, before, edit.change)
         kept = before[: len(before) - len(new)]
@@ -267,7 +268,7 @@ class Desk:
         return Branch(number, edit, moments, len(kept))
 
     def until(self, source: Branch, edit: Edit) -> Generator[bytes, None, list[Moments]]:
-        """The frames of a branch up to that of an edit; the same ones for edits of one drag."""
+        """The frames of a branch up to that of an edit; reused during a drag."""
         count = edit.frame + 1
         if count <= len(source.moments):
             return list(source.moments[:count])
@@ -279,7 +280,7 @@ class Desk:
         needed = edit.frame - source.frame
         for moment in islice(self.along(source, edit.future, needed), count):
             found.append(moment)
-            if source.imagined < needed:  # it is imagined again
+            if source.imagined < needed:  # imagined again
                 yield b""
         self.followed = (source, edit.future, found) if edit.live else None
         return list(found)
@@ -291,7 +292,7 @@ class Desk:
         return moments_along(branch, future, futures)
 
     def forget(self, shown: Branch) -> None:
-        """Drop the futures of the oldest branches where there are too many, and at last `shown`."""
+        """Drop the futures of the oldest branches if there are too many; `shown` comes last."""
         total = sum(branch.bytes() for branch in self.branches)
         for branch in (*(each for each in self.branches if each is not shown), shown):
             if total <= MEMORY:
@@ -300,18 +301,18 @@ class Desk:
             branch.futures.clear()
 
     def branch(self, number: int) -> Branch:
-        """A branch by its number."""
+        """Look up a branch by number."""
         if not 0 <= number < len(self.branches):
-            raise UserError(f"there is no branch {number}: there are {len(self.branches)}")
+            raise UserError(f"there is no branch {number}; there are {len(self.branches)}")
         return self.branches[number]
 
     @property
     def length(self) -> int:
-        """Frames of the whole: given and imagined."""
+        """Total number of frames, given and imagined."""
         return self.settings.given + self.settings.steps
 
     def told(self, branch: Branch, kind: str = "branch") -> bytes:
-        """The message about a new branch: the frames of its own."""
+        """The message about a new branch, with the frames that its parent lacks."""
         edit = branch.edit
         head = {"type": kind, "branch": branch.number, "first": branch.first}
         head |= {"frame": branch.frame, "edit": None if edit is None else asdict(edit)}
@@ -320,7 +321,7 @@ class Desk:
 
 
 def arrays_of(moments: Moments) -> dict[str, np.ndarray]:
-    """Moments as a message has them; a background that is black throughout is left out."""
+    """Moments as arrays of a message; an entirely black background is omitted."""
     arrays = {"objects": moments.objects, "pixels": moments.pixels}
     if moments.background.any():
         arrays["background"] = moments.background
@@ -328,7 +329,7 @@ def arrays_of(moments: Moments) -> dict[str, np.ndarray]:
 
 
 def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.PixelBoxes | None:
-    """The true boxes, where they are known, with the ids that the model gives."""
+    """The ground-truth boxes, if known, with the ids of the model."""
     truth = pictures.true_boxes(episodes, 0)
     if truth is None:
         return None

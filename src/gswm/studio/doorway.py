@@ -1,7 +1,7 @@
 """A page on disk that redirects a browser to the studio.
 
-Every user of a machine can see the arguments of all processes, and so the token, if the browser
-were started with the studio's address. Only the user can read the page.
+Other users of the machine can see the arguments of all processes. Starting the browser with the
+studio's address would reveal the token; this page is readable only by its owner.
 """
 
 import html
@@ -20,7 +20,7 @@ PAGE = """<!doctype html>
 
 
 def make(address: str) -> Path:
-    """Write the page, in the home folder if possible: sandboxed browsers may read no other."""
+    """Write the page, in the home folder if possible: sandboxed browsers cannot read others."""
     for folder in (Path.home(), Path(tempfile.gettempdir())):
         try:
             handle, name = tempfile.mkstemp(".html", "gswm-studio-", folder)
@@ -30,5 +30,5 @@ def make(address: str) -> Path:
             file.write(PAGE.format(address=html.escape(address, quote=True)))
         return Path(name)
     raise UserError(
-        "cannot write a page for the browser: give --no-browser, and open the address yourself"
+        "cannot write a page for the browser: use --no-browser, and open the address yourself"
     )

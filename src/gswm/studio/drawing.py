@@ -1,8 +1,8 @@
 """Draw one file under limits: `python -m gswm.studio.drawing FOLDER`.
 
-It runs as a process of its own, so that no page waits for it and it can be killed. It reads what
-`exports.write` has written and writes `export.KIND` beside it, or prints on stderr in one line why
-it cannot.
+It runs in a separate process, so that no page waits for it and it can be killed. It reads the
+output of `exports.write` and writes `export.KIND` beside it, or prints an error in one line on
+stderr.
 """
 
 import os
@@ -13,11 +13,11 @@ from gswm.core.errors import UserError
 from gswm.studio.limits import limit
 
 MEMORY = 1 << 30
-"""Bytes beyond those at the start: a GIF is held in memory, with one byte for each pixel."""
+"""Bytes of memory beyond the initial ones; a GIF takes one byte per pixel."""
 SECONDS = 600
-"""Of processor time."""
+"""Seconds of processor time."""
 MOST_BYTES = 1 << 28
-"""Of the file."""
+"""Maximum file size in bytes."""
 
 
 def main(args: list[str]) -> int:

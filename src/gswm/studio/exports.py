@@ -1,7 +1,7 @@
-"""Files to export: GIF, MP4, PNG and CSV of one branch, or of two beside each other.
+"""Exports: GIF, MP4, PNG and CSV of one branch, or of two side by side.
 
 `write` puts the data for a file into a folder, piece by piece; another process reads it and draws
-one frame at a time. Neither holds all of it in memory.
+one frame at a time. Neither holds everything in memory.
 """
 
 import json
@@ -31,13 +31,13 @@ SHEET = 12
 """Frames on a sheet."""
 FPS = 10
 MOST_PIXELS = 1 << 28
-"""In all frames of a film together."""
+"""Maximum number of pixels in all frames of an animation."""
 MOVING = ("gif", "mp4")
 
 
 @dataclass(frozen=True)
 class ExportOrder:
-    """The data for a file, as it was when the page asked for it."""
+    """The data for a file, as of the request."""
 
     request: ExportRequest
     model: WorldModel[Any]
@@ -48,11 +48,11 @@ class ExportOrder:
 
     @property
     def length(self) -> int:
-        """Frames of the whole: given and imagined."""
+        """Total number of frames, given and imagined."""
         return self.settings.given + self.settings.steps
 
     def check(self) -> None:
-        """Refuse a film with too many pixels before any work."""
+        """Raise a UserError early for an animation with too many pixels."""
         futures = self.settings.futures if self.settings.sample else 1
         panels = 1 + len(self.branches)
         small, _ = tiling(panels, SCALE, futures)
@@ -61,11 +61,11 @@ class ExportOrder:
         if self.request.kind in MOVING and pixels > MOST_PIXELS:
             raise UserError(
                 f"{self.length} frames with {futures} futures have {pixels / 1e6:.0f} million "
-                f"pixels; at most {MOST_PIXELS / 1e6:.0f} million can be exported: take fewer"
+                f"pixels; at most {MOST_PIXELS / 1e6:.0f} million can be exported: export fewer"
             )
 
     def shown(self, number: int) -> slice:
-        """Which futures of a branch are in the file: all of the first, in films and tables."""
+        """The futures of a branch in the file: all futures of the first branch, except in a PNG."""
         if number == 0 and self.request.kind != "png":
             return slice(None)
         last = self.settings.futures - 1 if self.settings.sample else 0
@@ -115,12 +115,12 @@ class BranchLine:
     past_pixels: UInt8[np.ndarray, "past height width 3"]
     objects: Float[np.ndarray, "future time object 11"]
     pixels: UInt8[np.ndarray, "_future _time height width 3"]
-    """Of the futures; empty for a table."""
+    """The pixels of the futures; empty for a CSV."""
 
 
 @dataclass(frozen=True)
 class ExportedView:
-    """The data for a file, as it is read again."""
+    """The data for a file, read from disk."""
 
     video: Frames
     truth: PixelBoxes | None
@@ -147,7 +147,7 @@ class ExportedView:
         return Clip(pixels, boxes_of(objects, pixels.shape[1]) if self.boxes else None)
 
     def rows(self, scale: int) -> list[DrawnVideo]:
-        """The truth, and a future of each branch."""
+        """The ground truth, and one future of each branch."""
         rows = [self.imaginations[0].true_drawn(scale, self.trail)]
         for each in self.imaginations:
             number = min(self.future, len(each.futures) - 1)
@@ -206,7 +206,7 @@ def boxes_of(objects: Objects, size: int) -> PixelBoxes:
 
 
 def moving(shown: ExportedView) -> DrawnVideo:
-    """The truth, a future of each branch, and the first branch's other futures below."""
+    """The ground truth, one future of each branch, and the other futures of the first branch."""
     imagined, rows = shown.imaginations[0], shown.rows(SCALE)
     number = len(imagined.futures)
     scale, columns = tiling(len(rows), SCALE, max(1, number))
@@ -220,19 +220,19 @@ def moving(shown: ExportedView) -> DrawnVideo:
 
 
 def one_of(videos: Sequence[DrawnVideo], time: int) -> list[Frames]:
-    """One frame of each, as a video of its own."""
+    """One frame of each video, as videos of length 1."""
     return [video[time][None] for video in videos]
 
 
 def strip(shown: ExportedView) -> pictures.Picture:
-    """A sheet: the truth above, a future of each branch below."""
+    """A contact sheet: the ground truth above one future of each branch."""
     times = pictures.spread(shown.imaginations[0].length, SHEET)
     frames = [np.stack([row[t] for t in times]) for row in shown.rows(SMALL)]
     return pictures.sheet(frames, shown.labels, [f"t = {t}" for t in times])
 
 
 def table(shown: ExportedView) -> Iterator[str]:
-    """A row per object and frame of the first branch; what is not imagined is future -1."""
+    """One row per object and frame of the first branch; future -1 is the past."""
     branch = shown.branches[0]
     yield "future,frame,id,x,y,w,h,depth,presence\n"
     yield from rows_of(branch.past_objects, -1, 0)
@@ -241,7 +241,7 @@ def table(shown: ExportedView) -> Iterator[str]:
 
 
 def rows_of(objects: Objects, future: int, first: int) -> Iterator[str]:
-    """The objects that are there, with x, y, w and h as fractions of the image."""
+    """The present objects, with x, y, w and h as fractions of the image."""
     there = (objects[..., 5] > 0.5) & (objects[..., 6] >= 0)
     for frame, slot in zip(*there.nonzero(), strict=True):
         x, y, h, w, depth, presence, id = objects[frame, slot, :7].tolist()

@@ -1,4 +1,4 @@
-"""Exports in progress: imagined in pieces, and drawn by a process that can be killed."""
+"""Exports in progress: imagined in pieces, and drawn by a subprocess."""
 
 import os
 import subprocess
@@ -16,12 +16,12 @@ from gswm.studio.exports import ExportOrder
 from gswm.studio.protocol import encode
 
 MOST_DRAWN = 2
-"""Files that are drawn at the same time, for all pages together; others wait."""
+"""Number of files to draw in parallel for all pages; others wait."""
 SECONDS = 900
 """Time limit for drawing, after which the process is killed."""
 COMMAND = (sys.executable, "-m", "gswm.studio.drawing")
 POLL = 0.2
-"""Seconds between checks whether the page is still open, while a file waits for its turn."""
+"""Seconds between checks of whether the page is still open."""
 ENDING = 5
 """Seconds to wait for a process that was killed."""
 
@@ -29,12 +29,12 @@ DRAWN = threading.BoundedSemaphore(MOST_DRAWN)
 
 
 class ExportJob:
-    """One file, from the order to the message that holds it."""
+    """One export, from the request to the message with the file."""
 
     def __init__(self, order: ExportOrder, send: Callable[[bytes], None]) -> None:
         self.order, self.send = order, send
         self.work: Iterator[bytes] | None = self.written()
-        """The worker's part, in pieces; None when it is done."""
+        """The part of the work for the worker, in pieces; None when done."""
         self.drawing = False
         self.over = False
         """Whether the file was sent, or has failed."""
@@ -93,7 +93,7 @@ class ExportJob:
         try:
             _, said = self.process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            return error("it takes too long: take fewer futures or frames")
+            return error("it takes too long: use fewer futures or frames")
         finally:
             if self.process.poll() is None:
                 self.process.kill()
@@ -101,12 +101,12 @@ class ExportJob:
         if self.process.returncode:
             lines = said.decode("utf-8", "replace").strip().splitlines()
             known = lines and self.process.returncode == 1
-            return error(lines[-1][:200] if known else "its process ended: take fewer futures")
+            return error(lines[-1][:200] if known else "its process crashed: use fewer futures")
         data = (folder / f"export.{self.order.request.kind}").read_bytes()
         return encode({"type": "file", "name": self.name}, data=np.frombuffer(data, np.uint8))
 
     def close(self) -> None:
-        """End it: the page is closed. The process has ended and the folder is gone on return."""
+        """Cancel the export. On return, the process has ended and the folder is deleted."""
         with self.lock:
             self.closed = True
             if self.process is not None:
@@ -118,4 +118,4 @@ class ExportJob:
 
 def error(why: str) -> bytes:
     """The message for the page in place of a file."""
-    return encode({"type": "error", "line": f"this file cannot be made: {why}", "request": 0})
+    return encode({"type": "error", "line": f"cannot create this file: {why}", "request": 0})

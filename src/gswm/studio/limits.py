@@ -4,12 +4,12 @@ from pathlib import Path
 
 
 def limit(memory: int, seconds: int, file_bytes: int) -> None:
-    """Limit what this process can take from now on, where the system supports it.
+    """Limit the resources of this process from now on, if the system supports it.
 
     Args:
-        memory: bytes beyond those it has now.
-        seconds: of processor time.
-        file_bytes: of each file that it writes.
+        memory: bytes beyond the current usage.
+        seconds: processor time.
+        file_bytes: size of each file that it writes.
     """
     try:
         import resource

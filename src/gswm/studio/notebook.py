@@ -46,25 +46,26 @@ def studio(
     """Open the studio in a notebook.
 
     Args:
-        model: a model, or what `gswm.load` takes.
-        video: a video to open first, (time, 3, size, size); of a batch, the first one.
+        model: a model, or an argument of `gswm.load`.
+        video: video to open first, (time, 3, size, size), or a batch, whose first video is used.
         world: the world to open first. Default: the one that the model was trained on.
-        given: frames that the model sees before it imagines.
-        height: of the page, in pixels.
+        given: number of frames that the model sees.
+        height: height of the page in pixels.
     """
     named = isinstance(model, str)
     if not named and not isinstance(model, WorldModel):
-        raise UserError(f"give a model, or the name of one, not {type(model).__name__}")
+        raise UserError(f"expected a model or its name, not {type(model).__name__}")
     if video is not None and not isinstance(video, Tensor):
         raise UserError(
-            f"a video is a torch tensor, not {type(video).__name__}: use gswm.read_video(path)"
+            f"expected a video as a torch tensor, not {type(video).__name__}: use "
+            "gswm.read_video(path)"
         )
     catalog = Catalog("cpu" if isinstance(model, str) else model.device)
     catalog.add_installed()
     name = model if named else "model"
     if not named:
         if video is None and world is None:
-            raise UserError("name a world, or give a video: gswm.studio(model, video)")
+            raise UserError("pass a video or a world: gswm.studio(model, video)")
         catalog.add_model(name, model, world or "video", given)
     elif name not in catalog.models:
         catalog.add_weights(name, name)

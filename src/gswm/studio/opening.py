@@ -1,4 +1,4 @@
-"""The beginning of the first view of a video: its given frames should show an object."""
+"""Chooses the first frame to show of a video, so that the given frames contain an object."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,10 +13,9 @@ from gswm.models.base import WorldModel
 from gswm.studio.perceiving import CHUNK
 
 SEARCHED = 160
-"""Largest number of frames that are inferred to find an object."""
+"""Maximum number of frames to search for an object."""
 MARGIN = 0.01
-"""Smallest distance of an object's box from the border, as a share of the picture's sides. With a
-region, the picture is that region.
+"""Minimum distance of a box from the border, as a fraction of the sides of the frame or region.
 """
 
 
@@ -27,10 +26,10 @@ def first_in_view(
     given: int,
     steps: int,
 ) -> int:
-    """The first frame after which some object is inside the picture for `given` frames.
+    """The first frame from which some object stays inside the frame for `given` frames.
 
-    At least `steps` frames remain after these. Without such an object, it is where one is inside
-    for longest, and 0 if the model finds none.
+    At least `steps` frames remain after these. Without such an object, it is the frame from which
+    one stays inside for longest, or 0 if the model finds none.
     """
     most = min(SEARCHED, video.shape[1] - steps)
     if not model.continues or most < given:
@@ -39,9 +38,9 @@ def first_in_view(
 
 
 def first_window(views: Iterable[set[int]], length: int) -> int:
-    """The first of `length` successive frames that have an object in common, given their objects.
+    """The first of `length` consecutive frames that have an object in common.
 
-    If none have, it is the window that ends with the longest presence of an object.
+    If there are none, it is the window that ends with the longest presence of an object.
     """
     since: dict[int, int] = {}
     best, longest = 0, 0
@@ -57,7 +56,7 @@ def first_window(views: Iterable[set[int]], length: int) -> int:
 def ids_inside(
     model: WorldModel[Any], video: UInt8[Tensor, "1 time 3 size size"], footage: Footage
 ) -> Iterator[set[int]]:
-    """The objects of each frame whose boxes are inside the picture; infers only what is asked."""
+    """The objects of each frame whose boxes are inside the frame; infers lazily."""
     place = footage.placement
     left, top, *sides = place.shown
     chunks = (part.to(model.device) for part in video.split(CHUNK, dim=1))

@@ -11,14 +11,14 @@ from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
 from gswm.studio.branches import Moments, moments_of
 
 CHUNK = 5
-"""Frames that are inferred at once: an edit waits no longer than for these."""
+"""Number of frames to infer at once, which bounds how long an edit waits."""
 
 InferredChunks = WeakValueDictionary[tuple[WorldModel[Any], Discover, bytes], Moments]
-"""Chunks that some page has open, by everything that they depend on: a model, how it looks for
-objects, and a digest of the background and of all frames so far.
+"""The chunks of all open pages, by everything that they depend on: the model, its discovery mode,
+and a digest of the background and of all frames so far.
 
-Only the worker's thread uses it. Since it infers a chunk in one piece, pages that open the same
-video at the same time share each chunk. A chunk is gone when no page has it open.
+Only the worker thread uses it. A chunk is inferred in one piece, so pages that open the same video
+at the same time share it. It is freed when no page uses it.
 """
 
 
@@ -31,7 +31,7 @@ def perceived(
 ) -> Iterator[Moments]:
     """Infer a video, in chunks if the model can continue from a state.
 
-    kept: where to look chunks up first, for a model whose weights do not change.
+    kept: the cache of chunks, for a model whose weights do not change.
     """
     size = CHUNK if model.continues else video.shape[1]
     if behind is None and model.continues:

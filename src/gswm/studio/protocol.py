@@ -1,8 +1,8 @@
-"""Messages of the page and of the server.
+"""Messages between the page and the server.
 
-The page sends JSON objects. msgspec checks each of them whole, before anything is done: what comes
-out is a frozen record whose numbers are in range. The server sends bytes: the length of a JSON head
-(4 bytes, little endian), the head, and the arrays that it lists, one after the other.
+The page sends JSON objects, which msgspec validates completely before use: the result is a frozen
+record whose numbers are in range. The server sends bytes: the length of a JSON header (4 bytes,
+little endian), the header, and the arrays that it lists.
 """
 
 import json
@@ -23,7 +23,7 @@ except ImportError as error:
     raise UserError("the studio needs more packages: pip install 'gswm[studio]'") from error
 
 LONGEST = 1 << 18
-"""Bytes of a message from the page."""
+"""Maximum bytes of a message from the page."""
 MOST_GIVEN, MOST_STEPS, MOST_FUTURES = 100, 200, 64
 MOST_EDITS, MOST_EPISODES, MOST_IDS = 200, 100, 10**6
 CODES = {np.dtype(np.float32): "f4", np.dtype(np.uint8): "u1"}
@@ -55,26 +55,26 @@ class Change:
     xy: XY = (0.0, 0.0)
     """The new position: move, throw and duplicate."""
     velocity: XY = (0.0, 0.0)
-    """Per frame: throw."""
+    """The velocity per frame: throw."""
     hw: tuple[Side, Side] = (0.25, 0.25)
     """Height and width: resize."""
     depth: Annotated[float, Meta(ge=-1e3, le=1e3)] = 0.0
     other: Id = 0
-    """Whose look it gets."""
+    """The object whose appearance it gets."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A change in a frame of a branch; of one of its futures, where the frame is imagined."""
+    """A change in a frame of a branch; `future` matters if the frame is imagined."""
 
     branch: BranchNumber
     frame: Annotated[int, Meta(ge=0, le=MOST_GIVEN + MOST_STEPS)]
     change: Change
     future: FutureNumber = 0
     live: bool = False
-    """While the mouse is down: shown, not kept, and dropped for a newer one."""
+    """Whether this is a preview during a drag, which is not kept."""
     request: Number = 0
-    """The page's own number for it."""
+    """An id chosen by the page."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ViewSettings:
 
 @dataclass(frozen=True)
 class Open:
-    """Show a video to a model, and do some edits again."""
+    """Open a video with a model, and apply edits."""
 
     model: Name
     world: Name
@@ -99,19 +99,19 @@ class Open:
     settings: ViewSettings = ViewSettings()
     edits: Annotated[tuple[Edit, ...], Meta(max_length=MOST_EDITS)] = ()
     current: BranchNumber = 0
-    """The branch that is imagined at once."""
+    """The branch to imagine first."""
 
 
 @dataclass(frozen=True)
 class ShowRequest:
-    """Imagine a branch, again if need be."""
+    """Imagine a branch, again if necessary."""
 
     branch: BranchNumber
 
 
 @dataclass(frozen=True)
 class Masks:
-    """Which object is seen at each pixel, along a branch."""
+    """Request the visible object at each pixel of a branch."""
 
     branch: BranchNumber
     future: FutureNumber = 0
@@ -125,7 +125,7 @@ class ExportRequest:
     branch: BranchNumber
     future: FutureNumber = 0
     compare: Annotated[int, Meta(ge=-1, le=MOST_EDITS)] = -1
-    """Another branch beside it; -1 for none."""
+    """Another branch to compare with; -1 for none."""
     boxes: bool = True
     trail: Annotated[int, Meta(ge=0, le=50)] = 8
 
@@ -141,7 +141,7 @@ TYPES: dict[str, type[Message]] = {
 
 
 class MessageError(UserError):
-    """A message with a bad value."""
+    """An invalid message."""
 
     def __init__(self, line: str, kind: str) -> None:
         super().__init__(line)
@@ -150,7 +150,7 @@ class MessageError(UserError):
 
 
 def parse(text: str | bytes) -> Message:
-    """A message from the page, or one line about what is wrong with it."""
+    """Parse a message from the page; raise MessageError if it is invalid."""
     if len(text) > LONGEST:
         raise UserError(f"a message has at most {LONGEST:,} bytes")
     try:
@@ -172,14 +172,14 @@ def parse(text: str | bytes) -> Message:
 
 
 def check_change(change: dict[str, Any], kind: str) -> None:
-    """Refuse a change that lacks what its kind needs; all that it has is in range."""
+    """Raise MessageError if a change lacks a field that its kind needs."""
     for name in NEEDS.get(change.get("kind", ""), ()):
         if name not in change:
             raise MessageError(f"change.{name}: missing, and `{change['kind']}` needs it", kind)
 
 
 def one_line(said: str) -> str:
-    """An error of msgspec, the value that it is about first: `frame: expected int >= 0`."""
+    """Rewrite an error of msgspec so that the field comes first: `frame: expected int >= 0`."""
     found = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", said, re.S)
     assert found is not None
     words = found[1][:1].lower() + found[1][1:].replace("`", "")
@@ -187,11 +187,11 @@ def one_line(said: str) -> str:
 
 
 def encode(head: dict[str, Any], **arrays: np.ndarray) -> bytes:
-    """A message to the page."""
+    """Encode a message to the page."""
     codes = {name: CODES[array.dtype] for name, array in arrays.items()}
     parts = [{"name": n, "type": codes[n], "shape": a.shape} for n, a in arrays.items()]
     words = json.dumps(head | {"parts": parts}, allow_nan=False).encode()
-    words += b" " * (-(len(words) + 4) % 4)  # numbers of 4 bytes begin where a page can read them
+    words += b" " * (-(len(words) + 4) % 4)  # align arrays to 4 bytes for typed arrays of the page
     ordered = sorted(arrays.items(), key=lambda item: -item[1].itemsize)
     assert [name for name, _ in ordered] == list(arrays), "the widest numbers come first"
     data = [np.ascontiguousarray(array).tobytes() for array in arrays.values()]

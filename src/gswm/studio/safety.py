@@ -1,8 +1,8 @@
-"""Access control: only the server's own pages, opened with the token, may talk to it.
+"""Access control: only pages of this server, opened with the token, may use it.
 
-Other users of the machine can reach the loopback too, but lack the token. Pages of other sites can
-send requests to it: the Origin header shows where they are from, and the Host header shows a name
-that was made to point to the loopback.
+Other users of the machine can reach the loopback interface, but lack the token. Pages of other
+sites can send requests to it: the Origin header reveals their site, and the Host header reveals DNS
+names that were made to point to the loopback interface.
 """
 
 import secrets
@@ -22,21 +22,21 @@ class Rules:
     """Requirements for a request."""
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    """Must be in the address."""
+    """The token that the URL must contain."""
     names: tuple[str, ...] | None = LOOPBACK
-    """Allowed names of the server; None for any, with a token."""
+    """Allowed host names; None for any."""
     frames: str = "'none'"
-    """Which pages may have the studio within them."""
+    """The pages that may embed the studio."""
 
     def refusal(self, scope: Scope) -> str | None:
-        """Why a request is refused, if it is."""
+        """The reason why a request is refused, or None."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if self.names is not None and hostname(host) not in self.names:
-            return "the studio is not called so: open the address that it printed"
+            return "unknown host name: open the address that the studio printed"
         origin = headers.get("origin")
         if origin is not None and netloc(origin) != host:
-            return "a page of another site cannot use the studio"
+            return "pages of other sites cannot use the studio"
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         given = query.get("token", [""])[0]
         known = secrets.compare_digest(given.encode(), self.token.encode())
@@ -45,7 +45,7 @@ class Rules:
         return None
 
     def policy(self) -> str:
-        """The content security policy: nothing from anywhere else."""
+        """The content security policy: load nothing from other sites."""
         return "; ".join(
             [
                 "default-src 'none'",
@@ -77,13 +77,13 @@ def hostname(host: str) -> str:
 
 
 class Guard:
-    """Refuses what the rules refuse, and puts the policy on every answer."""
+    """Middleware that enforces the rules, and adds the policy to every response."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self.app, self.rules = app, rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle a request."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -97,7 +97,7 @@ class Guard:
             await answer(scope, receive, self.with_policy(send))
 
     def with_policy(self, send: Send) -> Send:
-        """`send`, with the policy in the head of an answer."""
+        """Wrap `send` to add the policy to the headers of a response."""
 
         async def sends(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""The server: one page, one WebSocket for each tab, and an address for uploads."""
+"""The server: one page, one WebSocket per tab, and an endpoint for uploads."""
 
 import asyncio
 import socket
@@ -32,9 +32,9 @@ except ImportError as error:
 PAGE = Path(__file__).parent / "page"
 MOST_TABS = 16
 MOST_ARRIVALS, MOST_DECODERS = 16, 2
-"""Videos that are received, and decoded, at the same time."""
+"""Maximum number of videos to receive and to decode in parallel."""
 UNSENT = 8 << 20
-"""Bytes that may wait for a page that reads slowly."""
+"""Maximum bytes in the queue of a page that reads slowly."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class FirstView:
 
 
 class StudioApp:
-    """The application, and all that its pages share."""
+    """The application, and the state that its pages share."""
 
     def __init__(self, catalog: Catalog, start: FirstView, rules: Rules | None = None) -> None:
         self.catalog, self.start = catalog, start
         self.rules = rules or Rules()
         self.doorway: Path | None = None
-        """The page that redirects the browser; removed when the studio's page is open."""
+        """The page that redirects the browser; deleted once the studio is open."""
         self.worker = Worker()
         self.tabs = self.arrivals = 0
         self.decoders = asyncio.Semaphore(MOST_DECODERS)
@@ -67,7 +67,7 @@ class StudioApp:
 
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        """The worker lives as long as the server."""
+        """Run the worker as long as the server."""
         self.worker.start()
         self.catalog.prepare(self.start.model, self.start.world, 0)  # while the browser starts
         try:
@@ -80,7 +80,7 @@ class StudioApp:
         return FileResponse(PAGE / "index.html")
 
     async def upload(self, request: Request) -> Response:
-        """A video of the user's: its name and the model for it, or why it cannot be opened."""
+        """Receive a video; respond with its name and model, or with an error."""
         shown = request.query_params.get("model", "")
         try:
             uploads.check_length(request.headers.get("content-length", "0"))
@@ -97,7 +97,7 @@ class StudioApp:
 
     @contextmanager
     def arrival(self) -> Iterator[None]:
-        """Count an upload, and refuse too many at a time: each takes disk space up to its limit."""
+        """Count an upload; refuse too many at once, since each takes disk space."""
         if self.arrivals >= MOST_ARRIVALS:
             raise UserError("too many videos are being uploaded: wait for one of them")
         self.arrivals += 1
@@ -107,7 +107,7 @@ class StudioApp:
             self.arrivals -= 1
 
     async def session(self, socket: WebSocket) -> None:
-        """One tab, as long as it is open."""
+        """Serve one tab while it is open."""
         await socket.accept()
         if self.doorway is not None:
             self.doorway.unlink(missing_ok=True)
@@ -152,7 +152,7 @@ class StudioApp:
 
 
 class Outbox:
-    """Messages on their way to a page, put there by the worker's thread."""
+    """The queue of messages to a page, filled by the worker thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, notify: Callable[[], None]) -> None:
         self.loop, self.notify = loop, notify
@@ -161,23 +161,23 @@ class Outbox:
         self.lock = threading.Lock()
 
     def put(self, message: bytes) -> None:
-        """Send it when its turn comes."""
+        """Queue a message."""
         with self.lock:
             self.unsent += len(message)
-        with suppress(RuntimeError):  # the server is going down
+        with suppress(RuntimeError):  # the server is shutting down
             self.loop.call_soon_threadsafe(self.queue.put_nowait, message)
 
     def ready(self) -> bool:
-        """Whether there is room for more."""
+        """Whether the queue has room."""
         return self.unsent < UNSENT
 
     async def drained(self) -> None:
-        """Until there is room."""
+        """Wait until the queue has room."""
         while not self.ready():
             await asyncio.sleep(0.02)
 
     async def write(self, socket: WebSocket) -> None:
-        """Send, one after the other."""
+        """Send queued messages in order."""
         while True:
             message = await self.queue.get()
             await socket.send_bytes(message)
@@ -187,9 +187,11 @@ class Outbox:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; another port where this one is taken and none was asked for."""
+    """Open a listening socket; without a requested port, try others if one is taken."""
     if not host:
-        raise UserError("--host is empty: name an address, or 0.0.0.0 for all of this machine's")
+        raise UserError(
+            "--host is empty: use an address, or 0.0.0.0 for all addresses of this machine"
+        )
     reason = ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for each in [port] if port else [*range(8765, 8785), 0]:
@@ -197,7 +199,7 @@ def listening(host: str, port: int) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, each))
-            found.listen()  # from here on a page that comes early waits, and the port is ours
+            found.listen()  # reserves the port, and lets early requests wait
             return found
         except OSError as error:
             found.close()
@@ -229,26 +231,26 @@ class Server:
         self.thread = threading.Thread(target=self.run, name="gswm-studio-server", daemon=True)
 
     def url(self, path: str, scheme: str = "http") -> str:
-        """The address of something here, with the token."""
+        """The URL of a path, with the token."""
         return f"{scheme}://{self.host}{path}?token={self.studio.rules.token}"
 
     def run(self) -> None:
-        """Serve until it is interrupted."""
+        """Serve until interrupted."""
         self.server.run(sockets=[self.socket])
 
     def start(self) -> "Server":
-        """Serve in a thread, and return when it does."""
+        """Serve in a thread; returns once the server is running."""
         self.thread.start()
         while self.thread.is_alive() and not self.server.started:
             self.thread.join(0.01)
         return self
 
     def stop(self) -> None:
-        """End, from another thread."""
+        """Stop the server from another thread."""
         self.server.should_exit = True
 
 
 def rules_for(host: str, notebook: bool = False) -> Rules:
-    """A new token, and the names of the loopback where nobody else can reach the server."""
+    """Rules with a new token; only loopback names are allowed on the loopback interface."""
     names = LOOPBACK if host in LOOPBACK else None
     return Rules(names=names, frames=NOTEBOOKS if notebook else "'none'")

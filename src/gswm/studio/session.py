@@ -1,8 +1,8 @@
-"""One open page: messages in, messages out, one piece of work at a time.
+"""One open page: its requests and responses, one piece of work at a time.
 
-A session does nothing by itself: `step` does one piece of work and returns. What is being imagined
-stops when the page opens, edits or shows something else: the newest wins. Other work waits in
-line. A mistake is told to the page, and its tab goes on.
+A session does nothing by itself: `step` does one piece of work and returns. A new request to open,
+edit or show something replaces the current imagination; other work is queued. Errors are reported
+to the page, and the session continues.
 """
 
 import logging
@@ -19,9 +19,9 @@ from gswm.studio.jobs import ExportJob
 from gswm.studio.protocol import Edit, ExportRequest, Masks, Message, Open, ShowRequest, encode
 
 LINE = 64
-"""Messages that wait; who sends more has to wait."""
+"""Maximum number of queued messages; further ones have to wait."""
 MOST_JOBS = 8
-"""Exports that one page may have in progress."""
+"""Maximum number of exports in progress per page."""
 
 
 class Session:
@@ -36,20 +36,20 @@ class Session:
     ) -> None:
         self.desk, self.send, self.wake = Desk(catalog), send, wake
         self.ready = ready
-        """Whether the page can take more: work waits for a page that reads slowly."""
+        """Whether the page can receive more; work pauses for a page that reads slowly."""
         self.line: deque[Message] = deque()
         self.lock = threading.Lock()
         self.imagining: Work | None = None
         self.opens = False
-        """Whether it opens a video."""
+        """Whether the current work opens a video."""
         self.awaited: Future[Any] | None = None
-        """The result that it waits for."""
+        """The result that the current work waits for."""
         self.others: deque[Work] = deque()
         self.jobs: deque[ExportJob] = deque()
         """Exports; one at a time is in progress."""
 
     def put(self, message: Message) -> bool:
-        """Take a message, unless too many wait; it replaces a newest one that is only a preview."""
+        """Queue a message, unless too many wait; it replaces a preview at the end of the queue."""
         with self.lock:
             while self.line and isinstance(self.line[-1], Edit) and self.line[-1].live:
                 self.line.pop()
@@ -66,17 +66,17 @@ class Session:
 
     @property
     def waiting(self) -> bool:
-        """Whether what is being opened is still on its way."""
+        """Whether the video to open is still being loaded."""
         return self.awaited is not None and not self.awaited.done()
 
     @property
     def takes(self) -> bool:
-        """Whether the next message can be taken: until a video or an edit is there, others wait."""
+        """Whether the next message can be handled; videos and edits must be complete first."""
         return bool(self.line) and (not self.desk.unfinished or isinstance(self.line[0], Open))
 
     @property
     def urgent(self) -> bool:
-        """Whether the page waits for an answer."""
+        """Whether the page waits for a response."""
         return bool(self.line or self.others) or self.desk.unfinished
 
     @property
@@ -112,7 +112,7 @@ class Session:
             self.desk.rest = None
 
     def take(self) -> Message | None:
-        """The next message, if it can be taken."""
+        """The next message, if it can be handled."""
         with self.lock:
             return self.line.popleft() if self.takes else None
 
@@ -145,14 +145,14 @@ class Session:
                 return self.desk.show(message.branch)
 
     def advance(self, work: Work, request: int = 0) -> bool:
-        """One piece of some work; whether there may be more."""
+        """Do one piece of work; return whether there may be more."""
         try:
             message = next(work, None)
         except UserError as error:
             line = str(error)
-        except Exception as error:  # a page must not be able to stop the worker of all pages
-            logging.getLogger(__name__).exception("a piece of work failed")
-            line = f"this cannot be done: {type(error).__name__}"
+        except Exception as error:  # one page must not be able to stop the worker
+            logging.getLogger(__name__).exception("a request failed")
+            line = f"internal error: {type(error).__name__}"
         else:
             if isinstance(message, Future):
                 self.awaited = message

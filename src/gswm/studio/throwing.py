@@ -1,8 +1,8 @@
-"""A throw: an object's past is drawn anew as if it came flying, and the model looks again.
+"""Throws: render an object's past along a new path, and infer it again.
 
-Velocity is in the hidden state of an object, where no edit reaches it. So the scene is drawn for
-the last few frames with the object on the way that the throw says, all else where it was, and
-these frames are inferred: what the model then carries on has the new motion in it.
+Velocity is encoded in the hidden state of an object, which cannot be edited directly. Instead, the
+last few frames are rendered with the object on the path of the throw and all other objects where
+they were. The model infers these frames, so that its hidden state contains the new motion.
 """
 
 import math
@@ -18,29 +18,29 @@ from gswm.models.track import Track
 from gswm.studio.protocol import XY
 
 FRAMES = 4
-"""Number of last frames that are drawn again, if there are as many."""
+"""Maximum number of frames to render again."""
 FASTEST = 0.2
-"""Half frame sides per frame, along x and along y: faster than any object that was learned."""
+"""Maximum speed along x and y, in units of `xy` per frame; trained models know no faster ones."""
 
 JUMP = 0.3
-"""Farther than this no object goes from one frame to the next, in the units of `xy`."""
+"""Larger displacements between frames, in units of `xy`, count as jumps."""
 NEAR = 0.15
-"""Largest distance between a drawn object and where it is found, in units of `xy`."""
+"""Maximum distance between a rendered and an inferred position, in units of `xy`."""
 FAR = (9.0, 9.0)
 """Position of an object that is not found."""
 
 
 def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -> Track:
-    """The last frames of one video's track, with an object that flies to `xy`.
+    """Infer the last frames of a track again, with an object that flies to `xy`.
 
-    The objects are those of the last state, edited as that may be, on their ways before it.
+    The objects are those of the last, possibly edited state, on their previous paths.
     `velocity` is per frame, in the units of `xy`.
     """
     if not model.editable:
-        raise UserError("this model cannot draw an edited scene, so no object can be thrown")
+        raise UserError("this model cannot render edited scenes, so objects cannot be thrown")
     time = track.pres.shape[1]
     if time < 2:
-        raise UserError("nothing was before the first frame: throw the object in a later one")
+        raise UserError("objects have no history in the first frame: throw it in a later one")
     velocity = (limited(velocity[0]), limited(velocity[1]))
     best, least = None, math.inf
     for frames in range(min(FRAMES, time - 1), 0, -1):
@@ -57,7 +57,7 @@ def throw(model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY) -
 def flight(
     model: WorldModel[Any], track: Track, id: int, xy: XY, velocity: XY, frames: int
 ) -> Track:
-    """The last so many frames, drawn anew and inferred."""
+    """Render and infer the last frames again."""
     assert track.background is not None
     time, room = track.pres.shape[1], inside(track, id)
     scene, way_of = track.state_at(-1), ways(track, time - 1)
@@ -71,14 +71,14 @@ def flight(
 
 
 def astray(track: Track, flown: Track, id: int, xy: XY) -> float:
-    """Distance between a drawn object and where it is found: two that meet may be mixed up."""
+    """Distance between the rendered and the inferred position; objects that meet may be swapped."""
     wanted = there(track, track.pres.shape[1] - 1) | {id: xy}
     found = there(flown, flown.pres.shape[1] - 1)
     return max(math.dist(wanted[each], found.get(each, FAR)) for each in wanted)
 
 
 def limited(speed: float) -> float:
-    """As fast as the model can follow."""
+    """Clip a speed to what the model can follow."""
     return max(-FASTEST, min(FASTEST, speed))
 
 
@@ -92,7 +92,7 @@ def inside(track: Track, id: int) -> XY:
 
 
 def folded(at: float, room: float) -> float:
-    """Back from where a wall would have turned it."""
+    """Reflect a position at the walls."""
     if abs(at) <= room:
         return at
     back = 2 * room - abs(at)
@@ -100,9 +100,9 @@ def folded(at: float, room: float) -> float:
 
 
 def placed(scene: State, way_of: dict[int, dict[int, XY]], frame: int) -> State:
-    """A scene with every object where it was in an earlier frame, if it was there.
+    """Move every object of a scene to its position in an earlier frame, if it was present.
 
-    One that is farther away than a scene takes, far out of view, is moved as far as that goes.
+    Positions far out of view are clipped to those that a scene accepts.
     """
     for id, way in way_of.items():
         if frame in way:
@@ -114,7 +114,7 @@ def placed(scene: State, way_of: dict[int, dict[int, XY]], frame: int) -> State:
 def ways(track: Track, last: int) -> dict[int, dict[int, XY]]:
     """Past positions of the objects of the last frame; the whole path moves with one that jumped.
 
-    An object that was put elsewhere by an edit was never on its way there.
+    An edit that moves an object has no path that leads there.
     """
     places = [there(track, frame) for frame in range(last + 1)]
     found = {}

@@ -1,4 +1,4 @@
-"""Videos from the page: limited in bytes, told by what they begin with, decoded elsewhere."""
+"""Uploaded videos: limited in size, identified by their signature, and decoded in a subprocess."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from gswm.studio.decoding import MORE, MOST_FRAMES
 
 MOST_BYTES = 64 << 20
 BODY_SECONDS, IDLE_SECONDS = 300, 20
-"""Time limits of an upload: in total, and without a byte."""
+"""Time limits of an upload in seconds: in total, and without data."""
 SECONDS = 60
 """Time limit of a decoder, after which it is killed."""
 FORMATS = (
@@ -27,30 +27,30 @@ FORMATS = (
     (0, b"\x1a\x45\xdf\xa3", "matroska"),
     (8, b"AVI ", "avi"),
 )
-"""Offset, signature and decoder of each format: never a list of other files."""
+"""Offset, signature and decoder of each format; playlists are not supported."""
 
 
 def format_of(head: bytes) -> str:
-    """The decoder for a file that begins with `head`."""
+    """Choose the decoder for a file that starts with `head`."""
     for at, magic, name in FORMATS:
         if head[at : at + len(magic)] == magic:
             return name
-    raise UserError("this is no video that can be opened: take mp4, webm, avi or gif")
+    raise UserError("this video format is not supported: use mp4, webm, avi or gif")
 
 
 def check_length(announced: str) -> None:
     """Refuse a video by its Content-Length."""
     if not announced.isdecimal() or len(announced) > 20 or int(announced) > MOST_BYTES:
-        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: shorten it")
 
 
 async def receive(
     chunks: AsyncIterable[bytes], cut: Cut, decoders: asyncio.Semaphore
 ) -> tuple[UInt8[Tensor, "1 time 3 size size"], bool]:
-    """A video that arrives in parts, as frames of size × size, at the rate that is wanted.
+    """Receive a video in parts, and decode it to size × size frames at the requested frame rate.
 
-    The second value says whether it has more frames, which are left out. It takes one of the
-    `decoders` when all of it has arrived: a stalled upload holds none.
+    The second value tells whether frames were left out. A decoder is acquired only when the upload
+    is complete, so a stalled upload occupies none.
     """
     with tempfile.TemporaryDirectory(prefix="gswm-studio-") as folder:
         source = Path(folder) / "video"
@@ -67,7 +67,7 @@ async def receive(
 
 
 async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
-    """Write what arrives to a file; refuse it if it takes too long or is too large."""
+    """Write an upload to a file; refuse it if it takes too long or is too large."""
     total, parts = 0, aiter(chunks)
     with path.open("wb") as file:
         try:
@@ -75,16 +75,18 @@ async def store(chunks: AsyncIterable[bytes], path: Path) -> None:
                 while chunk := await part_of(parts):
                     total += len(chunk)
                     if total > MOST_BYTES:
-                        raise UserError(f"a video may have at most {MOST_BYTES >> 20} MiB: cut it")
+                        raise UserError(
+                            f"a video may have at most {MOST_BYTES >> 20} MiB: shorten it"
+                        )
                     file.write(chunk)
         except TimeoutError as error:
             raise UserError("this upload has stalled: send it again") from error
 
 
 async def part_of(parts: AsyncIterator[bytes]) -> bytes:
-    """The next part that is not empty, if it comes in time; an empty one at the end.
+    """The next non-empty part, within the time limit; an empty one at the end.
 
-    Python 3.11's `wait_for` would now and then swallow the end of the time for the whole video.
+    Python 3.11's `wait_for` may swallow the cancellation of the total time limit.
     """
     async with asyncio.timeout(IDLE_SECONDS):
         async for part in parts:
@@ -94,7 +96,7 @@ async def part_of(parts: AsyncIterator[bytes]) -> bytes:
 
 
 async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
-    """The frames' bytes, by a process that has so long."""
+    """Decode a video in a subprocess with a time limit."""
     how = [kind, str(cut.size), str(cut.fps or 0), cut.fit, as_text(cut.region)]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gswm.studio.decoding", *how, source, out),
@@ -107,7 +109,7 @@ async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
         async with asyncio.timeout(SECONDS):
             _, said = await process.communicate()
     except TimeoutError as error:
-        raise UserError("this video takes too long to decode: cut it") from error
+        raise UserError("this video takes too long to decode: shorten it") from error
     finally:
         if process.returncode is None:
             process.kill()
@@ -118,6 +120,6 @@ async def decode(kind: str, cut: Cut, source: Path, out: Path) -> bytearray:
         lines = (
             said.decode("utf-8", "replace").strip().splitlines() if process.returncode == 1 else []
         )
-        why = lines[-1][:200] if lines else "it asks for too much"
-        raise UserError(f"this video cannot be opened: {why}")
+        why = lines[-1][:200] if lines else "it needs too much memory"
+        raise UserError(f"cannot open this video: {why}")
     return data

@@ -1,4 +1,4 @@
-"""One thread that serves all sessions in turn, a piece each: no page waits for another's work."""
+"""One thread that serves all sessions in turn, one piece of work each."""
 
 import threading
 import time
@@ -9,46 +9,46 @@ import torch
 from gswm.studio.session import Session
 
 URGENT = 9
-"""Seconds for pages that wait for an answer, for each second that goes to all pages in order."""
+"""Ratio of time for pages that wait for a response to time for all pages in turn."""
 
 
 class Worker:
-    """The thread, and who it serves."""
+    """The worker thread and its sessions."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.sessions: list[Session] = []
-        """Whoever was served last is the last of them."""
+        """All sessions, least recently served first."""
         self.serving: Session | None = None
         self.clock, self.began = clock, 0.0
         self.favored = False
-        """Whether a page is served because it waits for an answer."""
+        """Whether the current page is served because it waits for a response."""
         self.credit = 0.0
-        """Seconds for pages that wait for an answer, before the next turn that goes in order."""
+        """Seconds left for pages that wait for a response, before the next turn in order."""
         self.wake = threading.Condition()
         self.ends = False
         self.thread = threading.Thread(target=self.run, name="gswm-studio", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the thread."""
         self.thread.start()
 
     def stop(self) -> None:
-        """End after the piece that is being done."""
+        """Stop after the current piece of work."""
         with self.wake:
             self.ends = True
             self.wake.notify_all()
         self.thread.join(timeout=10)
 
     def join(self, session: Session) -> None:
-        """Serve one more."""
+        """Add a session."""
         with self.wake:
             self.sessions.append(session)
 
     def leave(self, session: Session) -> None:
         """Stop serving a session, wait for its piece in progress, and close it.
 
-        Closing waits for processes that draw, so nobody else waits meanwhile: neither the lock is
-        held, nor is it done by the thread that serves.
+        Closing waits for subprocesses. It happens without the lock and outside the worker thread,
+        so other sessions do not wait.
         """
         with self.wake:
             self.sessions.remove(session)
@@ -57,15 +57,15 @@ class Worker:
         session.close()
 
     def notify(self) -> None:
-        """There may be something to do."""
+        """Wake the thread up."""
         with self.wake:
             self.wake.notify_all()
 
     def next(self) -> Session | None:
-        """Whose turn it is; waits until it is somebody's. None at the end.
+        """Wait for the next session with work; None at the end.
 
-        Most of the time goes to pages that wait for an answer, before pages that only have more to
-        imagine. The turns between go to all pages in order, so that no page starves another.
+        Most of the time goes to pages that wait for a response. The remaining turns go to all pages
+        in order, so that none starves.
         """
         with self.wake:
             while not self.ends:
@@ -82,7 +82,7 @@ class Worker:
 
     def run(self) -> None:
         """Serve until the end."""
-        # Frames of one video are small work: one thread is faster for them than many, and leaves
+        # Inference of single videos is faster in one thread than in many, and leaves
         # the other cores to the browser.
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
@@ -93,7 +93,7 @@ class Worker:
                 self.served()
 
     def served(self) -> None:
-        """A piece is done."""
+        """Account for a finished piece of work."""
         took = self.clock() - self.began
         self.credit = self.credit - took if self.favored else URGENT * took
         with self.wake:

@@ -1,9 +1,9 @@
 """Checkpoints: tensors as safetensors and the rest as JSON, written atomically.
 
-A checkpoint is a folder, `checkpoints/00012000`. It is written under another name, flushed, and
-then renamed, and the previous one stays until the next, so the newest numbered folder is always
-complete. `SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies
-it, and so does `sha256sum -c SHA256SUMS`.
+A checkpoint is a folder, `checkpoints/00012000`. It is written under a temporary name, flushed, and
+then renamed, and its predecessor is kept, so the newest numbered folder is always complete.
+`SHA256SUMS` has a checksum of every other file, computed before writing; loading verifies it, and
+so does `sha256sum -c SHA256SUMS`.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ def write(folder: Path, checkpoint: Checkpoint, part_bytes: int | None) -> None:
 
 
 def keep(folder: Path, step: int) -> None:
-    """Remove all checkpoints but that of `step` and the one before it.
+    """Remove all checkpoints except that of `step` and its predecessor.
 
     A later one exists only if it was damaged, so that the run did not resume from it.
     """
@@ -99,9 +99,9 @@ def load_newest(folder: Path, tell: Callable[[str], None]) -> Checkpoint | None:
         except UserError as error:
             if path == paths[0]:
                 raise UserError(
-                    f"{error}; no other is left: start a new run with another --out"
+                    f"{error}; there is no other checkpoint: start a new run with another --out"
                 ) from error
-            tell(f"{error}; using the one before it")
+            tell(f"{error}; using the previous one")
     return None
 
 
@@ -157,7 +157,7 @@ def split(tensors: dict[str, Tensor], part_bytes: int | None) -> list[dict[str, 
     for name, tensor in tensors.items():
         need = tensor.nbytes + HEADER
         if need + HEADER > part_bytes:
-            raise UserError(f"{name} alone takes {need + HEADER} bytes: parts must be larger")
+            raise UserError(f"{name} alone takes {need + HEADER} bytes; parts must be larger")
         if need > room:
             parts.append({})
             room = part_bytes - HEADER
@@ -170,5 +170,5 @@ def num_bytes(text: str) -> int:
     """A size such as 15M or 15MiB in bytes."""
     found = re.fullmatch(r"([0-9]+)\s*(Ki|Mi|Gi|K|M|G|)B?", text.strip())
     if not found or not int(found[1]):
-        raise UserError(f"'{text}' is not a size: write 15M, 500K or a number of bytes")
+        raise UserError(f"'{text}' is not a size; use, for example, 15M, 500K or a number of bytes")
     return int(found[1]) * UNITS[found[2]]

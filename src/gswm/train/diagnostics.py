@@ -22,7 +22,7 @@ MOST = 200
 
 
 class NonFiniteError(UserError):
-    """The loss is not finite any more."""
+    """The loss is no longer finite."""
 
     code = 3
 
@@ -81,7 +81,7 @@ class Diagnostics:
             if has(self.model, wider.removesuffix("*")):
                 remedy += f", or a larger {wider}"
             raise NonFiniteError(
-                f"{wrong[0]} is not finite at step {step}: {kept}; begin a new run with {remedy}"
+                f"{wrong[0]} is not finite at step {step}: {kept}; start a new run with {remedy}"
             )
 
 
@@ -128,7 +128,7 @@ def settled(state: Diagnostics, report: dict[str, float]) -> list[dict[str, floa
 
 
 def drifting(state: Diagnostics, report: dict[str, float]) -> bool:
-    """Half as many objects again as once sufficed for a picture that was not much worse.
+    """More than 1.5 times as many objects as once sufficed for a picture that was not much worse.
 
     A newly found object improves the picture; one that is found twice does not.
     """
@@ -214,9 +214,9 @@ def has(model: Any, flag: str) -> bool:
 
 FIND = (
     "lower --model.schedule.likelihood-std.*",
-    "set --model.schedule.hw-prior-mean.* nearer to the objects' size",
-    "set --model.boxes.size nearer to the objects' size",
-    "set --model.priors.hw-mean nearer to the objects' size",
+    "set --model.schedule.hw-prior-mean.* closer to the size of the objects",
+    "set --model.boxes.size closer to the size of the objects",
+    "set --model.priors.hw-mean closer to the size of the objects",
 )
 FIND_ONCE = (
     "keep --model.discovery.rivals and --model.aux-pres on",
@@ -236,7 +236,7 @@ CHECKS = [
         "no objects are found",
         (
             *FIND,
-            "make the first stage of --model.schedule.lengths longer",
+            "lengthen the first stage of --model.schedule.lengths",
         ),
     ),
     Check(
@@ -244,7 +244,7 @@ CHECKS = [
         slots_full,
         "every slot holds an object, so most are duplicates or background",
         (
-            "raise --model.num-objects if there may be so many",
+            "raise --model.num-objects if the videos have that many objects",
             "keep --model.aux-pres on",
             "lower --model.schedule.pres-prior.*",
         ),
@@ -278,7 +278,7 @@ CHECKS = [
         "missed",
         missed,
         "validation shows many fewer objects than there are: objects are missed",
-        (*FIND, "raise --model.num-objects if there may be more"),
+        (*FIND, "raise --model.num-objects if the videos have more objects"),
         validated=True,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Progress of a training: a bar in a terminal, plain lines elsewhere."""
+"""Training progress: a bar in a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -33,7 +33,7 @@ class Display:
     def running(self, step: int) -> Iterator[None]:
         """Display a bar while steps are taken."""
         self.since, self.last_step = time.perf_counter(), step
-        self.pace, self.spoke = None, -QUIET  # the first step is told
+        self.pace, self.spoke = None, -QUIET  # the first step is reported
         if self.silent or not self.console.is_terminal:
             yield
             return

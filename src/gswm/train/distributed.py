@@ -47,7 +47,7 @@ class Processes:
         """This process's part of a global batch."""
         if batch % self.ranks:
             raise UserError(
-                f"a batch of {batch} does not divide among {self.ranks} processes: "
+                f"a batch of {batch} does not divide among {self.ranks} processes; "
                 f"set --train.batch to a multiple of {self.ranks}"
             )
         share = batch // self.ranks
@@ -66,7 +66,7 @@ class Processes:
             tensor.copy_(part.view_as(tensor))
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether it holds in any process.
+        """Whether a condition holds in any process.
 
         Every process waits for the answer. A step waits for its gradients anyway, so asking after
         each step costs a message of one number and, on a GPU, a synchronization.
@@ -105,14 +105,14 @@ class Processes:
 def others() -> Iterator[None]:
     """Report in one line that another process has ended while this one waits for it.
 
-    NCCL's watchdog may notice first; it ends the process itself, with many lines.
+    NCCL's watchdog may notice first; it aborts the process with a long message.
     """
     try:
         yield
     except RuntimeError as error:
         if not any(words in str(error) for words in GONE):
             raise
-        text = "another process of this training has ended: see what it says"
+        text = "another process of this run has exited: see its output"
         raise LeftError(text) from error
 
 

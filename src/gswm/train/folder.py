@@ -79,7 +79,7 @@ class RunFolder:
         elif self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         elif self.path.exists() and any(not ours(each) for each in self.path.iterdir()):
-            raise UserError(f"{self.path} holds other files and no run: choose another --out")
+            raise UserError(f"{self.path} contains other files and no run: choose another --out")
 
     def check_version(self, *, any_code: bool = False) -> None:
         """Raise unless this version of gswm started the run, and this commit if both are known.
@@ -90,16 +90,16 @@ class RunFolder:
         theirs = starts[0]["gswm"] if starts else gswm.__version__
         if theirs != gswm.__version__:
             raise UserError(
-                f"{self.path} was started by gswm {theirs}, and this is {gswm.__version__}: "
-                "resume with that version, or choose another --out"
+                f"{self.path} was started by gswm {theirs}, but this is {gswm.__version__}: "
+                f"resume with that version, or choose another --out"
             )
         if any_code or not starts:
             return
         last, here = starts[-1].get("commit"), commit()
         if last and here and last != here:
             raise UserError(
-                f"{self.path} was trained by commit {last} of gswm, and this is {here}: resume "
-                "with that one, or with --any-code if no relevant code has changed since"
+                f"{self.path} was trained by commit {last} of gswm, but this is {here}: resume "
+                f"with that commit, or use --any-code if no relevant code has changed since"
             )
 
     def check_none_lost(self) -> None:
@@ -110,7 +110,7 @@ class RunFolder:
         had_one = (self.path / "last.safetensors").exists() or last > max(every, default=last)
         if last and had_one:
             raise UserError(
-                f"{self.path} has no checkpoints any more, and was trained to step {last}: start "
+                f"{self.path} was trained to step {last}, but its checkpoints are gone: start "
                 "a new run with another --out"
             )
 
@@ -158,7 +158,7 @@ class RunFolder:
             return []
         found = read_json(file)
         if not (isinstance(found, list) and all(map(is_start, found))):
-            raise UserError(f"{file} is damaged: it does not say which version it is of")
+            raise UserError(f"{file} is damaged: it does not state its version")
         return found
 
     def write_metrics(self, line: Mapping[str, int | float]) -> None:
@@ -235,8 +235,8 @@ def place_of(handle: int, known: Path) -> Path:
         if os.path.samestat(ours, os.stat(moved)):
             return moved
     raise UserError(
-        f"{known} was removed or moved during training: nothing can be saved there any more; "
-        "`gswm train --resume` resumes from its last checkpoint, if the folder still exists"
+        f"{known} was deleted or moved during training, so nothing can be saved there; `gswm "
+        "train --resume` resumes from the last checkpoint if the folder still exists"
     )
 
 

@@ -1,4 +1,4 @@
-"""From a recipe to a running training: data, validation, folder, processes."""
+"""Launch a training run from a recipe: data, validation, folder, processes."""
 
 import os
 import sys
@@ -77,7 +77,7 @@ def train(
                 folder.check(recipe, any_code=cfg.any_code)
                 if not numbered(folder.checkpoints):
                     folder.check_none_lost()
-            making = f"making videos of {recipe.data.world} to train and validate on"
+            making = f"generating training and validation videos of {recipe.data.world}"
             with explained(making, silent=not processes.is_first):
                 kept = default_folder() if cfg.keep_episodes else None
                 loader = training_loader(recipe, device, processes, kept)
@@ -107,10 +107,10 @@ def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
     for name, least in LEAST.items():
         if not (value := getattr(train, name)) >= least:
             flag = name.replace("_", "-")
-            raise UserError(f"--train.{flag} is {value}: it must be at least {least}")
+            raise UserError(f"--train.{flag} is {value}; it must be at least {least}")
     check_range({"--train.steps": train.steps}, 1, STEPS)
     if not train.clip > 0:
-        raise UserError(f"--train.clip is {train.clip}: it must be above 0")
+        raise UserError(f"--train.clip is {train.clip}; it must be positive")
     recipe.model.check()
     check_schedule(recipe.model.schedule)
     processes.rows(train.batch)
@@ -125,8 +125,8 @@ def check_schedule(schedule: Curriculum) -> None:
     starts, frames = [start for start, _ in lengths], [length for _, length in lengths]
     if starts[:1] != [0] or starts != sorted(set(starts)) or min(frames) < 1:
         raise UserError(
-            f"{of}.lengths is {lengths}: it must be of pairs, a step and the frames "
-            "from there on, the first from step 0"
+            f"{of}.lengths is {lengths}; it must consist of pairs of a first step "
+            f"and a number of frames, starting at step 0"
         )
     for name in (field.name for field in fields(schedule)):
         if not isinstance(line := getattr(schedule, name), Anneal):
@@ -134,8 +134,8 @@ def check_schedule(schedule: Curriculum) -> None:
         flag = f"{of}.{name.replace('_', '-')}"
         if line.to_step < line.from_step:
             raise UserError(
-                f"{flag}.to-step is {line.to_step}: it must not be before {flag}.from-step, "
-                f"which is {line.from_step}"
+                f"{flag}.to-step is {line.to_step}; it must not be less than "
+                f"{flag}.from-step, which is {line.from_step}"
             )
 
 
@@ -173,8 +173,8 @@ def training_loader(
     if recipe.model.takes_background and loader.batch(0).background is None:
         loader.close()
         raise UserError(
-            f"{data.world} has no backgrounds, and --model.background static takes one per video: "
-            "use `gswm fit VIDEO`, which makes them"
+            f"{data.world} has no backgrounds, but --model.background static needs one per video: "
+            "use `gswm fit VIDEO`, which computes them"
         )
     return loader
 
@@ -193,7 +193,7 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
     data, model = recipe.data, recipe.model
     if size != (model.image_size, model.image_size):
         raise UserError(
-            f"{data.world} has frames of {size[1]} × {size[0]} pixels, and the model takes "
+            f"{data.world} has frames of {size[1]} × {size[0]} pixels, but the model expects "
             f"{model.image_size} × {model.image_size}: import the videos at that size, or set "
             "--model.image-size"
         )
@@ -201,13 +201,14 @@ def check_fit(recipe: Recipe, frames: int, size: tuple[int, int]) -> None:
     longest = model.schedule.longest
     if longest > frames:
         raise UserError(
-            f"{data.world} has {frames} frames a video, and training goes up to {longest}: "
-            "shorten --model.schedule.lengths, pairs of a step and the frames from there on"
+            f"{data.world} has {frames} frames per video, but training uses up to {longest}: "
+            "shorten --model.schedule.lengths, which has pairs of a first step and a number of "
+            "frames"
         )
     if (needed := model.schedule.needed(recipe.train.steps)) > frames:
         raise UserError(
-            f"{data.world} has {frames} frames a video, and the prior's rollouts take {needed}: "
-            "lower --model.schedule.overshoot.horizon, or leave them out by "
+            f"{data.world} has {frames} frames per video, but overshooting needs {needed}: lower "
+            "--model.schedule.overshoot.horizon, or turn it off with "
             "--model.schedule.overshoot.start None"
         )
 
@@ -219,11 +220,11 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     """
     data, number = recipe.data, recipe.train.validation_episodes
     if number < 1:
-        return None, "no validation: it is switched off"
+        return None, "validation is turned off"
     if is_name_of_file(data.world):
         with open_file(data.world) as file:
             if file.splits is None or "val" not in file.splits:
-                lack = f"no validation: {data.world} has no videos to validate on"
+                lack = f"no validation: {data.world} has no validation videos"
                 return None, f"{lack}; import some from a folder named val"
             episodes = file.read(file.of_split("val")[:number].tolist()).to(device)
     else:
@@ -234,10 +235,10 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
         episodes = concatenate(list(chunks))
     frames, note = episodes.video.shape[1], ""
     if episodes.truth is None:
-        note = f"validation is by pixels: {data.world} does not say where its objects are"
+        note = f"validation uses pixel errors: {data.world} has no ground truth for objects"
     if not 1 <= data.given < frames:
         lack = (
-            f"validation gives {data.given} frames and imagines the next, and {data.world} has "
+            f"validation needs more than {data.given} given frames, but {data.world} has "
             f"{frames}: set --data.given to 1 to {frames - 1}"
         )
         if note:  # training on your own videos continues without it

@@ -41,42 +41,40 @@ BEST_BY = "error"
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """Settings of a run beside the recipe. Only the path affects the weights, by rounding."""
+    """Settings of a run beside the recipe. They change the weights by rounding at most."""
 
     max_minutes: float | None = None
-    """Stop with a checkpoint this many minutes after the start. Default: None (no limit)."""
+    """Save a checkpoint and stop after this many minutes. Default: None (no limit)."""
     report_every: int = 100
+    """Steps between progress reports."""
     save_every: int = 1_000
     """Steps between checkpoints."""
     checkpoint_parts: str | None = None
-    """Split checkpoints into files of at most this size, such as 15M."""
+    """Split checkpoints into files of at most this size, such as 15M. Default: None (one file)."""
     plain: bool = False
-    """Use the plain path: no CUDA graphs, no deferred gradients, no compiler."""
+    """Use the plain path, without CUDA graphs, deferred gradients or the compiler."""
     compiled: bool = True
-    """On a GPU, compile the fast path with torch in another process. After some minutes, the steps
-    of the last stage in which gradients pass between frames become shorter. Until then it needs as
-    much GPU memory as the training. The switch depends on the clock, and so does the last digit of
-    the weights.
-    """
+    """On a GPU, compile the fast path in a second process, and switch to it when it is ready, after
+    some minutes. Until then, compilation needs as much GPU memory as training. The time of the
+    switch varies between runs, and so does the rounding of the weights."""
     wandb: str | None = None
-    """Also send the metrics to this Weights & Biases project."""
+    """Log metrics to this Weights & Biases project."""
     keep_episodes: bool = True
-    """On a CPU, cache the episodes of a world in ~/.cache/gswm/episodes (at most 20 GB) if
-    generating them takes longer than 15 seconds, so that the next start is immediate.
-    """
+    """On a CPU, cache generated episodes in ~/.cache/gswm/episodes (at most 20 GB) if generating
+    them takes longer than 15 seconds."""
     any_code: bool = False
-    """Resume a run of another commit of gswm. Its results may then differ from an uninterrupted
-    run.
-    """
+    """Resume a run of another commit of gswm. The results may differ from an uninterrupted run."""
 
     def __post_init__(self) -> None:
         for name in ("report_every", "save_every"):
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
-                raise UserError(f"--{flag} is {getattr(self, name)}: it must be at least 1")
+                raise UserError(f"--{flag} is {getattr(self, name)}; it must be at least 1")
         check_range({"--max-minutes": self.max_minutes}, *MINUTES)
         if self.part_bytes is not None and self.part_bytes < 1_000_000:
-            raise UserError(f"parts of {self.checkpoint_parts} are too small: take 1M or more")
+            raise UserError(
+                f"--checkpoint-parts is {self.checkpoint_parts}; it must be at least 1M"
+            )
 
     @property
     def part_bytes(self) -> int | None:
@@ -138,7 +136,8 @@ class Run:
             except RuntimeError as error:
                 raise UserError(
                     f"the checkpoint of step {found.step} in {self.folder.path} does not fit the "
-                    "run's model: put back the run's own, or start a new run with another --out"
+                    "run's model: restore the original checkpoint, or start a new run with "
+                    "another --out"
                 ) from error
             self.best, self.minutes, self.scored = state["best"], state["minutes"], state["scored"]
             self.began = state["began"]
@@ -160,8 +159,9 @@ class Run:
         ours, theirs = (to_dict(without_places(each)) for each in (self.recipe, theirs))
         if lines := differences(ours, theirs):
             raise UserError(
-                f"the checkpoint of step {step} in {self.folder.path} is of another recipe, "
-                f"{lines[0]}: put back the run's own, or start a new run with another --out"
+                f"the checkpoint of step {step} in {self.folder.path} belongs to another recipe "
+                f"({lines[0]}): restore the original checkpoint, or start a new run with another "
+                "--out"
             )
 
     def check_threads(self) -> None:
@@ -170,8 +170,8 @@ class Run:
         before = starts[-2].get("threads", now) if len(starts) > 1 else now
         if self.saved and before != now and self.device.type == "cpu":
             self.display.tell(
-                f"warning: torch uses {now} threads, and used {before} before: the weights will "
-                f"differ in their last digits; OMP_NUM_THREADS={before} keeps to it"
+                f"warning: torch uses {now} threads instead of {before} as before, so the "
+                f"weights will differ by rounding; set OMP_NUM_THREADS={before} to avoid this"
             )
 
     def check_best(self) -> None:
@@ -184,8 +184,8 @@ class Run:
         except UserError as error:
             self.best = {}
             self.display.tell(
-                f"warning: the best weights so far, of step {step}, are lost ({error}); the best "
-                "from now on are kept"
+                f"warning: the best weights so far, from step {step}, are lost ({error}); the "
+                f"best weights from now on will be kept"
             )
 
     def newest(self) -> checkpoints.Checkpoint | None:

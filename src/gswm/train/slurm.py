@@ -75,7 +75,7 @@ def launcher(
         raise UserError("--launcher slurm needs submitit: pip install 'gswm[slurm]'") from error
     if cluster == "slurm" and shutil.which("sbatch") is None:
         raise UserError(
-            "--launcher slurm: there is no sbatch here; run it on a machine that can submit jobs"
+            "--launcher slurm: sbatch not found; run this on a machine that can submit jobs"
         )
     executor = submitit.AutoExecutor(folder, cluster=cluster)
     try:

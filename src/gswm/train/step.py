@@ -280,7 +280,7 @@ def frozen_params(model: WorldModel[Any], cfg: TrainConfig) -> list[Parameter]:
     for name in cfg.frozen:
         if name not in parts:
             there = ", ".join(parts) or "none"
-            raise UserError(f"--train.frozen names no part '{name}'; there are: {there}")
+            raise UserError(f"--train.frozen: there is no part '{name}'; choose from {there}")
     found = (p for name in cfg.frozen for module in parts[name] for p in module.parameters())
     return list(dict.fromkeys(found))
 
@@ -303,7 +303,9 @@ def check_names(loss: Loss) -> None:
     names = loss.terms.keys() | loss.metrics.keys()
     taken = sorted(n for n in names if n in REPORTED or n.startswith("gradient_"))
     if taken:
-        raise UserError(f"a report has its own '{taken[0]}': name the model's term otherwise")
+        raise UserError(
+            f"'{taken[0]}' is a reserved name in reports: rename this term of the model's loss"
+        )
 
 
 def rate_share(step: Tensor, cfg: TrainConfig, schedule: Curriculum) -> Tensor:

@@ -106,7 +106,7 @@ class Sweep:
         """Run all jobs; return a row for each."""
         waiting = [job for job in self.jobs if not job.is_finished()]
         if done := len(self.jobs) - len(waiting):
-            self.tell(f"{done} of {len(self.jobs)} runs are finished already")
+            self.tell(f"{done} of {len(self.jobs)} runs are already finished")
         here = min(self.number, len(waiting)) if self.launch is None else 0
         with gpu_shared(here, self.tell), self.stoppable():
             while waiting or self.running:
@@ -123,7 +123,7 @@ class Sweep:
         """Start or resume a run; signals from the terminal do not reach it."""
         job.folder.parent.mkdir(parents=True, exist_ok=True)
         self.running[(self.launch or self.launch_here)(job)] = job
-        self.tell(f"{job.folder.name} started; its log is {job.log}")
+        self.tell(f"{job.folder.name} started, logging to {job.log}")
 
     def launch_here(self, job: Job) -> Process:
         """Start a local process with its share of the cores."""
@@ -221,11 +221,11 @@ def gpu_shared(number: int, tell: Tell) -> Iterator[None]:
         yield
         return
     if ask_mps(control, "get_server_list"):
-        tell("MPS is running already")
+        tell("MPS is already running")
         yield
         return
     if subprocess.run([control, "-d"], capture_output=True).returncode:
-        tell("MPS does not start here: the runs take turns on the GPU")
+        tell("MPS could not be started: the runs take turns on the GPU")
         yield
         return
     tell("MPS started: the runs share the GPU")

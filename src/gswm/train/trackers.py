@@ -125,7 +125,7 @@ class Trackers:
                 act(tracker)
             except Exception as error:
                 self.all.remove(tracker)
-                self.tell(f"no more metrics for {type(tracker).__name__}: {error}")
+                self.tell(f"stopped logging to {type(tracker).__name__}: {error}")
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def tracked(run: Run) -> Iterator[None]:
         try:
             found.append(TensorBoard(folder.path, step + 1 if step else None))
         except OSError as error:
-            run.display.tell(f"no events for TensorBoard: {error}")
+            run.display.tell(f"cannot write TensorBoard events: {error}")
     if run.cfg.wandb is not None:
         found.append(Wandb(folder.path, run.cfg.wandb, to_dict(run.recipe)))
     trackers = Trackers(found, run.display.tell)

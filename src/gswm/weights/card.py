@@ -1,4 +1,4 @@
-"""The model card and the settings beside weights in a repository, as model hubs show them."""
+"""The model card and config.json of a repository on a model hub."""
 
 import json
 import math
@@ -23,7 +23,7 @@ UNKNOWN = "not recorded"
 
 
 def config(header: dict[str, Any], how: Encoding, version: str) -> str:
-    """The settings and all known facts about weights with this header, as JSON."""
+    """The content of config.json: settings and all known facts about the weights."""
     known = {"library": "gswm", "gswm": version, "encoding": how}
     known |= {"recipe": to_dict(header["recipe"]), "about": header["about"]}
     return json.dumps(known, indent=1) + "\n"
@@ -32,7 +32,7 @@ def config(header: dict[str, Any], how: Encoding, version: str) -> str:
 def card(
     header: dict[str, Any], model: WorldModel[Any], how: Encoding, size: int, license_id: str
 ) -> str:
-    """A page in Markdown about weights with this header, in a file of `size` bytes."""
+    """The model card in Markdown; `size` is that of the weights file in bytes."""
     recipe: Recipe = header["recipe"]
     name = printable(recipe.name)
     kind = type(model).__name__
@@ -49,7 +49,7 @@ def card(
         f"## Training\n\n{training(header)}",
         f"## Limits\n\n{limits(header, model)}",
         f"## Files\n\n`model.safetensors` has {in_bytes(size)}: its tensors are stored in "
-        f"{BITS[how]}. Its header contains the recipe and its own checksum. `config.json` has "
+        f"{BITS[how]}. Its header contains the recipe and a checksum. `config.json` has "
         "the recipe and facts about the training, readable without `gswm`.",
         f"## License\n\n{license_id}. The code, `gswm`, is under Apache-2.0.",
     ]
@@ -57,7 +57,7 @@ def card(
 
 
 def front_matter(header: dict[str, Any], license_id: str) -> str:
-    """The part of a card that a hub reads: YAML with JSON values."""
+    """The metadata of a model card: YAML with JSON values."""
     recipe: Recipe = header["recipe"]
     lines = [f"license: {json.dumps(license_id)}", "library_name: gswm", "tags:"]
     lines += [f"- {tag}" for tag in (*TAGS, recipe.model.kind)]
@@ -116,7 +116,7 @@ def scores(header: dict[str, Any]) -> str:
 
 
 def partial(n: Any, world: str) -> str:
-    """A warning if only some of a world's test episodes were measured."""
+    """A remark on whether all test episodes of the world were evaluated."""
     if world not in WORLDS or not isinstance(n, int):
         return ""
     there = WORLDS[world].splits["test"].episodes
@@ -132,7 +132,7 @@ def training(header: dict[str, Any]) -> str:
     lines = [f"    {printable(str(run['command']).replace(world, name))}" for run in runs]
     if len(runs) > 1:
         lines.append("")
-        lines.append("These runs followed each other; RUN stands for the previous run.")
+        lines.append("Each run continues the previous one, RUN.")
     cost = UNKNOWN if minutes is None else f"{minutes:.1f} minutes"
     steps = about.get("step", UNKNOWN)
     told = [
@@ -145,7 +145,7 @@ def training(header: dict[str, Any]) -> str:
 
 
 def limits(header: dict[str, Any], model: WorldModel[Any]) -> str:
-    """The limits that follow from the settings of a model."""
+    """The limitations that follow from a model's settings."""
     recipe: Recipe = header["recipe"]
     cfg, world = recipe.model, world_of(header)
     found = [
@@ -163,7 +163,7 @@ def limits(header: dict[str, Any], model: WorldModel[Any]) -> str:
     if model.num_actions:
         found.append(f"The model needs actions of {model.num_actions} numbers for each frame.")
     found.append(
-        "Imagined futures are samples. After a wrongly predicted collision, the rest is wrong too."
+        "Imagined futures are samples. Errors accumulate after a wrongly predicted collision."
     )
     return "\n".join(f"- {line}" for line in found)
 

@@ -1,9 +1,9 @@
-"""Download files: verified before they get their name, and resumed after interruptions.
+"""Downloads that are verified before use, and resumed after interruptions.
 
-A download is written to a hidden file beside its destination, which is locked meanwhile: a second
-process that wants the same file waits for the first. The hidden file stays when the connection
-breaks, and the next download of the same content requests the rest of it (HTTP's Range). If the
-server sends all of it instead, or if the checksum does not match, the download starts anew.
+A download is written to a hidden, locked file beside its destination; a second process that needs
+the same file waits. If the connection breaks, the hidden file is kept, and the next download of the
+same content requests the rest (HTTP Range). If the server sends the whole file instead, or if the
+checksum does not match, the download starts over.
 """
 
 import errno
@@ -37,25 +37,25 @@ UNSATISFIABLE = 416
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a download."""
+    """Limits of a download."""
 
     seconds: float = 900.0
-    """Seconds in total, including the wait for another process."""
+    """Total time limit in seconds, including the wait for another process."""
     silence: float = 30.0
-    """Largest number of seconds without a byte."""
+    """Seconds without data after which an attempt fails."""
     size: int = 500_000_000
-    """Largest number of bytes."""
+    """Maximum size in bytes."""
     attempts: int = 4
     pause: float = 1.0
-    """Seconds after the first failed attempt; doubled after each further one."""
+    """Seconds to wait after the first failed attempt; doubled after each further one."""
 
 
 class BrokenError(Exception):
-    """An attempt failed, and may succeed if repeated."""
+    """A failed attempt that may succeed if repeated."""
 
 
 def download(url: str, path: Path, sha256: str, limits: Limits | None = None) -> None:
-    """Download `url` to `path`, if its content has this checksum."""
+    """Download `url` to `path` and verify its checksum."""
     limits = limits or Limits()
     until = time.monotonic() + limits.seconds
     with room(path):
@@ -92,19 +92,19 @@ def locked(part: Path, until: float) -> Iterator[BinaryIO]:
             except OSError as error:
                 if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                     raise UserError(
-                        f"cannot download to {part.parent}: its file system has no locks; "
-                        "set XDG_CACHE_HOME to a folder on another"
+                        f"cannot download to {part.parent}: its file system does not support "
+                        "locks; set XDG_CACHE_HOME to a folder on another file system"
                     ) from error
                 if time.monotonic() > until:
                     raise UserError(
                         f"another process is still downloading {part.name}: try again later"
                     ) from error
                 if not told:
-                    tell("another process downloads the same file: waiting for it")
+                    tell("waiting for another process that is downloading the same file")
                 told = True
                 time.sleep(0.1)
                 continue
-            if is_at(file, part):  # else the other process has renamed it
+            if is_at(file, part):  # otherwise the other process has renamed it
                 yield file
                 return
 
@@ -128,10 +128,10 @@ def checksum(path: Path) -> str:
 
 
 def fetch(url: str, file: BinaryIO, limits: Limits, until: float) -> bool:
-    """Append the rest of `url` to a file, in several attempts if need be.
+    """Append the rest of `url` to a file, in several attempts if necessary.
 
     Returns:
-        Whether the file consists of several answers, which may be parts of different contents.
+        Whether the file was assembled from several responses, which may differ in content.
     """
     for attempt in range(1, limits.attempts + 1):
         had = size_of(file)
@@ -152,8 +152,12 @@ def fetch(url: str, file: BinaryIO, limits: Limits, until: float) -> bool:
 
 
 def kept(size: int) -> str:
-    """Report how much of a failed download is kept."""
-    return f"{in_bytes(size)} are kept: run the same again to go on" if size else "try again later"
+    """The end of an error message: how much of the download is kept."""
+    return (
+        f"{in_bytes(size)} are kept; run the same command again to continue"
+        if size
+        else "try again later"
+    )
 
 
 def fetch_once(url: str, file: BinaryIO, limits: Limits, until: float) -> None:
@@ -197,11 +201,11 @@ def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None
         had = 0
     elif not re.match(rf"bytes {had}-", answer.headers.get("Content-Range", "")):
         file.truncate(0)
-        raise BrokenError("the server sent another part than requested")
-    too_much = UserError(f"cannot download {url}: it has more than {in_bytes(limits.size)}")
+        raise BrokenError("the server sent a different range than requested")
+    too_much = UserError(f"cannot download {url}: it is larger than {in_bytes(limits.size)}")
     if had + (rest or 0) > limits.size:
         raise too_much
-    what = f"the rest of {url}, from {in_bytes(had)} on" if had else url
+    what = f"the rest of {url}, starting at {in_bytes(had)}" if had else url
     tell(f"downloading {what}" + (f": {in_bytes(rest)}" if rest else ""))
     got = 0
     while data := answer.read1(CHUNK):
@@ -213,14 +217,14 @@ def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None
             file.write(data)
             file.flush()
     if rest is not None and got < rest:
-        raise BrokenError(f"the connection broke off {in_bytes(rest - got)} before the end")
+        raise BrokenError(f"the connection was lost {in_bytes(rest - got)} before the end")
 
 
 # -- connections
 
 
 def opener(sockets: list[socket.socket]) -> request.OpenerDirector:
-    """Open only http and https addresses, also after redirects, and record all sockets."""
+    """Open only http and https URLs, even after redirects, and record all sockets."""
     director = request.OpenerDirector()
     handlers = (
         *(request.ProxyHandler(), request.UnknownHandler(), NotingHTTP(sockets)),
@@ -233,7 +237,7 @@ def opener(sockets: list[socket.socket]) -> request.OpenerDirector:
 
 
 class NotingHTTP(request.HTTPHandler):
-    """Opens http addresses."""
+    """Opens http URLs and records sockets."""
 
     def __init__(self, sockets: list[socket.socket]) -> None:
         super().__init__()
@@ -245,7 +249,7 @@ class NotingHTTP(request.HTTPHandler):
 
 
 class NotingHTTPS(request.HTTPSHandler):
-    """Opens https addresses."""
+    """Opens https URLs and records sockets."""
 
     def __init__(self, sockets: list[socket.socket]) -> None:
         super().__init__()
@@ -257,7 +261,7 @@ class NotingHTTPS(request.HTTPSHandler):
 
 
 def noting(kind: type[HTTPConnection], sockets: list[socket.socket]) -> Callable[..., Any]:
-    """Make connections whose sockets are recorded, so that another thread can close them."""
+    """Make connections that record their sockets, so that another thread can close them."""
 
     def make(*args: Any, **settings: Any) -> HTTPConnection:
         connection = kind(*args, **settings)

@@ -1,4 +1,4 @@
-"""Encodings of tensors in a weights file: in 32 bits, in 16, or some of them in 8.
+"""Encodings of tensors in a weights file: 32, 16 or 8 bits.
 
 In 8 bits, a row (all values with the same first index) is stored as integers q from -127 to 127 and
 one scale s, so that q s differs from the value by at most s / 2. The scales of `NAME` are the
@@ -33,7 +33,7 @@ def encode(tensors: dict[str, Tensor], how: Encoding, coarse: Collection[str]) -
 def decode(tensors: dict[str, Tensor], how: Any) -> dict[str, Tensor]:
     """Invert `encode`: all floats in 32 bits. Older files have no encoding."""
     if how is not None and how not in get_args(Encoding):
-        raise UserError(f"this version of gswm does not know the encoding '{how}' of its tensors")
+        raise UserError(f"this version of gswm does not support its encoding '{how}'")
     if how == "int8":
         tensors = tensors | {
             name.removesuffix(SUFFIX): scaled(tensors, name.removesuffix(SUFFIX))
@@ -47,7 +47,7 @@ def decode(tensors: dict[str, Tensor], how: Any) -> dict[str, Tensor]:
 def to_rows(tensor: Tensor) -> tuple[Tensor, Tensor]:
     """Round each row to integers, and return them with the rows' scales."""
     if not tensor.isfinite().all():
-        raise UserError("values that are not finite cannot be stored in 8 bits")
+        raise UserError("non-finite values cannot be stored in 8 bits")
     rows = tensor.float().flatten(1)
     scale = rows.abs().amax(dim=1) / LARGEST
     scale = scale.clamp(min=torch.finfo(torch.float32).tiny).where(scale > 0, 1.0)
@@ -62,7 +62,7 @@ def scaled(tensors: Mapping[str, Tensor], name: str) -> Tensor:
     """Multiply the integers of a tensor by the scales of its rows."""
     integers, scale = tensors.get(name), tensors[f"{name}{SUFFIX}"]
     if integers is None or integers.dtype != torch.int8 or integers.shape[:1] != scale.shape:
-        raise UserError(f"the scales of {name} do not fit its integers")
+        raise UserError(f"the scales of {name} do not match its integers")
     return integers * scale.float().reshape(-1, *[1] * (integers.dim() - 1))
 
 

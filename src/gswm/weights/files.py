@@ -1,4 +1,4 @@
-"""Weights in a file: a model's tensors as safetensors, with its whole recipe in the header."""
+"""Weights files: a model's tensors as safetensors, with the complete recipe in the header."""
 
 import hashlib
 import json
@@ -27,11 +27,11 @@ from gswm.weights.finding import check_shipped, find
 
 FORMAT = "gswm-weights-1"
 CODED = "gswm-weights-2"
-"""The format of files with integers, which the first versions of gswm cannot read."""
+"""Format of files with integer tensors, which the first versions of gswm cannot read."""
 MOST_NAMED = 3
-"""Number of differing settings that messages list if weights do not fit."""
+"""Maximum number of differing settings to list if weights do not fit a model."""
 SHOWN = 40
-"""Number of characters of a wrong value that messages show."""
+"""Maximum number of characters of a wrong value to show in a message."""
 
 
 def save(
@@ -45,17 +45,15 @@ def save(
 ) -> None:
     """Save a model with its recipe, for `load`.
 
-    Default of `recipe`: the one that the model was built from, or loaded with. `about` includes
-    `model.videos` unless it overrides it. The tensors are stored in 32 bits; in 16 with `half`; and
-    with `compact`, in 8 bits for the networks in `model.coarse` and in 16 for all others.
+    `recipe` defaults to the one that the model was built or loaded with. `model.videos` is added to
+    `about` unless `about` has it. Tensors are stored in 32 bits; with `half`, in 16 bits; with
+    `compact`, in 8 bits for the networks in `model.coarse` and in 16 bits elsewhere.
     """
     if not isinstance(model, WorldModel):
-        raise UserError(f"gswm.save(path, model) takes a model second, not {type(model).__name__}")
+        raise UserError(f"gswm.save(path, model) expects a model, not {type(model).__name__}")
     recipe = recipe or model.recipe
     if recipe is None:
-        raise UserError(
-            "this model was not built by a recipe: name one, gswm.save(path, model, recipe)"
-        )
+        raise UserError("this model has no recipe: pass one, as in gswm.save(path, model, recipe)")
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
     check_finite(model, tensors, "these weights cannot be saved")
     how = encoding_of(half=half, compact=compact)
@@ -73,14 +71,14 @@ def encoding_of(*, half: bool, compact: bool) -> Encoding:
 
 
 def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:
-    """Raise a UserError for parameters with NaN or infinity, with which a model is useless.
+    """Raise a UserError if a parameter has NaN or infinite values, which make a model useless.
 
-    Buffers may have them, such as a mask of minus infinity.
+    Buffers may be infinite, such as a mask of minus infinity.
     """
     for name in (name for name, _ in model.named_parameters() if name in tensors):
         if not tensors[name].isfinite().all():
             raise UserError(
-                f"{what}: {name} has values that are not finite; take weights of an earlier step, "
+                f"{what}: {name} has non-finite values; use weights of an earlier step, "
                 "or train again with a lower --train.lr"
             )
 
@@ -112,7 +110,9 @@ def read_metadata(path: Path) -> dict[str, str]:
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} is not a safetensors file, or is damaged: {error}") from error
     if header.get("format") not in (FORMAT, CODED):
-        raise UserError(f"{path} holds no weights of gswm: its format is {header.get('format')}")
+        raise UserError(
+            f"{path} does not contain gswm weights: its format is {header.get('format')}"
+        )
     return header
 
 
@@ -133,7 +133,7 @@ def is_count(value: Any) -> bool:
 
 
 def is_curve(value: Any) -> bool:
-    """Whether these are triples of a step, minutes and an error, which may be unknown."""
+    """Whether these are triples of a step, minutes and an error; the error may be None."""
     return isinstance(value, list) and all(
         isinstance(point, list)
         and len(point) == 3
@@ -153,7 +153,7 @@ def is_start(value: Any) -> bool:
 
 
 def are_scores(value: Any) -> bool:
-    """Whether these are numbers by name; some may be unknown."""
+    """Whether these are numbers by name; some may be None."""
     return isinstance(value, dict) and all(x is None or is_number(x) for x in value.values())
 
 
@@ -173,13 +173,13 @@ ABOUT: dict[str, Callable[[Any], bool]] = {
 
 
 def shortened(value: Any) -> str:
-    """A value, shortened."""
+    """The representation of a value, truncated."""
     text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def trained_by(header: dict[str, Any]) -> str:
-    """The command that trains weights of this header, with all settings that are not defaults.
+    """The command that trained these weights, with all non-default settings.
 
     `trained_with` are the settings that differed during their training.
     """
@@ -195,7 +195,7 @@ def trained_by(header: dict[str, Any]) -> str:
 
 
 def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
-    """The runs that weights of this header come from: the command and last step of each.
+    """The earlier runs that these weights continue: the command and last step of each.
 
     Steps count from the first run on.
     """
@@ -212,7 +212,7 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
     try:
         model = build(header["recipe"])
     except UserError as error:
-        raise UserError(f"{path}: its recipe cannot be built: {error}") from error
+        raise UserError(f"{path}: cannot build the model of its recipe: {error}") from error
     fill(model, path)
     model.videos = header["about"].get("videos", {})
     return model.to(there).eval()
@@ -251,17 +251,17 @@ def fill(model: WorldModel[Any], path: Path) -> None:
 
 
 def misfit(model: WorldModel[Any], tensors: dict[str, torch.Tensor], theirs: Recipe) -> str:
-    """Explain why weights do not fit a model by the settings that differ."""
+    """Explain by differing settings why weights do not fit a model."""
     ours = model.recipe
     if ours is not None and type(ours.model) is not type(theirs.model):
-        return f"they are of {type(build(theirs)).__name__}, and this is {type(model).__name__}"
+        return f"the weights are for {type(build(theirs)).__name__}, not {type(model).__name__}"
     here = shapes(model.state_dict())
     found = []
     if ours is not None:
         for name, (mine, other) in differing(to_dict(ours.model), to_dict(theirs.model)).items():
             changed = replace(ours, model=with_value(ours.model, name, other))
             if not name.startswith("schedule.") and shapes_of(changed) != here:
-                found.append(f"model.{name} is {other} there and {mine} here")
+                found.append(f"model.{name} is {other} in the file and {mine} in the model")
     if found:
         return ", ".join(found[:MOST_NAMED])
     names = here.items() ^ shapes(tensors).items()
@@ -282,7 +282,7 @@ def shapes_of(recipe: Recipe) -> dict[str, tuple[int, ...]] | None:
     try:
         with torch.device("meta"):
             return shapes(build(recipe).state_dict())
-    except Exception:  # any constructor may fail here; this only helps to explain an error
+    except Exception:  # a constructor may fail; this only improves an error message
         return None
 
 

@@ -21,15 +21,15 @@ HERE = Path(__file__).parents[1]
 INSTALLED = HERE / "shipped"
 SHIPPED = next((p for p in (INSTALLED, HERE.parents[1] / "weights") if p.is_dir()), None)
 """Weights that come with the package: inside it, or beside its source."""
-MEND = "install gswm again, or `git checkout weights` where it is a clone"
+MEND = "reinstall gswm, or run `git checkout weights` in a clone"
 ANY_VIDEO = "clips"
-"""The weights for videos of any scene: the default if no model is named."""
+"""Default weights for videos of any scene."""
 ADDRESS = "GSWM_WEIGHTS_URL"
-"""The environment variable with the address of a folder of weights."""
+"""Environment variable with the URL of a folder of weights."""
 KEPT = ("best", "last", "weights")
-"""The names of weights in the folder of a run or a fit, in order of preference."""
+"""Names of weights in the folder of a run or a fit, in order of preference."""
 CATALOG = "catalog.json"
-"""The file in a wheel that lists all named models, including those it does not contain."""
+"""File in a wheel that lists all named models, including those that the wheel lacks."""
 Place = Literal["shipped", "cache", "downloadable", "not available"]
 
 
@@ -50,21 +50,21 @@ def find(name: str | Path) -> Path:
     if str(name) in names():
         return fetch(str(name))
     raise UserError(
-        f"'{name}' is not a run, a *.safetensors file or a shipped model{hint(str(name))}"
+        f"'{name}' is not a run folder, a .safetensors file or a shipped model{hint(str(name))}"
     )
 
 
 def in_folder(path: Path) -> Path | None:
-    """The weights of a run, or of a fit: those of its last run, if it has not finished."""
+    """The weights of a run or a fit; those of its latest run if a fit is unfinished."""
     folders = [path, *sorted(path.glob("run-[0-9]*"), reverse=True)]
     files = (folder / f"{which}.safetensors" for folder in folders for which in KEPT)
     return next((file for file in files if file.is_file()), None)
 
 
 def hint(name: str) -> str:
-    """The end of a message about an unknown model: the closest name, or those that are here."""
+    """The end of a message about an unknown model: a similar name, or all installed ones."""
     if close := closest(name, names()):
-        away = "" if is_available(close) else " It is not in this installation."
+        away = "" if is_available(close) else " It is not installed."
         return f": did you mean {close}?{away}"
     here = [known for known in names() if is_available(known)]
     rest = len(names()) - len(here)
@@ -76,7 +76,7 @@ def for_any_video() -> str:
     """Return the name of the default weights for videos, if there are any."""
     if not is_available(ANY_VIDEO):
         raise UserError(
-            f"this copy of gswm has no weights for videos of any scene ('{ANY_VIDEO}'): name a "
+            f"the default weights for videos ('{ANY_VIDEO}') are not installed: choose a "
             "trained model, or fit one with `gswm fit VIDEO`"
         )
     return ANY_VIDEO
@@ -98,9 +98,7 @@ def checksums() -> dict[str, str]:
     try:
         lines = file.read_text().splitlines()
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"{file} cannot be read, and without it no weights can be checked: {MEND}"
-        ) from error
+        raise UserError(f"cannot read {file}, which is needed to verify weights: {MEND}") from error
     return {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines) if name}
 
 
@@ -122,11 +120,11 @@ def catalog() -> dict[str, dict[str, Any]]:
     try:
         return json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read: {MEND}") from error
+        raise UserError(f"cannot read {file}: {MEND}") from error
 
 
 def fault(path: Path, wanted: dict[str, str]) -> str | None:
-    """Compare a file with the checksums in `wanted`; return None, or the fault as one word."""
+    """Compare a file with the checksums in `wanted`; return the fault in one word, or None."""
     if path.name not in wanted:
         return "unlisted"
     try:
@@ -143,7 +141,7 @@ def check_shipped(path: Path) -> bool:
     if SHIPPED is None or path.parent.resolve() != SHIPPED.resolve():
         return False
     if (wrong := fault(path, checksums())) == "unlisted":
-        raise UserError(f"{path} is not in the checksums.txt beside it: add its line of sha256sum")
+        raise UserError(f"{path} is not listed in checksums.txt: add the output of sha256sum")
     if wrong is not None:
         raise UserError(f"{path} is {wrong}: it differs from the shipped file; {MEND}")
     return True
@@ -158,7 +156,7 @@ def cached(name: str) -> Path:
 
 
 def base_address() -> str | None:
-    """The address of a folder of weights; None if none is configured."""
+    """The URL of a folder of weights, or None if not configured."""
     said = os.environ.get(ADDRESS, "").strip()
     if not said:
         return None
@@ -171,7 +169,7 @@ def base_address() -> str | None:
         fits = fits and not (parts.username or parts.password or parts.query or parts.fragment)
     if not fits:
         raise UserError(
-            f"{ADDRESS} is not the address of a folder: write https://host/folder, without a user "
+            f"{ADDRESS} must be the URL of a folder, such as https://host/folder, without a user "
             "name, a query or a fragment"
         )
     return said.rstrip("/")
@@ -211,12 +209,12 @@ def fetch(name: str) -> Path:
     if (base := base_address()) is None:
         if wrong == "missing":
             raise UserError(
-                f"'{name}' is not in this installation: in a checkout of gswm, run `pip install "
-                f"-e .` or give weights/{file.name}; elsewhere, put that file into {file.parent}, "
-                f"or set {ADDRESS} to the address of a folder with it (none is public yet)"
+                f"'{name}' is not installed: in a clone of gswm, run `pip install -e .` or use "
+                f"weights/{file.name}; elsewhere, copy that file to {file.parent}, or set "
+                f"{ADDRESS} to the URL of a folder that has it (none is public yet)"
             )
         raise UserError(
-            f"{file} is not the '{name}' of this version of gswm: remove it, or set {ADDRESS} to "
+            f"{file} is not the '{name}' of this version of gswm: delete it, or set {ADDRESS} to "
             "download it again"
         )
     download(f"{base}/{file.name}", file, wanted[file.name])

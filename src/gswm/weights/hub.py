@@ -1,4 +1,4 @@
-"""Weights in a repository of the Hugging Face hub: `hf://owner/name`, or `hf://owner/name@v1`."""
+"""Weights on the Hugging Face Hub: `hf://owner/name`, or `hf://owner/name@v1`."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ def fetch_from_hub(address: str) -> Path:
     """Download the weights of a repository, unless they are in the cache of `huggingface_hub`."""
     found = re.fullmatch(r"hf://([\w-][\w.-]*/[\w-][\w.-]*)(?:@([\w-][\w./-]*))?", address)
     if found is None:
-        raise UserError(f"'{address}' is not the address of a repository: write hf://owner/name")
+        raise UserError(f"'{address}' is not a repository: use hf://owner/name")
     try:
         from huggingface_hub import hf_hub_download  # pyright: ignore[reportMissingImports]
     except ImportError as error:

@@ -93,7 +93,9 @@ def open_loader(
     if not isinstance(source, str | Path):
         num_frames = _first(first_frames, source.num_frames)
         if place == "streaming":
-            raise UserError(f"{source.name}: only a file is streamed; make one with `data make`")
+            raise UserError(
+                f"{source.name}: only files can be streamed; create one with `gswm data make`"
+            )
         if fresh:
             windows = Windows(fresh.episodes, num_frames, **common)
             windows.check(length)
@@ -120,12 +122,14 @@ def open_loader(
         return Resident(held, windows, length, data)
 
     if fresh:
-        raise UserError(f"{source}: a file has no fresh episodes; name a world, or leave it off")
+        raise UserError(
+            f"{source}: a file cannot provide fresh episodes; use a world, or omit --data.fresh"
+        )
     file = FrameFile(source, split, episodes, labels=labels)
     if labels and file.form.labels is None:
         file.close()
         raise UserError(
-            f"{source}: has no labels for supervision: set --model.schedule.label-weight to 0, or "
+            f"{source} has no labels for supervision: set --model.schedule.label-weight to 0, or "
             "prepare the video with `gswm fit --prepare`"
         )
     windows = Windows(len(file), _first(first_frames, file.num_frames), **common)
@@ -182,7 +186,7 @@ def free_memory(device: torch.device) -> int:
 
 def _first(asked: int | None, there: int, what: str = "frames") -> int:
     if asked is not None and not 1 <= asked <= there:
-        raise UserError(f"the first {asked} {what} were requested, and there are {there}")
+        raise UserError(f"requested the first {asked} {what}, but there are {there}")
     return asked or there
 
 
@@ -192,8 +196,7 @@ def _refuse_large(world: World, windows: Windows) -> None:
     if size > SHARE * free:
         fewer = max(1, int(windows.num_episodes * SHARE * free / size))
         raise UserError(
-            f"{world.name}: {windows.num_episodes} episodes take {size / 1e9:.1f} GB, and of "
-            f"{free / 1e9:.1f} GB free they may take {SHARE:.0%}: train on fewer, by "
-            f"--data.episodes {fewer}, or on a file of `gswm data make`, which is read as it is "
-            "needed"
+            f"{world.name}: {windows.num_episodes} episodes take {size / 1e9:.1f} GB, more than "
+            f"{SHARE:.0%} of the {free / 1e9:.1f} GB that are free: train on fewer with "
+            f"--data.episodes {fewer}, or on a file of `gswm data make`, which is streamed"
         )

@@ -82,12 +82,12 @@ class Loader(ABC):
         for name in sorted(ours.keys() | (state.keys() - {"step"})):
             if (theirs := state.get(name)) != ours.get(name):
                 raise UserError(
-                    f"the saved state is of other data: its {name} is {theirs}, "
-                    f"not {ours.get(name)}; resume with the data it was made with"
+                    f"the saved state belongs to other data: its {name} is "
+                    f"{theirs}, not {ours.get(name)}; resume with the original data"
                 )
         step = state.get("step")
         if not isinstance(step, int) or step < 0:
-            raise UserError(f"the saved state's step is {step}: it must be a number from 0 on")
+            raise UserError(f"the saved state's step is {step}; it must be a non-negative integer")
         self.step = step
 
 
@@ -108,7 +108,7 @@ class Resident(Loader):
     def _gather(self, step: int | Int64[Tensor, ""], length: int) -> StoredEpisodes:
         held = self.held
         if held is None:
-            raise UserError("there are no episodes yet: call `prepare` before the step is captured")
+            raise UserError("there are no episodes yet: call `prepare` before capturing the step")
         episode, start = self.windows.at(step, length)
         first = torch.add(start, episode, alpha=self.windows.num_frames)
         frames = first[:, None] + torch.arange(length, device=first.device)
@@ -204,13 +204,13 @@ def write_world(
             held = some.room(windows.num_episodes, windows.num_frames, windows.device)
         if some.extras() != held.extras():
             raise UserError(
-                f"{world.name}: its episodes have different parts: {some.extras()} in some, and "
-                f"{held.extras()} in those before them"
+                f"{world.name}: its episodes have different fields: {some.extras()} in some, "
+                f"but {held.extras()} in earlier ones"
             )
         held[at : at + len(some)].copy_(some)
         at += len(some)
         if progress:
             progress(at - rows.start)
     if held is None or at < rows.stop:
-        raise UserError(f"{world.name}: made {at - rows.start} of {len(rows)} episodes")
+        raise UserError(f"{world.name}: generated {at - rows.start} of {len(rows)} episodes")
     return held

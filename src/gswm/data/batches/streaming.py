@@ -55,7 +55,7 @@ class Streaming(Loader):
 
     def _gather(self, step: int | Int64[Tensor, ""], length: int) -> StoredEpisodes:
         if not isinstance(step, int):
-            raise UserError("a streaming loader takes the step as a number, not as a tensor")
+            raise UserError("a streaming loader needs the step as an int, not as a tensor")
         if step not in self._reading or length != self._reading_length:
             self._restart(length)
         for next_step in range(step, step + self._num_slots - 1):

@@ -60,7 +60,7 @@ class Windows:
     def __post_init__(self) -> None:
         for name in ("num_episodes", "num_frames", "batch", "ranks"):
             if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1")
+                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.batch % self.ranks:
             raise UserError(
                 f"a batch of {self.batch} does not divide among {self.ranks} processes: "

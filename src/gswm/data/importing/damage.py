@@ -32,7 +32,7 @@ class DamagedError(UnusableError):
     """A video can be read, but is damaged."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"{why}; copy it again, or take it as it is (--allow-damaged)")
+        super().__init__(f"{why}; copy it again, or use it as it is with --allow-damaged")
 
 
 @contextmanager
@@ -41,12 +41,12 @@ def decoding(path: Path) -> Iterator[None]:
     from av.error import FFmpegError
 
     if not path.is_file():
-        raise UnusableError("it is not a regular file; give a video")
+        raise UnusableError("it is not a regular file; choose a video")
     try:
         yield
     except (FFmpegError, ValueError, OverflowError) as error:
         said = str(getattr(error, "strerror", None) or "its headers are invalid").lower()
-        raise UnusableError(f"it cannot be decoded ({said}); give a video") from error
+        raise UnusableError(f"it cannot be decoded ({said}); choose a video") from error
 
 
 class FFmpegLog:
@@ -159,7 +159,7 @@ class Reading:
         found = self.packets if self.in_fields else self.shown + self.hidden
         announced = self.stream.frames
         if announced and found > announced + most_missing(announced):
-            raise DamagedError(f"it announces {announced} frames and has {found}")
+            raise DamagedError(f"its header announces {announced} frames, but it has {found}")
         short = announced and found < announced - most_missing(announced)
         if not announced:
             seconds = self.announced_seconds()

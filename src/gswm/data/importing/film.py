@@ -1,4 +1,4 @@
-"""A video that is read as often as needed, a few frames at a time."""
+"""Videos that are read in chunks, as often as needed."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -148,9 +148,7 @@ class Film:
         found = islice(every if fps is None else resample(every, fps), self.frames)
         first = next(found, None)
         if first is None:
-            raise UnusableError(
-                f"there are no {'images' if self.path.is_dir() else 'frames'} in it"
-            )
+            raise UnusableError(f"it has no {'images' if self.path.is_dir() else 'frames'}")
         yield first
         yield from found
 
@@ -165,7 +163,7 @@ class Film:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Report in one line why the video cannot be read."""
+        """Turn read errors into a UserError."""
         try:
             yield
         except (UnusableError, OSError) as error:

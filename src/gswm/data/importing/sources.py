@@ -59,11 +59,13 @@ def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
                 found = True
                 yield item
             if not found:
-                yield Skipped(shown, "there are no videos and no images in this folder")
+                yield Skipped(shown, "this folder has no videos or images")
         elif not path.exists():
             yield Skipped(shown, "does not exist; check the name")
         elif path.suffix.lower() in IMAGES:
-            yield Skipped(shown, "is one image; name the folder of a video's images")
+            yield Skipped(
+                shown, "is a single image; choose the folder with all images of the video"
+            )
         else:
             split = split_of_name(path.name)
             yield Source(path, printable(path.name), split, by_name=True)

@@ -111,10 +111,12 @@ def known_cut(stated: Mapping[str, Any], where: object) -> dict[str, Any]:
     try:
         for key, value in known.items():
             if not isinstance(value, str | int | float | None):
-                raise UserError(f"{key} is {type(value).__name__}; it must be one word or number")
+                raise UserError(
+                    f"{key} is {type(value).__name__}; it must be a single string or number"
+                )
         Cut.like(known, Cut.size)
     except UserError as error:
-        raise UserError(f"{where}: it tells how videos were cut, and {error}") from error
+        raise UserError(f"{where}: invalid import settings: {error}") from error
     return known
 
 
@@ -161,8 +163,8 @@ def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
         raise UserError(f"size is {size!r}; it must be from 1 to {LARGEST_SIDE:,} pixels")
     if fps is not None and not (is_number(fps) and 0 < fps <= MOST_TAKEN):
         raise UserError(
-            f"fps is {fps!r}; it must be above 0 and at most {MOST_TAKEN:,}, or None for every "
-            "frame"
+            f"fps is {fps!r}; it must be positive and at most {MOST_TAKEN:,}, or None for "
+            f"every frame"
         )
     if fit not in get_args(Fit):
         raise UserError(f"fit is {fit!r}; it must be one of {', '.join(get_args(Fit))}")
@@ -170,8 +172,8 @@ def check_cut(size: object, fps: object, frames: object, fit: object) -> None:
         raise UserError(f"frames is {frames!r}; it must be at least 1")
     if (needed := 3 * frames * size**2) > MOST_BYTES:
         raise UserError(
-            f"{frames:,} frames of {size} x {size} pixels take {in_bytes(needed)} at once, and may "
-            f"take {in_bytes(MOST_BYTES)}: take fewer, or smaller ones"
+            f"{frames:,} frames of {size} x {size} pixels take {in_bytes(needed)}, more than the "
+            f"limit of {in_bytes(MOST_BYTES)}: use fewer or smaller frames"
         )
 
 
@@ -235,11 +237,11 @@ def clips(frames: Iterable[TimedFrame], cut: Cut) -> Iterator[Take]:
         if total >= cut.frames:
             yield some
     if total == 0:
-        raise UnusableError("there are no frames in it; give another file")
+        raise UnusableError("it has no frames; choose another file")
     if total < cut.frames:
         at = "" if cut.fps is None else f" at {cut.fps:g} frames per second"
-        few = f"has {total} frame{'s' * (total > 1)}{at}, and an episode {cut.frames}"
-        raise UnusableError(f"{few}; give --frames {total} or fewer", total)
+        few = f"has {total} frame{'s' * (total > 1)}{at}, but an episode needs {cut.frames}"
+        raise UnusableError(f"{few}; use --frames {total} or fewer", total)
 
 
 def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
@@ -249,7 +251,9 @@ def same_size(frames: Iterable[TimedFrame]) -> Iterator[TimedFrame]:
         size = f"{frame.width} x {frame.height}"
         first = first or size
         if size != first:
-            raise UnusableError(f"its frames change from {first} to {size}; cut it where they do")
+            raise UnusableError(
+                f"its frame size changes from {first} to {size}; split the video there"
+            )
         yield frame
 
 
@@ -285,8 +289,9 @@ def resample(frames: Iterable[TimedFrame], fps: float) -> Iterator[TimedFrame]:
             return
         if (times := (end - begin) * fps - count) > MOST_REPEATS:
             raise UnusableError(
-                f"its frame at {shown.start:.1f} s lasts until {end:.1f} s, and would be taken "
-                f"{times:,.3g} times at {fps:g} frames per second; take fewer, or cut it there"
+                f"its frame at {shown.start:.1f} s lasts until {end:.1f} s, and would be repeated "
+                f"{times:,.3g} times at {fps:g} frames per second; use a lower frame rate, or "
+                "split the video there"
             )
         while begin + count / fps < end - EPS:
             yield shown
@@ -322,7 +327,7 @@ def read_image(path: Path) -> FrameArray:
     except UnusableError as error:
         raise UnusableError(f"{path.name} in it {error}") from error
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        why = f"{path.name} in it is damaged or no image; replace or remove it"
+        why = f"{path.name} in it is damaged or not an image; replace or delete it"
         raise UnusableError(why) from error
 
 
@@ -346,8 +351,8 @@ def scaled(values: np.ndarray, most: int | float, kind: str) -> UInt8[np.ndarray
     low, high = float(values.min()), float(values.max())
     if not 0 <= low <= high <= most:
         raise UnusableError(
-            f"has {kind} from {low:g} to {high:g}, and they must be from 0 to {most:g}; save it "
-            "with 8 or 16 bits"
+            f"has {kind} from {low:g} to {high:g}, but they must be from 0 to {most:g}; save it "
+            f"with 8 or 16 bits"
         )
     if most == 1:
         return (values * 255).round().astype(np.uint8)
@@ -365,10 +370,12 @@ def video_frames(
             container = av.open(str(path), metadata_errors="replace")
         with container:
             if container.format.name in TEXT or not container.streams.video:
-                raise UnusableError("there is no video in it; give another file")
+                raise UnusableError("it has no video stream; choose another file")
             stream = container.streams.video[0]
             if stream.codec_context is None:
-                raise UnusableError("no decoder knows its format; convert it, or give another file")
+                raise UnusableError(
+                    "its codec is not supported; convert it, or choose another file"
+                )
             of_video = (f"{container.format.name}:", f"{stream.codec_context.name}:")
             if not allow_damaged and (errors := [e for e in said if e.startswith(of_video)]):
                 raise DamagedError(f"it is damaged ({errors[0]})")
@@ -441,6 +448,6 @@ def rgb(frame, factor: int, *, scaler=None) -> FrameArray:
             image = reformat(*size, **how).to_ndarray()
     except (OSError, ValueError) as error:  # the errors that FFmpeg raises
         raise UnusableError(
-            "its colors cannot be converted; convert it to another format"
+            "its pixel format is not supported; convert it to another format"
         ) from error
     return np.rot90(image, round(frame.rotation / 90))

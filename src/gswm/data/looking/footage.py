@@ -97,7 +97,10 @@ def place_of(path: Path, region: Region | None = None) -> Place:
     sizes = {(reel.width, reel.height) for reel in reels}
     if len(sizes) > 1:
         named = " and ".join(f"{w} x {h}" for w, h in sorted(sizes)[:2])
-        raise UserError(f"{path}: its videos are of {named} pixels; look at each size alone")
+        raise UserError(
+            f"{path}: its videos have different sizes ({named} pixels); measure each size "
+            "separately"
+        )
     width, height = sizes.pop()
     left, top, across, down = region or (0, 0, width, height)
     inside = left >= 0 and top >= 0 and left + across <= width and top + down <= height

@@ -109,7 +109,7 @@ def stored_reels(path: Path, most: int) -> list[Reel]:
         said = file.attributes if "gswm" in file.attributes else {}
         rate = Cut.like(known_cut(said, path), Cut.size).fps
         if not groups:
-            raise UserError(f"{path}: has no episodes")
+            raise UserError(f"{path} has no episodes")
 
     def read(episodes: list[int], numbers: Sequence[int]) -> Iterator[Pixels]:
         with open_file(path) as file:
@@ -137,7 +137,7 @@ def file_reel(source: Source) -> Reel:
     """A video file."""
     first = next(video_frames(source.path, allow_damaged=True), None)
     if first is None:
-        raise UnusableError("there are no frames in it")
+        raise UnusableError("it has no frames")
     times, keys = timetable(source.path)
 
     def read(numbers: Sequence[int]) -> Iterator[Pixels]:

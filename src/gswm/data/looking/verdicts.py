@@ -50,8 +50,8 @@ def frames(facts: VideoFacts) -> Verdict | None:
     if facts.frames >= FEW:
         return None
     line = (
-        f"The video has {facts.frames} frames, and objects are learned from {FEW} or more: "
-        "take a longer one."
+        f"The video has {facts.frames} frames, but learning objects takes {FEW} or more: "
+        f"use a longer video."
     )
     return Verdict("frames", line, fatal=facts.frames < NONE)
 
@@ -73,7 +73,7 @@ def noise(facts: VideoFacts) -> Verdict | None:
         return None
     line = (
         f"The picture is noise (pixels vary by {facts.noise:.0%} of white from frame to frame): "
-        "check the file, or take a video with more light."
+        "check the file, or use a video with more light."
     )
     return Verdict("noise", line, fatal=True)
 
@@ -84,7 +84,7 @@ def camera(facts: VideoFacts) -> Verdict | None:
         return None
     line = (
         f"The camera moves (the whole picture shifts in {facts.camera:.0%} of the pairs of frames, "
-        f"by {facts.shift:.1f} px per frame): stabilize the video, or take one of a fixed camera."
+        f"by {facts.shift:.1f} px per frame): stabilize the video, or use one from a fixed camera."
     )
     return Verdict("camera", line, fatal=True)
 
@@ -95,8 +95,8 @@ def still(facts: VideoFacts) -> Verdict | None:
         return None
     line = (
         "Nothing moves from place to place "
-        f"({facts.covered.high:.1%} of the frame changes): take a part of the video with motion, "
-        "or choose a part of the picture with --region."
+        f"({facts.covered.high:.1%} of the frame changes): use a part of the video with motion, "
+        "or choose a region with --region."
     )
     return Verdict("still", line, fatal=True)
 
@@ -106,8 +106,8 @@ def crowd(facts: VideoFacts) -> Verdict | None:
     if facts.counts.high <= MANY:
         return None
     line = (
-        f"{facts.counts.high:.0f} objects are in view at once, and about {MANY} is the limit: "
-        "choose a part of the picture with --region."
+        f"{facts.counts.high:.0f} objects are in view at once, more than the limit of about "
+        f"{MANY}: choose a region with --region."
     )
     return Verdict("crowd", line, fatal=False)
 
@@ -117,8 +117,8 @@ def cover(facts: VideoFacts) -> Verdict | None:
     if facts.covered.median <= FULL:
         return None
     line = (
-        f"{facts.covered.median:.0%} of the frame differs from the background, and {FULL:.0%} is "
-        "the limit: take a camera that is farther away, or a quieter time."
+        f"{facts.covered.median:.0%} of the frame differs from the background, more than the "
+        f"limit of {FULL:.0%}: move the camera farther away, or record at a quieter time."
     )
     return Verdict("covered", line, fatal=False)
 
@@ -129,8 +129,8 @@ def small(facts: VideoFacts) -> Verdict | None:
     if not facts.objects or pixels >= SMALL:
         return None
     line = (
-        f"The objects are {pixels:.1f} px small in a frame of 128 px, and {SMALL:.0f} px is the "
-        "limit: choose a part of the picture with --region."
+        f"The objects are {pixels:.1f} px large in a frame of 128 px, below the limit of "
+        f"{SMALL:.0f} px: choose a region with --region."
     )
     return Verdict("small", line, fatal=False)
 
@@ -140,8 +140,8 @@ def faint(facts: VideoFacts) -> Verdict | None:
     if not facts.objects or facts.contrast >= 2.5 * facts.noise or facts.camera >= MOVES:
         return None
     line = (
-        f"Objects differ from the background by {facts.contrast:.3f}, and its noise is "
-        f"{facts.noise:.3f}: take a video with more light or contrast."
+        f"Objects differ from the background by {facts.contrast:.3f}, but its noise is "
+        f"{facts.noise:.3f}: use a video with more light or contrast."
     )
     return Verdict("faint", line, fatal=False)
 
@@ -150,7 +150,7 @@ def cuts(facts: VideoFacts) -> Verdict | None:
     """Several scenes in one video."""
     if not facts.cuts or facts.camera >= MOVES:
         return None
-    line = f"The scene changes {facts.cuts} times: cut the video into a file per scene."
+    line = f"The scene changes {facts.cuts} times: split the video into one file per scene."
     return Verdict("cuts", line, fatal=False)
 
 

@@ -51,7 +51,7 @@ class FrameFile:
             self.num_frames, self.height, self.width = file.frames, file.height, file.width
             shapes = file.shapes
         if not 1 <= (episodes or 1) <= len(which):
-            raise UserError(f"{path}: has {len(which)} episodes to take, not {episodes}")
+            raise UserError(f"{path} has {len(which)} matching episodes, not {episodes}")
         self._which = which[:episodes]
         if not self.num_frames:
             raise UserError(f"{path}: its episodes have no frames")
@@ -97,7 +97,7 @@ class FrameFile:
             else:
                 at = int(offsets[episode]) + start * out[0].nbytes
                 if os.preadv(self._bytes, [out.data], at) < out.nbytes:
-                    raise OSError("the file is cut short")
+                    raise OSError("the file is truncated")
         except (OSError, ValueError) as error:
             said = " ".join((getattr(error, "strerror", None) or str(error)).split())
             raise UserError(f"{self.path}: cannot read episode {episode}: {said}") from error

@@ -117,15 +117,15 @@ class Writer:
         self.episodes += len(episodes)
 
     def _check_alike(self, arrays: Arrays) -> None:
-        """Raise a UserError for episodes with other keys or shapes than those before them."""
+        """Raise a UserError if episodes have other keys or shapes than earlier ones."""
         if not self.episodes:
             return
         if odd := sorted(arrays.keys() ^ self._data.keys()):
-            raise UserError(f"{self.path}: some of its episodes have `{odd[0]}` and some have not")
+            raise UserError(f"{self.path}: only some of its episodes have `{odd[0]}`")
         for key, array in arrays.items():
             if array.shape[1:] != (shape := self._data[key].shape[1:]):
                 differ = f"`{key}` has the shape {array.shape[1:]} in some episodes"
-                raise UserError(f"{self.path}: {differ}, and {shape} in those before them")
+                raise UserError(f"{self.path}: {differ}, but {shape} in earlier ones")
 
     def truncate(self, episodes: int) -> None:
         """Remove all but the first `episodes`."""
@@ -164,7 +164,7 @@ class Writer:
                 return
             if not self.episodes:
                 self._file.close()
-                raise UserError(f"{self.path}: not written, since there are no episodes")
+                raise UserError(f"{self.path} was not written: there are no episodes")
             with _writing(self.path):
                 self._file.close()
             check_signals()
@@ -175,7 +175,7 @@ class Writer:
 
     def _refuse_existing(self) -> None:
         if self.path.is_dir():
-            raise UserError(f"{self.path} is a folder; name a file")
+            raise UserError(f"{self.path} is a folder; choose a file name")
         check_new(self.path, force=self.force)
 
     def _create(self, key: str, array: np.ndarray) -> h5py.Dataset:
@@ -208,17 +208,19 @@ class File:
             self.attributes = dict(self._handle.attrs)
         if (about := self.attributes).get("format") == SCENES:
             draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
-            raise UserError(f"{path}: is a scene file, not drawn yet; use `gswm data {draws}`")
+            raise UserError(
+                f"{path} is a scene file without frames; render it with `gswm data {draws}`"
+            )
         if "imgs" not in self.shapes:
             held = ", ".join(sorted(self.shapes)) or "nothing"
-            raise UserError(f"{path}: has no `imgs`, the key of the video; it holds {held}")
+            raise UserError(f"{path} has no key `imgs`, the video; it has {held}")
         self.layout: Layout = recognize(self.shapes)
         stated: Any = str(about.get("layout")) if "gswm" in about else self.layout
         keys = KEYS[stated].keys() if stated in KEYS else {"unknown"}
         if stated != self.layout and keys <= self.shapes.keys():
             raise UserError(
-                f"{path}: says that its layout is '{stated}', and the shapes of its keys are not; "
-                "make the file again"
+                f"{path} declares the layout '{stated}', but its keys do not match; create the "
+                f"file again"
             )
         self._check_types()
         if wrong := mismatch(self.layout, self.shapes):
@@ -226,7 +228,7 @@ class File:
         self.episodes, self.frames, self.height, self.width, _ = self.shapes["imgs"]
         for name in ("episodes", "frames", "height", "width"):
             if not getattr(self, name):
-                raise UserError(f"{path}: its `imgs` have no {name}; make or import it again")
+                raise UserError(f"{path}: its `imgs` have no {name}; create or import it again")
         for key in self.shapes.keys() & PER_EPISODE.keys():
             wanted = (self.episodes, self.frames)[: PER_EPISODE[key]]
             if self.shapes[key] != wanted:
@@ -235,7 +237,7 @@ class File:
                 )
 
     def _check_types(self) -> None:
-        """Raise a UserError for text in place of numbers, and the other way round."""
+        """Raise a UserError for text in place of numbers, or vice versa."""
         stated = {"imgs": IMGS, **KEYS[self.layout], **EXTRAS}
         for key, (_, expected) in stated.items():
             if key in self.shapes and not _is_like(self._data[key].dtype, expected):
@@ -312,10 +314,10 @@ class File:
         if split is None:
             return np.arange(self.episodes)
         if (splits := self.splits) is None:
-            raise UserError(f"{self.path}: does not say which episodes are '{split}'")
+            raise UserError(f"{self.path} does not state which episodes belong to '{split}'")
         if not (splits == split).any():
             found = ", ".join(sorted(set(splits)))
-            raise UserError(f"{self.path}: has no episodes of the split '{split}'; it has {found}")
+            raise UserError(f"{self.path} has no episodes of split '{split}'; it has {found}")
         return np.flatnonzero(splits == split)
 
     def video(
@@ -374,7 +376,7 @@ def _new_file(part: Path) -> h5py.File:
     # Use the oldest possible format, for readers with old libraries.
     settings = {"libver": "earliest", "rdcc_nbytes": 0}
     try:
-        return h5py.File(part, "w", locking=False, **settings)  # it is locked already
+        return h5py.File(part, "w", locking=False, **settings)  # already locked
     except BlockingIOError:  # HDF5_USE_FILE_LOCKING insists
         unlock(part)
         return h5py.File(part, "w", **settings)
@@ -405,7 +407,7 @@ def _reason(error: Exception) -> str:
     if code in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full; free some space, or write elsewhere"
     if code in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "permission denied; see whose the file and its folder are"
+        return "permission denied; check the permissions of the file and its folder"
     if code == errno.EFBIG:
         return "the file is larger than the system allows"
     if code:
@@ -413,7 +415,7 @@ def _reason(error: Exception) -> str:
     if "signature not found" in str(error):
         return "it is not an HDF5 file"
     if "truncated file" in str(error):
-        return "the file is cut short; copy or make it again"
+        return "the file is truncated; copy or create it again"
     return " ".join(str(error).split())
 
 
@@ -436,12 +438,12 @@ def _version() -> str:
 
 
 def is_name_of_file(name: str) -> bool:
-    """Whether a data source is a file, and not a world."""
+    """Whether a data source is a file rather than a world."""
     return Path(name).suffix.lower() in SUFFIXES
 
 
 def world_of(name: str) -> str:
-    """The name of a world, or of that in a file; the file's layout if it is not installed."""
+    """The name of a world, or of the world in a file; its layout if the world is not installed."""
     if not is_name_of_file(name):
         return base_name(name)
     with open_file(name) as file:

@@ -15,7 +15,7 @@ other. `imgs` is in all of them: uint8, (episode, frame, height, width, 3).
 
 A file of any layout may also have `actions`, `rewards`, `backgrounds` and `labels` (see `EXTRAS`).
 
-Episodes that a layout cannot hold without loss are rejected (see `check_lossless`). For balls,
+Episodes that a layout cannot store without loss are rejected (see `check_lossless`). For balls,
 everything but the depth order is stored: layer 0 is behind layer 1, and within a layer a slot is
 behind the next one. Masses are 1 and shapes 0 (a disk), as in all datasets of the release. For a
 single ball and a maze, velocities are the steps to the next frame, and a color is that of the video
@@ -119,9 +119,9 @@ def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
     if layout == "maze" and sizes["T"] != 2 * sizes["S"] - 1:
         return f"`trajs` has {sizes['S']} steps for {sizes['T']} frames; expected one every two"
     if sizes.get("O") == 0:
-        return "it has no slots for objects; keep `imgs` alone for a video without truth"
+        return "it has no slots for objects; store only `imgs` for a video without ground truth"
     if sizes.get("A") == 0:
-        return "`actions` has no numbers; leave the key out"
+        return "`actions` has no values; omit the key"
     return None
 
 
@@ -146,15 +146,17 @@ def check_parts(layout: Layout, episodes: Episodes) -> None:
     has = {f.name for f in fields(episodes) if getattr(episodes, f.name) is not None}
     for part in sorted(has - {*HOLDS[layout], *ALWAYS}):
         able = [name for name, held in HOLDS.items() if part in held]
-        choose = f"choose {' or '.join(able)}, or leave the {part} out"
-        raise UserError(f"the layout '{layout}' cannot hold the {part} of these episodes: {choose}")
+        choose = f"choose {' or '.join(able)}, or omit the {part}"
+        raise UserError(
+            f"the layout '{layout}' cannot store the {part} of these episodes: {choose}"
+        )
     if lacks := [part for part in HOLDS[layout] if part not in has]:
-        choose = "choose another; 'video' holds the frames alone"
+        choose = "choose another; 'video' stores only frames"
         raise UserError(f"the layout '{layout}' needs the {lacks[0]} of the episodes: {choose}")
 
 
 def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
-    """Raise a UserError if a file would return other objects than the episodes have.
+    """Raise a UserError if reading the file would return different objects.
 
     Only objects in the frame count. If the layout has no colors, the video shows them.
     """
@@ -175,9 +177,9 @@ def check_lossless(layout: Layout, episodes: Episodes, arrays: Arrays) -> None:
         lost = [name for name in names if name not in now]
         lost += [name for name in kept if not torch.allclose(was[name], now[name], atol=CLOSE)]
     if lost:
-        choose = "choose another, or see what this one holds in gswm.data.storage.layouts"
+        choose = "choose another; gswm.data.storage.layouts lists what each stores"
         raise UserError(
-            f"the layout '{layout}' cannot hold the {lost[0]} of these objects: {choose}"
+            f"the layout '{layout}' cannot store the {lost[0]} of these objects: {choose}"
         )
 
 
@@ -196,8 +198,8 @@ def check_values(arrays: Arrays, path: object) -> None:
     for key, array in arrays.items():
         if array.dtype.kind == "f" and array.size and not float(np.abs(array).max()) <= FARTHEST:
             raise UserError(
-                f"{path}: `{key}` has values that are not finite, or beyond {FARTHEST:g}; make the "
-                "file again"
+                f"{path}: `{key}` has non-finite values, or values beyond {FARTHEST:g}; create the "
+                f"file again"
             )
     if "trajs" in arrays and arrays["trajs"].size:
         cells, (rows, columns) = arrays["trajs"], arrays["grids"].shape[1:]

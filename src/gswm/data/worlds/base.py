@@ -41,7 +41,7 @@ def check_size(name: str, size: int, sizes: range = SIZES) -> None:
     if size not in sizes:
         step = f"a multiple of {sizes.step} from " if sizes.step > 1 else ""
         given = f"{step}{sizes[0]} to {sizes[-1]}"
-        raise UserError(f"{name} has no frames of {size} pixels; give {given}")
+        raise UserError(f"{name} has no frames of {size} pixels; use {given}")
 
 
 def splits(seed: int, train: int, others: int) -> dict[SplitName, Split]:
@@ -110,7 +110,7 @@ class World(ABC):
 
     def with_scenes(self, path: Path) -> "World":
         """The same world with episodes from a scene file, or from the files of a folder."""
-        raise UserError(f"{self.name} has no scene files: leave out {path}")
+        raise UserError(f"{self.name} does not use scene files: omit {path}")
 
     def resized(self, size: int) -> "World":
         """The same world in frames of `size` pixels on a side.
@@ -120,7 +120,7 @@ class World(ABC):
         """
         if size == self.image_size:
             return self
-        raise UserError(f"{self.name} has frames of {self.image_size} pixels, and of no other size")
+        raise UserError(f"{self.name} has only frames of {self.image_size} pixels")
 
     def shortened(self, frames: int) -> "World":
         """The same world, for a caller that needs only the first `frames` frames of each episode.
@@ -131,4 +131,4 @@ class World(ABC):
 
     def drawn_by(self, renderer: str) -> "World":
         """The same world drawn by another renderer."""
-        raise UserError(f"{self.name} has one renderer, which has no name: leave out '{renderer}'")
+        raise UserError(f"{self.name} has only one renderer: omit '{renderer}'")

@@ -47,7 +47,7 @@ class Worlds(Mapping[str, World]):
         same = before is world or (source(before) == source(world) and before not in BUILT_IN)
         if before is not None and not same:
             raise UserError(
-                f"a world '{world.name}' is registered already, by {source(before)}: choose "
+                f"world '{world.name}' is already registered by {source(before)}: choose "
                 f"another `name` for {source(world)}"
             )
         self._found[world.name] = world
@@ -84,7 +84,7 @@ def check(world: World) -> None:
     """Raise a UserError for a world without required attributes."""
     name = getattr(world, "name", "")
     if not name or ":" in name:
-        raise UserError(f"{source(world)} is called '{name}': give it a `name` without a colon")
+        raise UserError(f"{source(world)} has the name '{name}': names must not contain a colon")
     if lacks := [attribute for attribute in STATED if not hasattr(world, attribute)]:
         raise UserError(f"the world '{name}' does not state its {', '.join(lacks)}")
     if lacks := [split for split in get_args(SplitName) if split not in world.splits]:

@@ -18,7 +18,7 @@ model gains nothing by dropping an object, however wrong it is, nor by a surplus
 objects, one missed or surplus object adds about 10 / N to the sum of ten steps. This is the OSPA
 metric of order 1, but with pairs that are kept over time, and per true object.
 
-In cases in which the authors' program gives NaN for all episodes, this leaves out the parts that
+Where the authors' program gives NaN for all episodes, this leaves out the parts that
 cannot be measured: pairs of which one object is gone (none leaves in imagination), and episodes
 without any pair, which `center_unmatched` counts. If that is 0, both agree.
 

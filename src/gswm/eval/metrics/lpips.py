@@ -77,7 +77,7 @@ class Lpips:
     def apart(self, one: Frames, other: Frames) -> Float[Tensor, "*row"]:
         """LPIPS of pairs of frames with values from 0 to 1."""
         if min(one.shape[-2:]) < SMALLEST:
-            raise UserError(f"LPIPS needs frames of at least {SMALLEST} pixels a side")
+            raise UserError(f"LPIPS needs frames of at least {SMALLEST} pixels per side")
         pairs = zip(*(f.flatten(0, -4).split(AT_ONCE) for f in (one, other)), strict=True)
         return torch.cat([self.few(a, b) for a, b in pairs]).reshape(one.shape[:-3])
 
@@ -127,8 +127,9 @@ def read(path: Path, device: str | torch.device = "cpu") -> Lpips:
             biases = tuple(convolutions[place]["bias"] for place in places)
             return Lpips(layers, kernels, biases, tuple(worth[i] for i in range(5)))
     raise UserError(
-        f"{path} holds no LPIPS of AlexNet or VGG-16: it has convolutions {sorted(convolutions)} "
-        f"and {len(worth)} layers lin*.model.1.weight; save lpips.LPIPS(net='alex').state_dict()"
+        f"{path} does not contain LPIPS weights for AlexNet or VGG-16: it has convolutions "
+        f"{sorted(convolutions)} and {len(worth)} layers lin*.model.1.weight; save "
+        "lpips.LPIPS(net='alex').state_dict()"
     )
 
 

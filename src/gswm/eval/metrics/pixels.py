@@ -76,7 +76,7 @@ def decibels(error: Float[Tensor, "*row"]) -> Float[Tensor, "*row"]:
 def ssim(one: Frames, other: Frames) -> Float[Tensor, "*row"]:
     """SSIM, from -1 to 1."""
     if min(one.shape[-2:]) <= 2 * RADIUS:
-        raise UserError(f"SSIM needs frames of at least {2 * RADIUS + 1} pixels a side")
+        raise UserError(f"SSIM needs frames of at least {2 * RADIUS + 1} pixels per side")
     mean, other_mean = blur(one), blur(other)
     variance = blur(one * one) - mean * mean
     other_variance = blur(other * other) - other_mean * other_mean

@@ -1,10 +1,10 @@
-// Frames and what is drawn over them: boxes, trails, masks, regions, from states alone.
+// Draws frames and their overlays (boxes, trails, masks, regions) from object states.
 
 import { branch, color, frameAt, isImagined, known, length, rgb, store } from "./store.js";
 
 const TRAIL = 10;
-const AHEAD = 12; // frames of the ways of all futures
-const sheets = new Map(); // canvases of the frames' own size
+const AHEAD = 12; // frames of each future's path to draw
+const sheets = new Map(); // canvases at the resolution of the frames
 
 function sheet(size) {
   if (!sheets.has(size)) {
@@ -16,7 +16,7 @@ function sheet(size) {
   return sheets.get(size);
 }
 
-// A canvas that has as many pixels as it shows.
+// Match the resolution of a canvas to its size on screen.
 export function fitted(canvas) {
   const ratio = devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth * ratio, canvas.clientHeight * ratio].map(Math.round);
@@ -26,7 +26,7 @@ export function fitted(canvas) {
   return pen;
 }
 
-// Pixels, with a mask laid over them if there is one.
+// Draw pixels, with an optional mask on top.
 export function paint(pen, pixels, { mask = null, dim = 1 } = {}) {
   const { canvas, data, pen: own } = sheet(store.opened.size);
   const to = data.data;
@@ -91,7 +91,7 @@ function plate(pen, text, at, object) {
   pen.fillText(text, left + 0.35 * size, top + 0.68 * size);
 }
 
-// The way of every object through some frames: {id: [[x, y], ...]}.
+// The path of every object through some frames: {id: [[x, y], ...]}.
 export function ways(list) {
   const found = new Map();
   for (const frame of list) {
@@ -148,7 +148,7 @@ export function nothing(pen, text) {
   pen.textAlign = "start";
 }
 
-// One frame with all that is toggled on. `at(t)` gives frames; a mask comes with its branch.
+// Draw one frame with the enabled overlays. `at(t)` returns frames; masks belong to a branch.
 export function scene(canvas, at, t, { mask = null, waiting = "…" } = {}) {
   const pen = fitted(canvas);
   const frame = at(t);
@@ -167,7 +167,7 @@ export function scene(canvas, at, t, { mask = null, waiting = "…" } = {}) {
   return pen;
 }
 
-// Where could each object be: the ways of all futures at once, one of them brought out.
+// The paths of all objects in all futures, with one future highlighted.
 export function together(canvas, which, t) {
   const pen = fitted(canvas);
   const frame = frameAt(which, store.future, t);
@@ -201,14 +201,14 @@ export function together(canvas, which, t) {
   }
 }
 
-// The other branch's ways, thin and dashed, over the current one; of one object alone if it is named.
+// The paths of the other branch, thin and dashed; only those of one object if its id is passed.
 export function ghost(pen, other, future, only = null) {
   const list = [];
   for (let s = Math.max(0, store.frame - TRAIL); s <= Math.min(length() - 1, store.frame + AHEAD); s++) list.push(frameAt(other, future, s));
   for (const [id, points] of ways(list)) if (only === null || id === only) line(pen, points, color(id, 0.5), 1.5, [2, 5]);
 }
 
-// How it will go on from here, as far as that is imagined; the selected object's way brought out.
+// The imagined paths from here on, with that of the selected object highlighted.
 export function ahead(pen, which, future, from) {
   const list = [];
   for (let s = from; s <= Math.min(length() - 1, from + AHEAD); s++) list.push(frameAt(which, future, s));
@@ -300,7 +300,7 @@ export function timeline(canvas) {
   pen.fill();
 }
 
-// light-dark() as one color: a canvas does not know it.
+// Resolve light-dark(), which canvases do not support.
 const probe = document.createElement("i");
 function resolved(_, name) {
   probe.hidden = true;

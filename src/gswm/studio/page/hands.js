@@ -1,13 +1,13 @@
-// Objects in the hand: drag, throw, resize, and what the buttons and keys do to the selected one.
+// Direct manipulation: drag, throw and resize objects, and act on the selected one.
 
 import { arrow, corners, ghost } from "./draw.js";
 import { branch, color, frameAt, store } from "./store.js";
 
-const FASTEST = 0.2; // per frame, as the model can follow
-const FLICK = 1 / 30; // of a second of the hand's way, per frame
-const AIM = 0.28; // of the arrow's length, per frame
-const RECENT = 110; // ms: what the hand did before that does not count
-const SLOW = 0.02; // a release slower than this only moves
+const FASTEST = 0.2; // per frame; the model cannot follow faster objects
+const FLICK = 1 / 30; // seconds of pointer motion that become one frame of object motion
+const AIM = 0.28; // fraction of the arrow's length per frame
+const RECENT = 110; // ms of pointer motion that determine the speed of a throw
+const SLOW = 0.02; // a slower release moves the object without throwing it
 
 export class Hands {
   constructor(canvas, { edit, redraw, pause }) {
@@ -31,7 +31,7 @@ export class Hands {
     return this.objects().find((object) => object.id === store.selected) ?? null;
   }
 
-  // The nearest to the viewer of those under the hand.
+  // The frontmost object under the pointer.
   under([x, y]) {
     const near = 0.03;
     const inside = (o) => Math.abs(x - o.x) < o.w + near && Math.abs(y - o.y) < o.h + near;
@@ -108,7 +108,7 @@ export class Hands {
     return { kind: "move", id: object.id, xy: place };
   }
 
-  // How fast the hand is, or how long the arrow is, per frame.
+  // The velocity per frame, from the pointer's speed or the arrow's length.
   velocity() {
     const { kind, object, to, samples } = this.held;
     let found;
@@ -125,7 +125,7 @@ export class Hands {
     return most > 1 ? found.map((v) => v / most) : found;
   }
 
-  // At most one preview a frame of the screen, and only of the newest place.
+  // At most one preview per animation frame, for the latest position only.
   live() {
     if (this.waits || this.held.kind === "aim" && store.frame === 0) return;
     this.waits = requestAnimationFrame(() => {
@@ -152,7 +152,7 @@ export class Hands {
     this.redraw();
   }
 
-  // Buttons and keys.
+  // Actions of buttons and keys.
   act(what, amount = 1) {
     const object = this.selected();
     if (!object || !store.opened.edits) return;
@@ -179,7 +179,7 @@ export class Hands {
     this.redraw();
   }
 
-  // Over the frame: handles, arrows, and where it was before.
+  // Draw handles, arrows and the previous position.
   draw(pen) {
     const object = this.selected();
     const side = pen.canvas.width;

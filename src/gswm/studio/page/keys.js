@@ -1,14 +1,14 @@
-// Everything by keys.
+// Keyboard shortcuts.
 
 import { $, TOGGLE_KEYS } from "./panels.js";
 
 const HELP = [
-  ["space", "play or pause"], ["← →", "a frame back, on"], ["Home End", "first, last frame"], [", .", "a future back, on"],
-  ["0 … 9", "select an object"], ["Esc", "let go"], ["Alt + arrows", "move it"], ["Shift + arrows", "throw it"],
-  ["T then drag", "throw it with an arrow"], ["Shift + drag", "the same"], ["drag", "move it; let go in motion: throw"], ["+ −", "larger, smaller"],
-  ["] [", "forward, back"], ["D", "duplicate it"], ["K then click", "give it another's look"], ["Del", "delete it"],
+  ["space", "play or pause"], ["← →", "previous, next frame"], ["Home End", "first, last frame"], [", .", "previous, next future"],
+  ["0 … 9", "select an object"], ["Esc", "deselect"], ["Alt + arrows", "move it"], ["Shift + arrows", "throw it"],
+  ["T then drag", "throw it with an arrow"], ["Shift + drag", "the same"], ["drag", "move it; release in motion to throw"], ["+ −", "larger, smaller"],
+  ["] [", "bring forward, send back"], ["D", "duplicate it"], ["K then click", "copy another's appearance"], ["Del", "delete it"],
   ["Z", "undo"], ["Shift Z", "redo"], ["C", "compare: before, or all futures"], ["R", "other samples"],
-  ["B I T M", "boxes, ids, trails, masks"], ["O G P E", "depth, background, regions, presence"], ["L", "light or dark"], ["S", "save the moving picture"],
+  ["B I T M", "boxes, ids, trails, masks"], ["O G P E", "depth, background, regions, presence"], ["L", "light or dark"], ["S", "save an animation"],
 ];
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };

@@ -1,4 +1,4 @@
-// The WebSocket: JSON out, heads and arrays in; comes back by itself when the server does.
+// The WebSocket: sends JSON, receives headers and arrays, and reconnects automatically.
 
 const TYPES = { f4: Float32Array, u1: Uint8Array };
 
@@ -15,8 +15,8 @@ export function decode(buffer) {
   return head;
 }
 
-// The token is in the address. A page that outlives its server takes that of the next one from a
-// newer page: they share this origin's storage, which no other port has.
+// The token is in the address. A page that outlives its server gets the new token from a newer page
+// through the local storage of this origin.
 const KEY = "gswm-token";
 const tokenOf = () => new URLSearchParams(location.search).get("token") ?? "";
 try { localStorage.setItem(KEY, tokenOf()); } catch { /* no storage in this frame */ }

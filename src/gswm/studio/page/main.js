@@ -1,4 +1,4 @@
-// The page: what is heard becomes state, what is done becomes messages, and all of it is drawn.
+// The page: turns messages into state and user actions into messages, and draws the state.
 
 import { ahead, ghost, scene, timeline, together } from "./draw.js";
 import { Hands } from "./hands.js";
@@ -14,10 +14,10 @@ const canvases = Object.fromEntries(["imagined", "beside", "truth", "seen"].map(
 let wanted = null; // the view that is being restored
 let dirty = 0;
 let request = 0;
-let fallen = false; // the first view could not be opened, and the usual one is
-let follows = false; // show the next branch as soon as it is there, and play it
+let fallen = false; // the requested view could not be opened, so the default is shown
+let follows = false; // show and play the next branch as soon as it arrives
 
-// What is drawn
+// Drawing
 
 function redraw() {
   dirty ||= requestAnimationFrame(() => { dirty = 0; if (store.opened && branch()) draw(); });
@@ -53,15 +53,15 @@ function drawBeside(t) {
     label("#pane-beside", nameOf(other()), isImagined(other(), t));
   } else {
     together(canvases.beside, branch(), t);
-    label("#pane-beside", "where each could be", false);
+    label("#pane-beside", "possible positions", false);
   }
 }
 
 function drawTruth(t) {
   const count = store.truth.pixels.shape[0];
-  scene(canvases.truth, (s) => store.truth.frames[s], t, { waiting: t >= count ? "no more video" : "" });
+  scene(canvases.truth, (s) => store.truth.frames[s], t, { waiting: t >= count ? "end of the video" : "" });
   label("#pane-truth", t < count ? "" : "over", false);
-  scene(canvases.seen, (s) => store.seen[s], t, { waiting: t >= count ? "no more video" : "…" });
+  scene(canvases.seen, (s) => store.seen[s], t, { waiting: t >= count ? "end of the video" : "…" });
   label("#pane-seen", "", false);
 }
 
@@ -75,7 +75,7 @@ const isUpload = (world) => world.startsWith("upload-");
 const other = () => branch(store.compare) ?? null;
 const otherFuture = () => (branch().edit?.branch === store.compare ? branch().edit.future : store.future);
 
-// What is heard
+// Receiving
 
 const heard = {
   hello(message) {
@@ -85,7 +85,7 @@ const heard = {
     listWorlds();
     const linked = !store.opened && location.hash.startsWith("#view=");
     const saved = store.opened ? view() : linked ? asView(unpacked(location.hash.slice(6))) : null;
-    if (linked && !saved) toast("this link holds no view of the studio", true);
+    if (linked && !saved) toast("this link does not contain a saved view", true);
     restore(saved ?? message.start.view ?? { model: message.start.model, world: message.start.world });
   },
   opened(message) {
@@ -167,9 +167,9 @@ const heard = {
   },
 };
 
-// What is done
+// Sending
 
-// Nothing was opened: what is shown stays, and where nothing is shown, the usual view is opened.
+// Opening failed: keep the current view, or open the default one if there is none.
 function refused() {
   wanted = null;
   if (store.branches.length) {
@@ -197,7 +197,7 @@ function open({ model, world, episode, settings, edits = [], current = 0 }) {
   link.say({ type: "open", model, world, episode, settings, edits, current });
 }
 
-// Other settings, the same edits.
+// Change settings and keep the edits.
 function reopen(change) {
   const saved = view();
   wanted = saved;
@@ -220,7 +220,7 @@ function edit(change, live = false) {
   }
 }
 
-// A new branch is the current one, and what it came from stands beside it.
+// Make a new branch the current one, and show its parent beside it.
 function arrive(number) {
   Object.assign(store, { compare: store.current, beside: "before", redo: [], current: number, future: 0 });
   if (branch().edit.change.kind === "remove") store.selected = -1;
@@ -237,7 +237,7 @@ function go(number) {
   changed();
 }
 
-// Futures that were dropped, or never finished.
+// Request futures that were dropped or never finished.
 function fetchMissing() {
   for (const number of [store.current, store.beside === "before" ? store.compare : -1]) {
     const which = branch(number);
@@ -341,7 +341,7 @@ function save(name, data) {
 
 function take(kind) {
   $("#take").open = false;
-  toast(`making the ${kind.toUpperCase()}…`);
+  toast(`exporting ${kind.toUpperCase()}…`);
   const beside = store.beside === "before" && other() ? store.compare : -1;
   link.say({ type: "export", kind, branch: store.current, future: store.future, compare: beside, boxes: store.toggles.boxes, trail: store.toggles.trails ? 8 : 0 });
 }
@@ -350,7 +350,7 @@ async function receive(file) {
   if (!file) return;
   if (file.name.endsWith(".json")) {
     const saved = asView(unpackedJson(await file.text()));
-    if (!saved) return void toast("this file holds no view of the studio", true);
+    if (!saved) return void toast("this file does not contain a saved view", true);
     return void restore(saved);
   }
   toast(`reading ${file.name}…`);
@@ -359,12 +359,12 @@ async function receive(file) {
     const { error, name, frames, more, fps, model } = await answer.json();
     if (error) return void toast(error, true);
     const by = model === store.opened.model ? "" : `, seen by ${model}`;
-    const taken = more ? `the first ${frames} frames, and no more: cut the video to see later ones` : `${frames} frames`;
+    const taken = more ? `only the first ${frames} frames: cut the video to see later ones` : `${frames} frames`;
     toast(`${taken}${fps ? `, ${fps} a second` : ""}${by}`, more);
     store.opened = { ...store.opened, model, world: name };
     another({ model, world: name, episode: 0 });
   } catch {
-    toast("the video could not be sent", true);
+    toast("the upload failed", true);
   }
 }
 
@@ -380,7 +380,7 @@ const link = new Link({
   hear: (message) => heard[message.type]?.(message),
   lost: (reason) => { $("#gone").hidden = false; if (reason) $("#gone").textContent = reason; },
 });
-window.studio = { store, hands, frameAt, branch }; // for whoever looks in with the console
+window.studio = { store, hands, frameAt, branch }; // for debugging in the console
 
 panels.toggles(toggled);
 keys({
@@ -397,7 +397,7 @@ for (const tab of document.querySelectorAll("[data-beside]")) tab.onclick = () =
 $("#model").onchange = () => {
   const model = $("#model").value;
   const { world, given, steps } = store.hello.models.find(({ name }) => name === model);
-  const own = isUpload(store.opened.world); // a video of the user's stays
+  const own = isUpload(store.opened.world); // keep an uploaded video
   another({ model, world: own ? store.opened.world : world, episode: 0, settings: { ...store.opened.settings, given, steps } });
 };
 $("#world").onchange = () => another({ world: $("#world").value, episode: 0 });
@@ -410,7 +410,7 @@ $("#take-link").onclick = async () => {
   $("#take").open = false;
   const text = `${location.origin}${location.pathname}${location.search}#view=${packed(view())}`;
   history.replaceState(null, "", text);
-  try { await navigator.clipboard.writeText(text); toast("the link is copied"); } catch { toast("the link is in the address bar"); }
+  try { await navigator.clipboard.writeText(text); toast("link copied"); } catch { toast("copy the link from the address bar"); }
 };
 $("#take-json").onclick = () => { $("#take").open = false; save("gswm-view.json", JSON.stringify(view(), null, 1)); };
 $("#open-video").onclick = () => $("#file").click();
@@ -435,7 +435,7 @@ $("#theme").onclick = () => {
   const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "") + 1) % 3];
   setTheme(next);
   try { localStorage.setItem("gswm-theme", next); } catch { /* the same */ }
-  toast(next ? `${next} theme` : "theme as the system has it");
+  toast(next ? `${next} theme` : "system theme");
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 new ResizeObserver(redraw).observe($("main"));

@@ -68,7 +68,7 @@ export function history({ go, compare }) {
   const add = (each, depth) => {
     const words = element("span", { className: "does" }, nameOf(each), " ");
     if (each.edit) words.append(element("i", { textContent: `at ${each.edit.frame}` }));
-    const button = element("button", { textContent: "compare", title: "show it beside the current one" });
+    const button = element("button", { textContent: "compare", title: "Show beside the current branch" });
     button.onclick = (event) => { event.stopPropagation(); compare(each.number); };
     const item = element("li", {}, element("span", { className: "dot" }), words, button);
     item.dataset.branch = each.number;
@@ -86,7 +86,7 @@ export function history({ go, compare }) {
   $("#redo").disabled = !store.redo.length;
 }
 
-// Show an item by scrolling its list alone: `scrollIntoView` would scroll the page, too.
+// Scroll an item into view within its list; `scrollIntoView` would also scroll the page.
 function scrollTo(list, item) {
   if (!item) return;
   const [around, inside] = [list.getBoundingClientRect(), item.getBoundingClientRect()];

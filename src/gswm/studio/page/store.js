@@ -1,7 +1,7 @@
-// All that the page knows: records of frames and objects, whichever model made them.
+// The state of the page: frames and objects, independent of the model.
 
 export const FPS = 12;
-const KEPT = 400e6; // bytes of futures; older ones are asked for again
+const KEPT = 400e6; // bytes of futures to keep; older ones are requested again
 
 const IDS = [
   [255, 140, 30], [60, 205, 125], [255, 110, 190], [80, 170, 255], [235, 205, 60],
@@ -14,9 +14,9 @@ export const store = {
   hello: null, // models, worlds
   opened: null, // model, world, episode, settings, size
   truth: null, // {objects, pixels} of the video
-  seen: [], // what the model sees in each frame of it
+  seen: [], // the model's inferred objects and reconstruction of each frame
   branches: [],
-  preview: null, // the branch of an edit that is still in the hand
+  preview: null, // the branch of an edit in progress
   current: 0,
   compare: -1,
   beside: "futures",
@@ -55,7 +55,7 @@ function backgroundOf(array, time) {
   return array.values.subarray(time.at * stride, (time.at + 1) * stride);
 }
 
-// Rows of eleven numbers as objects; those that are not there too, for whoever shows presence.
+// Convert rows of eleven numbers to objects, including absent ones, whose presence can be shown.
 export function objectsOf(values) {
   const found = [];
   for (let i = 0; i < values.length; i += 11) {
@@ -71,7 +71,7 @@ export function asFrames(message) {
   return Array.from({ length: total }, (_, at) => frames(message, total, 0, { at, total }));
 }
 
-// A message with arrays (future, time, ...) as a list, for each time, of a frame a future.
+// A message with arrays (future, time, ...) as a list over time of lists of one frame per future.
 export function asFutures(message) {
   const [count, total] = message.pixels.shape;
   return Array.from({ length: total }, (_, at) =>
@@ -79,7 +79,7 @@ export function asFutures(message) {
       frames(message, count * total, future, { at, total })));
 }
 
-// The frame `t` of a branch; null where it is not there yet.
+// Frame `t` of a branch, or null if it has not arrived yet.
 export function frameAt(which, future, t) {
   let found = which;
   while (found) {
@@ -96,7 +96,7 @@ export function frameAt(which, future, t) {
 
 export const isImagined = (which, t) => t > which.frame;
 
-// How many frames of a branch there are, from the first on.
+// The number of consecutive frames of a branch that have arrived.
 export const known = (which) => which.frame + 1 + which.futures.length;
 
 export function newBranch(message) {
@@ -106,7 +106,7 @@ export function newBranch(message) {
   };
 }
 
-// Let go of the futures that were shown longest ago.
+// Drop the futures that were shown least recently.
 export function tidy() {
   const held = (each) => each.futures.length * (each.futures[0]?.length ?? 0) * store.opened.size ** 2 * 3;
   let total = store.branches.reduce((sum, each) => sum + held(each), 0);
@@ -124,9 +124,9 @@ const NAMES = {
   depth: (c) => `depth of ${c.id}`, remove: (c) => `delete ${c.id}`,
   duplicate: (c) => `duplicate ${c.id}`, look: (c) => `${c.id} looks like ${c.other}`,
 };
-export const nameOf = (which) => (which.edit ? NAMES[which.edit.change.kind](which.edit.change) : "as it was seen");
+export const nameOf = (which) => (which.edit ? NAMES[which.edit.change.kind](which.edit.change) : "as inferred");
 
-// What restores all of this.
+// Everything needed to restore this view.
 export function view() {
   const { opened, branches, current, compare, beside, future, frame, toggles } = store;
   const edits = branches.slice(1).map(({ edit }) => ({
@@ -136,7 +136,7 @@ export function view() {
   return { version: 1, model, world, episode, settings, edits, current, compare, beside, future, frame, toggles };
 }
 
-// A saved view; null where a value is not of its type. The server checks the settings and the edits.
+// Parse a saved view; null if a value has the wrong type. The server checks settings and edits.
 export function asView(saved) {
   const plain = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
   if (!plain(saved)) return null;

@@ -51,7 +51,7 @@ def draw(solids: Solids, settings: Settings, size: int, samples: int = SAMPLES) 
         done = run([python, blender_program.__file__, str(source), str(target)])
         if not target.exists():
             said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
-            raise UserError(f"Blender drew nothing; its last line: {said}")
+            raise UserError(f"Blender rendered nothing; its last line of output: {said}")
         with np.load(target) as out:
             video, masks = torch.from_numpy(out["video"]), torch.from_numpy(out["masks"])
     return BlenderFrames(video.permute(0, 3, 1, 2), masks)
@@ -64,8 +64,8 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     except OSError as error:
         said = str(error.strerror).lower()
         raise UserError(
-            f"GSWM_BLENDER is '{command[0]}', which cannot be run ({said}): let it name a Python "
-            "that has bpy"
+            f"GSWM_BLENDER is '{command[0]}', which cannot be run ({said}): set it to a Python "
+            f"with bpy"
         ) from error
 
 
@@ -96,8 +96,8 @@ def find_python() -> str:
         return named
     if importlib.util.find_spec("bpy") is None:
         raise UserError(
-            "drawing with Blender needs bpy, in a Python of its own: python3.11 -m venv blender; "
-            "blender/bin/pip install bpy; export GSWM_BLENDER=blender/bin/python"
+            "rendering with Blender needs bpy in a separate environment: python3.11 -m venv "
+            "blender; blender/bin/pip install bpy; export GSWM_BLENDER=blender/bin/python"
         )
     return sys.executable
 

@@ -57,7 +57,7 @@ def load(path: Path) -> SceneFile:
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != SCENES:
-                raise UserError(f"{path} is not a scene file; `gswm data scenes` makes one")
+                raise UserError(f"{path} is not a scene file; `gswm data scenes` creates one")
             arrays = {name: np.asarray(file[name]) for name in ARRAYS}
             contacts = Contacts(*(np.asarray(file[f"contacts/{name}"]) for name in CONTACTS))
             about = json.loads(str(file.attrs["settings"]))
@@ -70,7 +70,7 @@ def load(path: Path) -> SceneFile:
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist") from error
     except (OSError, KeyError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a scene file; make it again") from error
+        raise UserError(f"{path} cannot be read as a scene file; create it again") from error
     if split not in ("train", "val", "test"):
         raise UserError(f"{path}: its split is '{split}'; expected train, val or test")
     return SceneFile(Scenes(**arrays, contacts=contacts), settings, split, seed)

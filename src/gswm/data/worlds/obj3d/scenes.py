@@ -38,7 +38,7 @@ from gswm.data.worlds.obj3d.simulation import (
 ATTEMPTS = 50
 """Number of times that new objects are drawn, if no scene was found with the previous ones."""
 PLACES = 1000
-"""Number of times that objects are placed anew."""
+"""Number of attempts to place the objects."""
 AT_ONCE = 8
 """Number of episodes that a worker generates at a time."""
 
@@ -156,8 +156,8 @@ def one_scene(settings: Settings, seed: int, index: int) -> Scenes:
             if path.contacts and low <= path.contacts[0].time <= high:
                 return record(start, path, settings)
     raise UserError(
-        f"no scene was found in {ATTEMPTS * PLACES} attempts: ask for fewer or smaller objects, a "
-        "smaller gap, or another time of the first contact"
+        f"no scene found in {ATTEMPTS * PLACES} attempts: use fewer or smaller objects, a smaller "
+        f"gap, or another time of the first contact"
     )
 
 

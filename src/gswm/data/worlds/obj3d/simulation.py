@@ -183,8 +183,7 @@ def import_mujoco() -> Any:
         import mujoco
     except ImportError as error:
         raise UserError(
-            "simulating 3D scenes needs MuJoCo: pip install 'gswm[sim]', or name the world "
-            "obj3d:FOLDER, with scene files that were made elsewhere (or --scenes FILE, of "
-            "`gswm data make`)"
+            "simulating 3D scenes needs MuJoCo: pip install 'gswm[sim]', or use the world "
+            "obj3d:FOLDER with scene files from another machine (or `gswm data make --scenes FILE`)"
         ) from error
     return mujoco

@@ -74,9 +74,13 @@ class Obj3D(World):
         """The world with the episodes in these scene files, one per split."""
         files = tuple(scene_file.load(path) for path in paths)
         if len({file.split for file in files}) < len(files):
-            raise UserError(f"{paths[0].parent}: two files hold scenes of one split; remove one")
+            raise UserError(
+                f"{paths[0].parent}: two files have scenes of the same split; delete one"
+            )
         if any(file.settings != files[0].settings for file in files):
-            raise UserError(f"{paths[0].parent}: settings of the files differ; keep one world's")
+            raise UserError(
+                f"{paths[0].parent}: the files have different settings; keep those of one world"
+            )
         return Obj3D(settings=files[0].settings, files=files)
 
     @staticmethod
@@ -85,7 +89,8 @@ class Obj3D(World):
         paths = [path for name in SPLITS if (path := folder / f"{name}.hdf5").exists()]
         if not paths:
             raise UserError(
-                f"{folder} has no train.hdf5, val.hdf5 or test.hdf5; `gswm data scenes` makes them"
+                f"{folder} has no train.hdf5, val.hdf5 or test.hdf5; `gswm data scenes` creates "
+                "them"
             )
         return Obj3D.of_files(paths)
 
@@ -107,7 +112,7 @@ class Obj3D(World):
         held = Obj3D.of_files([path]) if is_file else Obj3D.of_folder(path)
         owner = next((each.name for each in NAMED if each.settings == held.settings), None)
         if owner is not None and held.settings != self.settings:
-            raise UserError(f"{path} has scenes of {owner}, not of {self.name}: ask for {owner}")
+            raise UserError(f"{path} has scenes of {owner}, not of {self.name}: use {owner}")
         return replace(self, settings=held.settings, files=held.files)
 
     def shortened(self, frames: int) -> "Obj3D":
@@ -125,7 +130,7 @@ class Obj3D(World):
             if renderer == known:
                 return replace(self, renderer=known)
         raise UserError(
-            f"there is no renderer '{renderer}'; give {' or '.join(get_args(Renderer))}"
+            f"there is no renderer '{renderer}'; choose {' or '.join(get_args(Renderer))}"
         )
 
     def episodes(
@@ -147,10 +152,10 @@ class Obj3D(World):
             held = next((file.scenes for file in self.files if file.seed == seed), None)
             if held is None:
                 seeds = ", ".join(str(file.seed) for file in self.files)
-                raise UserError(f"{self.name}: the files hold scenes of the seeds {seeds}")
+                raise UserError(f"{self.name}: the files have scenes of seeds {seeds}")
             if n is None or first + n > len(held):
                 asked = "episodes without end" if n is None else f"{first + n} episodes"
-                raise UserError(f"{self.name}: {asked} were requested, and there are {len(held)}")
+                raise UserError(f"{self.name}: {asked} were requested, but there are {len(held)}")
             some = held[first : first + n]
             yield from (some[i : i + step] for i in range(0, n, step))
             return

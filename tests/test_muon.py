@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn import Parameter
 from training import small, train_here
 
+from gswm.core.errors import UserError
 from gswm.train import checkpoint as checkpoints
 from gswm.train.muon import COEFFICIENTS, ITERATIONS, Muon, is_matrix, orthogonalized
 
+PARTS = ("posterior", "drawing")
 sides = st.integers(1, 70)
 
 
@@ -79,21 +81,32 @@ def test_a_matrix_without_a_gradient_stays() -> None:
 
 
 @pytest.mark.usefixtures("small_trunk")
-def test_matrices_are_muons_and_all_other_weights_are_adams(tmp_path: Path) -> None:
-    run = train_here(small(3, optimizer="muon"), tmp_path)
+def test_matrices_of_the_named_parts_are_muons_and_all_other_weights_adams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gswm.train.muon.SMALLEST_SIDE", 4)
+    run = train_here(small(3, muon=PARTS), tmp_path)
     named = set(checkpoints.load(tmp_path / "checkpoints" / "00000003").tensors)
-    trained = {n: p for n, p in run.trainee.model.named_parameters() if p.grad is not None}
-    assert trained
+    model = run.trainee.model
+    ours = {p for part in PARTS for m in model.parts()[part] for p in m.parameters()}
+    trained = {n: p for n, p in model.named_parameters() if p.grad is not None}
+    assert any(param in ours and is_matrix(param) for param in trained.values())
+    assert any(param not in ours and is_matrix(param) for param in trained.values())
     for name, param in trained.items():
         by_muon = f"muon.momentum.{name}" in named
-        assert by_muon == is_matrix(param)
+        assert by_muon == (param in ours and is_matrix(param))
         assert by_muon != (f"adam.exp_avg.{name}" in named)
+
+
+def test_a_part_that_the_model_does_not_have_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--train.muon names no part 'eyes'; there are: discovery"):
+        train_here(small(3, muon=("eyes",)), tmp_path)
 
 
 @pytest.mark.usefixtures("small_trunk")
 def test_a_resumed_run_ends_at_the_same_weights(tmp_path: Path) -> None:
-    whole = train_here(small(6, optimizer="muon"), tmp_path / "whole")
-    train_here(small(6, optimizer="muon"), tmp_path / "parts", max_minutes=0.0)
-    parts = train_here(small(6, optimizer="muon"), tmp_path / "parts")
+    whole = train_here(small(6, muon=PARTS), tmp_path / "whole")
+    train_here(small(6, muon=PARTS), tmp_path / "parts", max_minutes=0.0)
+    parts = train_here(small(6, muon=PARTS), tmp_path / "parts")
     pairs = zip(whole.trainee.params, parts.trainee.params, strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)

@@ -169,8 +169,11 @@ def test_the_loss_is_the_naive_one(name: str) -> None:
 
                 def one(part: str, t: int = t, of: tuple[int, int] = (b, k), x: Any = x) -> float:
                     b, k = of
-                    samples = [getattr(roll[t], part)[0, k].tolist() for roll in x]
-                    return naive_score(samples, getattr(tracks.o, part)[b, GIVEN + t, k].tolist())
+                    seen = [getattr(roll[t], part)[0, k] for roll in x]
+                    truth = getattr(tracks.o, part)[b, GIVEN + t, k]
+                    if part == "depth":
+                        seen, truth = [each.sigmoid() for each in seen], truth.sigmoid()
+                    return naive_score([each.tolist() for each in seen], truth.tolist())
 
                 look = one("depth") + one("what") / math.sqrt(y.what.shape[-1])
                 score += y.pres[b, k].item() * (one("xy") / 2 + one("hw") + CFG.looks * look)

@@ -31,6 +31,8 @@ def config(recipe: str = "interaction", **changes: object) -> GSWMConfig:
     schedule = replace(model.schedule, overshoot=Overshooting())
     small = {"sizes": SIZES, "num_objects": 3, "schedule": schedule}
     model = replace(model, **(small | changes))
+    if "discovery" in changes:
+        return model
     grid = min(model.discovery.grid, model.image_size // Trunk.STRIDE)
     return replace(model, discovery=replace(model.discovery, grid=grid))
 

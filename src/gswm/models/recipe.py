@@ -17,11 +17,11 @@ class TrainConfig:
     lr: float = 3e-4
     """Peak learning rate of Adam, reached after `warmup` steps and followed by cosine decay. If the
     background is trained first, the warm-up is repeated when the objects join."""
-    optimizer: Literal["adam", "muon"] = "adam"
-    """"muon" trains all matrices with orthogonalized momentum (`train.muon`), and other weights
-    with Adam."""
+    muon: tuple[str, ...] = ()
+    """Parts of the model (`WorldModel.parts`) whose matrices are trained with orthogonalized
+    momentum (`train.muon`) instead of Adam."""
     matrix_lr: float = 0.005
-    """Peak learning rate of Muon, with the same schedule."""
+    """Peak learning rate of these matrices, with the same schedule."""
     warmup: int = 500
     """Number of warm-up steps."""
     last_lr: float = 0.05

@@ -69,9 +69,9 @@ class Trainee:
         if not any(param.requires_grad for param in self.params):
             raise UserError(f"{type(model).__name__} has no parameters to train")
         self.clipped = clip_groups(model, cfg)
-        self.frozen = frozen_params(model, cfg)
+        self.frozen = params_of(model, cfg.frozen, "--train.frozen")
         self.lr = torch.zeros((), device=device)
-        matrices = [p for p in self.params if cfg.optimizer == "muon" and is_matrix(p)]
+        matrices = [p for p in params_of(model, cfg.muon, "--train.muon") if is_matrix(p)]
         ours = set(matrices)
         self.adam = torch.optim.Adam(
             [p for p in self.params if p not in ours],
@@ -274,14 +274,14 @@ def clip_groups(model: WorldModel[Any], cfg: TrainConfig) -> dict[str, list[Para
     return groups
 
 
-def frozen_params(model: WorldModel[Any], cfg: TrainConfig) -> list[Parameter]:
-    """The parameters that are not trained."""
+def params_of(model: WorldModel[Any], names: tuple[str, ...], flag: str) -> list[Parameter]:
+    """The parameters of some parts of the model; `flag` is the option that names them."""
     parts = model.parts()
-    for name in cfg.frozen:
+    for name in names:
         if name not in parts:
             there = ", ".join(parts) or "none"
-            raise UserError(f"--train.frozen: there is no part '{name}'; choose from {there}")
-    found = (p for name in cfg.frozen for module in parts[name] for p in module.parameters())
+            raise UserError(f"{flag} names no part '{name}'; there are: {there}")
+    found = (p for name in names for module in parts[name] for p in module.parameters())
     return list(dict.fromkeys(found))
 
 

@@ -324,8 +324,7 @@ class GSWM(PosteriorModel[GSWMConfig]):
         Means of the posterior, or samples if there is a generator.
         """
         batch, time = video.shape[:2]
-        keep = torch.full((time,), discover == "always", device=video.device)
-        keep[0] = True
+        keep = torch.arange(time, device=video.device) < (1 if discover == "first" else time)
         noise = self.noise_shape.none(batch, time, keep, 1 if discover == "first" else time)
         if generator is not None:
             drawn = self.noise_shape.draw(batch, time, 0.0, generator)

@@ -229,10 +229,14 @@ class Calmed(torch.autograd.Function):
 
 
 def score(x: Attributes, y: Attributes, looks: float) -> Float[Tensor, "*batch object"]:
-    """Energy score of rollouts against a track; xy is halved to be a fraction of the frame."""
+    """Energy score of rollouts against a track; xy is halved to be a fraction of the frame.
+
+    Depths are compared by σ, as in rendering: those of objects in front may grow without limit.
+    """
     place = energy_score(x.xy, y.xy) / 2 + energy_score(x.hw, y.hw)
     width = math.sqrt(y.what.shape[-1])
-    look = energy_score(x.depth, y.depth) + energy_score(x.what, y.what) / width
+    look = energy_score(x.depth.sigmoid(), y.depth.sigmoid())
+    look = look + energy_score(x.what, y.what) / width
     return place + looks * look
 
 

@@ -195,7 +195,7 @@ def test_objects_enter_leave_hide_each_other_and_turn() -> None:
 
 
 def test_what_is_out_of_the_frame_is_not_present() -> None:
-    truth = truth_of(made(replace(SMALL, settings=replace(SMALL.settings, bars=0.0)), 32))
+    truth = truth_of(made(SMALL, 32))
     half = truth.boxes_hw().flip(-1) / 2
     low, high = truth.positions - half, truth.positions + half
     outside = ((high <= 0) | (low >= 64)).any(-1)
@@ -206,31 +206,6 @@ def test_what_is_out_of_the_frame_is_not_present() -> None:
     assert not truth.present[truth.ids == 0].any()
     assert truth.visibility is not None
     assert truth.visibility[outside].amax() < 0.15  # soft edges reach out of boxes
-
-
-def test_black_bars_hide_the_scene_and_its_objects() -> None:
-    plain = made(replace(SMALL, settings=replace(SMALL.settings, bars=0.0)), 16)
-    barred = made(replace(SMALL, settings=replace(SMALL.settings, bars=1.0)), 16)
-    bars = make_plan(replace(SMALL.settings, bars=1.0), 5, 0, 16).bars
-    assert (bars > 0).sum(dim=1).eq(1).all()
-    middle = ((torch.arange(64) + 0.5) / 64 - 0.5).abs()
-    columns, rows = (middle < 0.5 - bars.T[..., None]).unbind(0)
-    shown = rows[:, :, None] & columns[:, None]
-    assert barred.background is not None
-    assert plain.background is not None
-    masked = plain.video * shown[:, None, None]
-    assert torch.equal(barred.video, masked)
-    assert torch.equal(barred.background, plain.background * shown[:, None])
-    ours, theirs = truth_of(barred), truth_of(plain)
-    assert ours.visibility is not None
-    assert theirs.visibility is not None
-    assert torch.equal(ours.positions, theirs.positions)
-    assert (ours.visibility <= theirs.visibility + 1e-6).all()
-    assert not (ours.present & ~theirs.present).any()
-    away = (ours.positions / 64 - 0.5).abs() - ours.boxes_hw().flip(-1) / 128
-    hidden = (away > 0.5 - bars[:, None, None] + 1 / 64).any(dim=-1) & (ours.ids > 0)
-    assert hidden.any()
-    assert not (ours.present & hidden).any()
 
 
 def test_an_empty_clip_shows_its_background() -> None:

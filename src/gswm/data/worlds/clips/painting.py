@@ -162,37 +162,16 @@ def paint(
     frames: int,
     side: int,
     through: Float32[Tensor, "frame side side"] | None = None,
-    picture: Float32[Tensor, "frame side side"] | None = None,
 ) -> Painted:
-    """Paint all items.
-
-    Args:
-        placed: the items.
-        sprites: their sprites.
-        frames: number of frames.
-        side: of a frame, in pixels.
-        through: transmission of things in front of them.
-        picture: 1 for pixels whose content counts as shown and seen, 0 for black bars. Default:
-            None (all).
-    """
+    """Paint all items; `through` is the transmission of things in front of them."""
     device = sprites.levels[SIDE].device
     canvas = torch.zeros(frames, 4, side, side, device=device)
     canvas[:, 3] = 1 if through is None else through
     shown, seen = (torch.zeros(len(placed.frame), device=device) for _ in range(2))
     found = list(groups(placed, sprites, side))
     ranks = int(placed.rank.amax()) + 1 if len(placed.rank) else 0
-
-    def within(group: Group, which: Int64[Tensor, " chosen"]) -> Tensor | float:
-        """The part of `picture` in the windows of some items."""
-        if picture is None:
-            return 1.0
-        x, y = group.corner[which].unbind(-1)
-        at = (placed.frame[group.items[which]] * side + y) * side + x
-        return take(windows(picture[:, None], group.side), at)[:, 0]
-
     for group in found:
-        inside = within(group, torch.arange(len(group.items)))
-        shown[group.items.to(device)] = -(group.patch[:, 3] * inside).sum((1, 2))
+        shown[group.items.to(device)] = -group.patch[:, 3].sum((1, 2))
     for rank in range(ranks):
         for group in found:
             which = (placed.rank[group.items] == rank).nonzero()[:, 0]
@@ -203,8 +182,7 @@ def paint(
             view = windows(canvas, group.side)
             below = take(view, at)
             added = group.patch[which.to(device)] * below[:, 3:]
-            visible = added[:, 3] * within(group, which)
-            seen[group.items[which].to(device)] = -visible.sum((1, 2))
+            seen[group.items[which].to(device)] = -added[:, 3].sum((1, 2))
             put(view, at, below + added)
     color, left = canvas[:, :3], canvas[:, 3]
     return Painted(color, left, shown.double().cpu(), seen.double().cpu())

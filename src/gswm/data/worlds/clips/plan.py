@@ -26,8 +26,6 @@ from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.themes import GROUNDS, KINDS, UPRIGHT, of_themes, weights
 
 MOST_GHOSTS = 3
-SHAPES = (16 / 9, 4 / 3)
-"""Ratios of the sides of common videos, each of a third of those with bars."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,6 @@ class Plan:
     ghosts: Ghosts
     shadows: Shadows
     film: FilmLook
-    bars: Float64[Tensor, "episode 2"]
-    """Width of the bars on both sides, and of those above and below; fractions of the side."""
 
     def __getitem__(self, which: slice) -> "Plan":
         return map_tensors(lambda values: values[which], self)
@@ -113,8 +109,7 @@ def make_plan(settings: ClipSettings, seed: int, first: int, n: int) -> Plan:
     filmed = draw_film(dice, settings)
     vivid = 1 - dice.chance(settings.monochrome).double()
     ghosts = draw_ghosts(dice, settings, camera, looks, motion)
-    bars = draw_bars(dice, settings)
-    plan = Plan(camera, tracks, dish, scenery, looks, motion, things, ghosts, shadows, filmed, bars)
+    plan = Plan(camera, tracks, dish, scenery, looks, motion, things, ghosts, shadows, filmed)
     return faded(plan, vivid)
 
 
@@ -141,16 +136,6 @@ def faded(plan: Plan, vivid: Float64[Tensor, " episode"]) -> Plan:
             noise=film.noise * torch.stack([torch.ones_like(vivid), vivid], dim=-1),
         ),
     )
-
-
-def draw_bars(dice: Dice, settings: ClipSettings) -> Float64[Tensor, "episode 2"]:
-    """Draw the widths of black bars; most are above and below."""
-    common = torch.tensor([(1 - 1 / shape) / 2 for shape in SHAPES], dtype=torch.float64)
-    width = torch.cat([common.expand(dice.n, -1), dice.uniform(0.02, 0.25, 1)], dim=1)
-    width = width.gather(1, dice.choice(torch.ones(width.shape[1]))[:, None])
-    tall = dice.chance(0.2)
-    across = torch.stack([tall, ~tall], dim=-1)
-    return width * across * dice.chance(settings.bars)[:, None]
 
 
 def draw_things(

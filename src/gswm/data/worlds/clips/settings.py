@@ -43,8 +43,6 @@ class ClipSettings:
     """
     sway: float = 0.25
     """Share of clips in which parts of the background move slightly, as leaves do."""
-    bars: float = 0.35
-    """Share of clips between black bars, like a wide or tall video in a square frame."""
     blur: float = 0.6
     """Share of clips with motion blur."""
     drift: float = 0.6
@@ -64,4 +62,4 @@ class ClipSettings:
         """The same settings, but frames show exactly the background with objects in front of it."""
         light = ("drift", "exposure", "own_light")
         lens = ("sway", "blur", "focus", "noise", "compression")
-        return replace(self, **dict.fromkeys(("ghosts", "bars", *light, *lens), 0.0))
+        return replace(self, **dict.fromkeys(("ghosts", *light, *lens), 0.0))

@@ -62,16 +62,13 @@ def show(plan: Plan, side: int, device: torch.device) -> Episodes:
     actors = placed_objects(plan, sprites, side)
     items, where = items_of(plan, actors)
     frames = len(plan) * plan.film.gain.shape[1]
-    between = between_bars(plan, side, device)
-    through, part = (
-        each.repeat_interleave(frames // len(plan), dim=0) for each in (backdrop.through, between)
-    )
-    painted = paint(items, sprites, frames, side, through, part)
+    through = backdrop.through.repeat_interleave(frames // len(plan), dim=0)
+    painted = paint(items, sprites, frames, side, through)
     light = cast_shadows(plan, items, where, sprites, frames, side)
     filmed = on(plan.film, device)
-    video = film_frames(plan.film, filmed, painted, light, backdrop, between)
+    video = film_frames(plan.film, filmed, painted, light, backdrop)
     picture = film.refocused(haunted(plan, backdrop, sprites, side), filmed.focus)
-    picture = film.expose(picture, filmed.still_gain, filmed.still_offset) * between[:, None]
+    picture = film.expose(picture, filmed.still_gain, filmed.still_offset)
     truth = truth_of(plan, actors, items, where, painted, sprites)
     return Episodes(
         video, map_tensors(lambda v: v.to(device), truth), background=film.to_bytes(picture)
@@ -81,16 +78,6 @@ def show(plan: Plan, side: int, device: torch.device) -> Episodes:
 def on(record: Record, device: torch.device) -> Record:
     """Parameters on the device of the pictures, in single precision."""
     return map_tensors(lambda v: (v.float() if v.is_floating_point() else v).to(device), record)
-
-
-def between_bars(
-    plan: Plan, side: int, device: torch.device
-) -> Float32[Tensor, "episode side side"]:
-    """1 for the pixels of the picture, and 0 for those of black bars."""
-    middle = (torch.arange(side) + 0.5) / side
-    far = (middle - 0.5).abs()
-    columns, rows = (far < 0.5 - plan.bars.T[..., None]).unbind(0)
-    return (rows[:, :, None] & columns[:, None]).float().to(device)
 
 
 def draw_backdrop(plan: Plan, sprites: Sprites, side: int, device: torch.device) -> Backdrop:
@@ -209,7 +196,6 @@ def film_frames(
     painted: Painted,
     light: Float32[Tensor, "frame side side"] | None,
     backdrop: Backdrop,
-    between: Float32[Tensor, "episode side side"],
 ) -> UInt8[Tensor, "episode time 3 side side"]:
     """Every frame as the camera records it; `plan` is `filmed` on the CPU."""
     episodes, time = plan.gain.shape[:2]
@@ -238,7 +224,6 @@ def film_frames(
             frames += film.grain(key, sigma, side)
         if plan.step[episode] > 0:
             frames = film.compressed(frames, filmed.step[each].expand(time))
-        frames = frames * between[episode]
         out[episode] = film.to_bytes(frames).permute(0, 2, 3, 1)
 
     in_threads(record, range(episodes), device)

@@ -20,7 +20,7 @@ from gswm.data.looking.facts import Quantiles
 from gswm.fitting import attempts
 from gswm.fitting.attempts import Trained
 from gswm.fitting.decisions import NEW, REACH, Decision, TrainedStart, settings_for
-from gswm.fitting.fit import FitConfig, fit_video
+from gswm.fitting.fit import FitConfig, Kept, fit_video
 from gswm.fitting.pace import Pace
 from gswm.fitting.starting import check_start, find_start, read_start
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
@@ -204,8 +204,8 @@ def test_a_training_goes_on_from_a_start(
 ) -> None:
     ended: list[Trained] = []
 
-    def results(out: Path, name: str, films: Any, data: Any, trained: Trained, tell: Any) -> Path:
-        ended.append(trained)
+    def results(out: Path, name: str, films: Any, data: Any, kept: Kept, tell: Any) -> Path:
+        ended.append(kept.trained)
         return out
 
     monkeypatch.setattr("gswm.fitting.fit.write_results", results)
@@ -225,7 +225,8 @@ def test_a_training_goes_on_from_a_start(
 def test_a_fit_from_a_start_says_so_and_keeps_its_own_background(
     discs: Path, small_start: Path, paced: None, tmp_path: Path
 ) -> None:
-    page = fit_video(discs, tmp_path / "out", cfg(start=str(small_start)), lambda _: None)
+    own = cfg(start=str(small_start), keep_fit=True)
+    page = fit_video(discs, tmp_path / "out", own, lambda _: None)
     assert f"1 steps from {small_start}" in page.read_text()
     after = gswm.load(tmp_path / "out" / "weights.safetensors")
     assert after.saved_background is not None

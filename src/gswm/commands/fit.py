@@ -39,6 +39,8 @@ class FitCommand:
     start: Annotated[str | None, arg(metavar="NAME|RUN|WEIGHTS|none")] = None
     """Initial weights: the name of a shipped model, a run folder, a weights file, or none (random
     weights). Default: clips, if it is installed and agrees with --size and --grid."""
+    keep_fit: bool = False
+    """Keep the fit even if its initial weights find what moves in the validation part better."""
     stride: int | None = None
     """Use every n-th frame. Default: chosen from the speed of the objects."""
     size: int | None = None
@@ -80,6 +82,7 @@ class FitCommand:
             allow_damaged=self.allow_damaged,
             force=self.force,
             start=self.start,
+            keep_fit=self.keep_fit,
             decided={
                 "stride": self.stride,
                 "image_size": self.size,

@@ -26,6 +26,7 @@ from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
 from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
+from gswm.weights.finding import find
 
 ATTEMPTS = 3
 RESERVED = 0.12
@@ -219,6 +220,14 @@ def healthy_weights(run: Path, step: int, recipe: Recipe) -> str | None:
     path = run / "healthy.safetensors"
     weights.save(path, model, replace(recipe, train=replace(recipe.train, start=None)))
     return str(path)
+
+
+def initial(trained: Trained) -> WorldModel[Any]:
+    """The model before training: its initial weights with the settings of the video."""
+    assert trained.start is not None
+    model = weights.build(trained.recipe)
+    weights.fill(model, find(trained.start))
+    return model.to(trained.model.device).eval()
 
 
 def with_background(model: WorldModel[Any], picture: torch.Tensor | None) -> WorldModel[Any]:

@@ -19,9 +19,10 @@ from gswm.data.looking.verdicts import verdicts_on
 from gswm.data.placement import parse_region
 from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.fast.loading import load
+from gswm.fast.replay import replay
 from gswm.fast.trainee import accelerate
-from gswm.fitting import resuming, showing
-from gswm.fitting.attempts import Budget, Tell, Trained, train_within, with_background
+from gswm.fitting import keeping, resuming, showing
+from gswm.fitting.attempts import Budget, Tell, Trained, initial, train_within, with_background
 from gswm.fitting.decisions import NEW, OWN, Decision, Decisions, logit, settings_for
 from gswm.fitting.episodes import FitData, prepare
 from gswm.fitting.starting import check_start, find_start
@@ -29,9 +30,12 @@ from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.tracking.following import locate
 from gswm.weights import files as weights
+from gswm.weights.finding import find as find_weights
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
-WRITTEN = (DATA, WEIGHTS, resuming.ASKED, "index.html", "imagined.gif", "tracks*", "run-*")
+FITTED = "fitted.safetensors"
+"""The fit, if its initial weights are kept as `WEIGHTS`."""
+WRITTEN = (DATA, WEIGHTS, FITTED, resuming.ASKED, "index.html", "imagined.gif", "tracks*", "run-*")
 """Files and folders of a fit."""
 RANGES = {
     "stride": ("--stride", 1, math.inf),
@@ -64,6 +68,8 @@ class FitConfig:
     """Replace an earlier fit, or files in a folder that gswm did not create."""
     start: str | None = None
     """Initial weights, or "none"; see `starting.find_start`."""
+    keep_fit: bool = False
+    """Keep the fit even if its initial weights are better; see `keeping`."""
     decided: Mapping[str, Any] = field(default_factory=dict)
     """Values of `Decisions` that the user sets, by name; `object_size` is a fraction."""
 
@@ -94,6 +100,7 @@ def fit(
     start: str | Path | None = None,
     allow_damaged: bool = False,
     force: bool = False,
+    keep_fit: bool = False,
     **decided: Any,
 ) -> WorldModel[Any]:
     """Fit a model to a video of a fixed camera; the same call resumes an interrupted fit.
@@ -112,6 +119,7 @@ def fit(
             weights `clips`, if they are available and fit the settings in `decided`.
         allow_damaged: See `gswm.open_video`.
         force: Replace an earlier fit, or files in a folder that gswm did not create.
+        keep_fit: Return the fit even if its initial weights find what moves clearly better.
         decided: Settings to use instead of those derived from the video: `image_size`,
             `num_objects`, `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
@@ -125,6 +133,7 @@ def fit(
         start=begin,
         allow_damaged=allow_damaged,
         force=force,
+        keep_fit=keep_fit,
         decided=decided,
     )
     fit_video(Path(video), folder, cfg, print)
@@ -190,7 +199,10 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         seed=cfg.seed,
         tell=tell,
     )
-    return write_results(out, video.name, films, data, trained, tell)
+    kept = choose(trained, data, tell, keep_fit=cfg.keep_fit)
+    page = write_results(out, video.name, films, data, kept, tell)
+    resuming.remember(out, asked, kept.to_json())
+    return page
 
 
 def started_by(data: FitData, asked: str | None) -> FitData:
@@ -258,29 +270,75 @@ def in_words(data: FitData) -> str:
     return ", ".join(f"{number} {name}" for name, number in data.splits.items())
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The model that a fit keeps, beside the other one."""
+
+    trained: Trained
+    start: WorldModel[Any] | None = None
+    """The model before training, with the settings of the video; None without initial weights."""
+    choice: keeping.Choice | None = None
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the fit is kept, and not its initial weights."""
+        return self.choice is None or self.choice.keeps_fit
+
+    @property
+    def line(self) -> str:
+        """One line about a fit that is worse than its initial weights; else empty."""
+        start = self.trained.start
+        return "" if self.choice is None or start is None else self.choice.line(start, FITTED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Which model is kept, and why."""
+        return {"kept": "fit"} if self.choice is None else self.choice.to_json(self.line)
+
+
+def choose(trained: Trained, data: FitData, tell: Tell, *, keep_fit: bool = False) -> Kept:
+    """Keep the better of a fit and its initial weights; both get the background of the video."""
+    picture = data.backgrounds[0] if len(data.backgrounds) == 1 else None
+    with_background(trained.model, picture)
+    if trained.start is None:
+        return Kept(trained)
+    start = replay(with_background(initial(trained), picture))
+    choice = keeping.compare(trained.model, start, data.file, asked=keep_fit)
+    kept = Kept(trained, start, choice)
+    if kept.line:
+        tell(kept.line)
+    return kept
+
+
 def write_results(
-    out: Path, name: str, films: list[Film], data: FitData, trained: Trained, tell: Tell
+    out: Path, name: str, films: list[Film], data: FitData, kept: Kept, tell: Tell
 ) -> Path:
     """Write weights, tracks, futures and the page."""
-    model = trained.model
-    with_background(model, data.backgrounds[0] if len(data.backgrounds) == 1 else None)
+    trained, start = kept.trained, kept.start
     given = trained.recipe.data.given
     end = showing.held_out(data.file)
-    scores = showing.score(model, end, given)
-    start = None
-    if trained.start is not None:
-        start = showing.score(load(trained.start, model.device), end, given)
-    ahead = scores.forecast
+    scores = showing.score(trained.model, end, given)
+    before = None if start is None else showing.score(start, end, given)
     known = {key: data.said[key] for key in ("fps", "region") if data.said.get(key) is not None}
     about = {
-        "step": trained.recipe.train.steps,
-        "seed": trained.recipe.seed,
         "videos": {"fit": "letterbox"} | known,
-        "validation": {"error": 10 ** (-ahead.psnr / 10), "psnr": ahead.psnr},
-        "held_out": {"psnr_inferred": scores.inferred, "objects": scores.objects} | ahead.to_json(),
         "decisions": data.said["decisions"],
+        "choice": kept.to_json(),
     }
-    weights.save(out / WEIGHTS, model, trained.recipe, half=True, about=about)
+    steps, tries = trained.recipe.train.steps, trained.attempts
+    own = about | {"step": steps, "seed": trained.recipe.seed} | scores.about()
+    model, fitted = trained.model, out / (WEIGHTS if kept.is_fit else FITTED)
+    weights.save(fitted, model, trained.recipe, half=True, about=own)
+    if kept.is_fit:
+        (out / FITTED).unlink(missing_ok=True)
+    else:
+        assert trained.start is not None
+        assert start is not None
+        assert before is not None
+        model, header = start, weights.read_header(find_weights(trained.start))
+        recipe = replace(trained.recipe, train=header["recipe"].train)
+        theirs = {key: header["about"][key] for key in ("step", "seed") if key in header["about"]}
+        about |= theirs | before.about()
+        weights.save(out / WEIGHTS, model, recipe, half=True, about=about)
     tell(f"{out / WEIGHTS}")
     rows = []
     for film, behind, stem in zip(
@@ -290,14 +348,15 @@ def write_results(
         rows.append(locate(model, seen, background=behind[None]))
         showing.write_tracks(out, seen, rows[-1], stem)
     showing.imagine(out, model, end.episodes, given)
-    steps, tries = trained.recipe.train.steps, trained.attempts
     begun = "" if trained.start is None else f" from {trained.start}"
+    doubt = "" if before is None or kept.choice is None else scores.falls_behind(before)
     lead = (
         f"A model of {steps:,} steps{begun}, at {1000 * trained.seconds / steps:.0f} ms each"
         + (f", in attempt {tries}" if tries > 1 else "")
         + ("." if trained.finished else "; the time ended before the last step.")
-        + ("" if start is None else scores.falls_behind(start))
     )
-    tell(lead)
+    tell(lead + doubt * (not kept.line))
+    lead += f" {kept.line}" if kept.line else doubt
     decisions = [(n, v, why) for n, v, why in data.said["decisions"]]
-    return showing.write_page(out, f"gswm fit {name}", lead, scores.table(start), rows, decisions)
+    table = scores.table(before, () if kept.choice is None else (kept.choice.row(),))
+    return showing.write_page(out, f"gswm fit {name}", lead, table, rows, decisions)

@@ -12,6 +12,8 @@ from gswm.train.folder import read_json
 
 ASKED = "fit.json"
 """The file in the folder of a fit with the settings that it was started with."""
+CHOICE = "choice"
+"""The entry of this file for the comparison of a finished fit with its initial weights."""
 
 
 def asked_of(video: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,8 +41,10 @@ def resumes(out: Path, asked: Mapping[str, Any], *, force: bool) -> bool:
     if force:
         return False
     file = out / ASKED
-    if file.is_file() and read_json(file) == asked:
-        return True
+    if file.is_file():
+        known = read_json(file)
+        if isinstance(known, dict) and {k: v for k, v in known.items() if k != CHOICE} == asked:
+            return True
     if attempts_in(out):
         raise UserError(
             f"{out} has a fit of another video or with other settings: give another --out, or "
@@ -56,6 +60,7 @@ def forget(out: Path) -> None:
         shutil.rmtree(run)
 
 
-def remember(out: Path, asked: Mapping[str, Any]) -> None:
-    """Store the settings of a fit, once its data are complete."""
-    write_whole(out / ASKED, (json.dumps(asked, indent=2) + "\n").encode())
+def remember(out: Path, asked: Mapping[str, Any], choice: Mapping[str, Any] | None = None) -> None:
+    """Store the settings of a fit, once its data are complete, and later which model it keeps."""
+    known = dict(asked) if choice is None else {**asked, CHOICE: dict(choice)}
+    write_whole(out / ASKED, (json.dumps(known, indent=2) + "\n").encode())

@@ -50,13 +50,21 @@ class Scores:
             *self.forecast.rows(),
         ]
 
-    def table(self, start: "Scores | None") -> Table:
-        """All scores beside those of the initial weights."""
+    def about(self) -> dict[str, Any]:
+        """All scores, as the header of a weights file has them."""
+        ahead = self.forecast
+        return {
+            "validation": {"error": 10 ** (-ahead.psnr / 10), "psnr": ahead.psnr},
+            "held_out": {"psnr_inferred": self.inferred, "objects": self.objects} | ahead.to_json(),
+        }
+
+    def table(self, start: "Scores | None", more: Sequence[tuple[str, str, str]] = ()) -> Table:
+        """All scores beside those of the initial weights, and `more` such rows."""
         if start is None:
             return Table("", "", (HELD_OUT, "score"), tuple(self.rows()))
         before = dict(start.rows())
         rows = [(name, value, before.get(name, "–")) for name, value in self.rows()]
-        return Table("", "", (HELD_OUT, "this fit", "initial weights"), tuple(rows))
+        return Table("", "", (HELD_OUT, "this fit", "initial weights"), (*rows, *more))
 
     def falls_behind(self, start: "Scores") -> str:
         """A sentence if the initial weights reconstruct the held-out frames better; else empty."""

@@ -237,5 +237,5 @@ def test_clips_are_evaluated_by_size() -> None:
     shown = table(result, "clips", "test").splitlines()
     assert [line.split()[0].strip(",") for line in shown[-5:]] == list(SIZES)
     assert f"{result.scores['hota_all']:.3f}" in shown[-5]
-    assert "test: 6 episodes by short" in shown[0]
-    assert "test: 1 episode by short" in table(replace(result, episodes=1), "clips", "test")
+    assert "test: 6 episodes, short" in shown[0]
+    assert "test: 1 episode, short" in table(replace(result, episodes=1), "clips", "test")

@@ -9,6 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 
 
+class Quiet(ThreadingHTTPServer):
+    """A server that prints no traceback when a client hangs up, into the output of another test."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        pass
+
+
 @dataclass
 class Site:
     """Files by their paths, and how they are served."""
@@ -46,7 +53,7 @@ def serving(site: Site) -> Iterator[Site]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Quiet(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     site.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = Thread(target=server.serve_forever, args=[0.02], daemon=True)

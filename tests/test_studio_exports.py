@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -262,6 +263,26 @@ def test_a_file_that_cannot_be_drawn_is_one_line(
     line = page.of("error")[-1][0]["line"]
     assert said in line
     assert len(line.splitlines()) == 1
+    assert not list(folder.iterdir())
+
+
+def test_an_export_that_fails_before_its_thread_has_started_is_over(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    class AtOnce(threading.Thread):
+        def start(self) -> None:
+            self.run()
+
+    monkeypatch.setattr(jobs, "COMMAND", ("/nowhere/python",))
+    monkeypatch.setattr(jobs.threading, "Thread", AtOnce)
+    page = Page().open()
+    page.say(type="export", kind="csv", branch=0)
+    for _ in range(500):
+        if not page.session.busy:
+            break
+        page.session.step()
+    assert not page.session.jobs
+    assert "cannot create this file" in page.of("error")[-1][0]["line"]
     assert not list(folder.iterdir())
 
 

@@ -107,7 +107,8 @@ class Session:
         elif (job := self.job) is not None and job.work is not None:
             if not self.advance(job.work):
                 job.work = None
-                job.over = not job.drawing
+                if not job.drawing:  # else its thread may be over already
+                    job.over = True
         elif self.desk.rest is not None and not self.advance(self.desk.rest):
             self.desk.rest = None
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -274,7 +275,8 @@ def test_an_export_that_fails_before_its_thread_has_started_is_over(
             self.run()
 
     monkeypatch.setattr(jobs, "COMMAND", ("/nowhere/python",))
-    monkeypatch.setattr(jobs.threading, "Thread", AtOnce)
+    ours = SimpleNamespace(Thread=AtOnce, Lock=threading.Lock)
+    monkeypatch.setattr(jobs, "threading", ours)
     page = Page().open()
     page.say(type="export", kind="csv", branch=0)
     for _ in range(500):

@@ -240,7 +240,7 @@ from gswm.core.geometry import SMALLEST
 try:
     gswm.save("model.safetensors", "two-layer")
 except UserError as error:
-    assert "expects a model second" in str(error)
+    assert "expects a model" in str(error)
 model = build(config("interaction"))
 bad = [[1, 2], torch.zeros(3), video().numpy(), video(1, 2)[0], video(1, 2).movedim(2, -1)]
 for wrong in bad:

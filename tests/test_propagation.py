@@ -215,6 +215,21 @@ def test_a_step_moves_no_further_than_its_scale(seed: int, large: float) -> None
     assert (o.pres >= 0).all()
 
 
+@given(SEEDS)
+def test_a_depth_limit_bounds_depth_and_changes_nothing_else(seed: int) -> None:
+    prev, g = objects(seed=seed), generator(seed)
+    z = 5 * torch.randn(2, 3, SIZES.z_att, generator=g)
+    drawn = Drawn(
+        Gaussian(z, z), prev.z_state, Bernoulli(z[..., :1]), z, torch.ones(2, 3, SIZES.z_att)
+    )
+    free, limited = (
+        propagation(replace(CFG, depth_limit=limit)).move(prev.o, drawn, torch.zeros(2, 3, 1))
+        for limit in (None, 2.0)
+    )
+    torch.testing.assert_close(limited.depth, free.depth.clamp(-2, 2))
+    assert torch.equal(replace(limited, depth=free.depth).cat(), free.cat())
+
+
 @given(SEEDS, st.floats(0.1, 10))
 def test_relative_updates_scale_with_the_object(seed: int, factor: float) -> None:
     def moved(o: Attributes, margin: float) -> Attributes:

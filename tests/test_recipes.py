@@ -46,7 +46,8 @@ TABLE = {
 TABLE["obj3d-128"] = TABLE["obj3d"]
 
 OF_BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
-ROLLOUTS = dict.fromkeys(OF_BALLS, 8_000) | dict.fromkeys(("obj3d", "obj3d-128"), 6_000)
+ROLLOUTS = dict.fromkeys(OF_BALLS, 5_000) | dict.fromkeys(("obj3d", "obj3d-128"), 6_000)
+ROLLOUTS["two-layer-dense"] = 3_000
 TABLE |= {f"{name}-elbo": TABLE[name] for name in OF_BALLS}
 
 
@@ -88,13 +89,16 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
     assert m.propagation.position_scale == m.image_size / 2
+    balls = name.removesuffix("-elbo") in OF_BALLS
+    assert m.propagation.depth_limit == (8 if balls else None)
+    assert m.schedule.overshoot.rate == (0.2 if name in OF_BALLS else 1)
     assert (r.train.batch, r.train.clip) == (16, 1.0)
 
 
 STEPS = {
-    "interaction": 36_000, "occlusion": 28_000, "two-layer": 48_000, "two-layer-dense": 32_000,
-    "interaction-elbo": 28_000, "occlusion-elbo": 20_000, "two-layer-elbo": 40_000,
-    "two-layer-dense-elbo": 24_000,
+    "interaction": 21_000, "occlusion": 21_000, "two-layer": 21_000, "two-layer-dense": 16_000,
+    "interaction-elbo": 16_000, "occlusion-elbo": 16_000, "two-layer-elbo": 16_000,
+    "two-layer-dense-elbo": 13_000,
     "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
     "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 30_000, "obj3d-128": 24_000,
     "clips": 15_000,
@@ -106,9 +110,10 @@ STEPS = {
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
-RATES = {"clips": 4e-4, "sqair": 5e-4, "stove": 2e-3}
+RATES = dict.fromkeys((*OF_BALLS, "clips"), 4e-4) | {"sqair": 5e-4, "stove": 2e-3}
 BATCHES = {"sqair": 32, "stove": 128}
-CURRICULA = {
+CURRICULA: dict[str, Any] = {
+    **dict.fromkeys(OF_BALLS, ((0, 2), (1_000, 6), (3_000, 12), (6_500, 20))),
     "single-ball": ((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9)),
     "maze": ((0, 1), (1_000, 2), (2_000, 4), (3_000, 6), (4_000, 8), (5_000, 10)),
     "op3-obj3d": ((0, 1), (3_000, 4)),
@@ -135,6 +140,8 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
+    balls = name.removesuffix("-elbo") in OF_BALLS
+    assert r.train.muon == (("posterior", "prior") if balls else ())
     assert r.train.clip_by == ("part" if name.startswith(("clips", "silot", "sqair")) else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)
@@ -142,8 +149,8 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     data = {"obj3d": (2_920, 50), "obj3d-128": (2_920, 50), "clips": (2_048, None)}
     known = data.get(name.removeprefix("op3-").removesuffix("-two"), (10_000, None))
     assert (r.data.episodes, r.data.first_frames) == known
-    schedule, balls = r.model.schedule, ((0, 2), (1_500, 6), (4_000, 12), (9_000, 20))
-    assert schedule.lengths == longest_match(CURRICULA, name, balls)
+    schedule = r.model.schedule
+    assert schedule.lengths == longest_match(CURRICULA, name, None)
     assert schedule.background_only == (500 if name.startswith("maze") else 0)
     alone = 8_000 if name.startswith("silot") else ROLLOUTS.get(name)
     assert schedule.anew == (None if alone is None else STEPS[name] - alone)

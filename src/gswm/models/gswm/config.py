@@ -125,4 +125,6 @@ class GSWMConfig(ModelConfig):
             given = self.sizes.glimpse
             raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
         check_positive(self.propagation, "--model.propagation", "position_scale")
+        if self.propagation.depth_limit is not None:
+            check_positive(self.propagation, "--model.propagation", "depth_limit")
         check_shares(self.discovery, "--model.discovery", "dropout")

@@ -90,6 +90,11 @@ class PropagationConfig:
     """Temperature of the relaxed presence."""
     position_scale: float = 1.0
     """Factor on xy wherever an object-state RNN reads it; half the image size gives pixels."""
+    depth_limit: float | None = None
+    """Largest |depth| of a propagated object. Rendering reads σ(depth), so the depth of an object
+    in front may grow from frame to frame at no cost, and networks that read it then fail in videos
+    longer than those of the training. Default: None (no limit, as in the paper).
+    """
 
 
 @dataclass(frozen=True)
@@ -316,9 +321,12 @@ class Propagation(nn.Module):
         if self.cfg.relative:
             xy = xy * (o.hw.detach() + self.cfg.proposal_range[1]).flip(-1)
             hw = o.hw * hw.expm1()
+        depth = o.depth + c.depth * gate.depth * z.depth
+        if (most := self.cfg.depth_limit) is not None:
+            depth = depth.clamp(-most, most)
         return Attributes(
             pres=o.pres * drawn.pres.draw(noise_pres, self.cfg.tau),
-            depth=o.depth + c.depth * gate.depth * z.depth,
+            depth=depth,
             hw=o.hw + hw,
             xy=o.xy + xy,
             what=o.what + c.what * gate.what * z.what.tanh(),

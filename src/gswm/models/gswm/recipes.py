@@ -17,14 +17,15 @@ from gswm.models.registry import ModelEntry
 
 PIXELS = 32.0
 """Pixels in one unit of xy, in frames of 64 × 64: half the image size."""
-ROLLOUT_STEPS = 8_000
-"""Steps in which the prior learns from its rollouts."""
+DEPTH_LIMIT = 8.0
+"""σ(8) is 0.9997: beyond it, rendering hardly changes."""
+OF_BALLS = TrainConfig(steps=16_000, lr=4e-4, muon=("posterior", "prior"))
+"""Training on the ELBO in the worlds of several balls."""
 
 
 def interaction() -> Recipe:
     """3 balls that bounce off each other."""
-    made = Recipe("interaction", DataConfig("interaction"), balls(), TrainConfig(steps=28_000))
-    return overshooting(made)
+    return rolled_out(Recipe("interaction", DataConfig("interaction"), balls(), OF_BALLS))
 
 
 def interaction_cpu() -> Recipe:
@@ -49,25 +50,26 @@ def occlusion() -> Recipe:
     """3 balls that pass over each other."""
     # No ball ever enters: one discovered beside a track was hidden behind another ball.
     model = replace(balls(), discovery=DiscoveryConfig(rejection=0.2))
-    train = TrainConfig(steps=20_000)
-    return overshooting(Recipe("occlusion", DataConfig("occlusion"), model, train))
+    return rolled_out(Recipe("occlusion", DataConfig("occlusion"), model, OF_BALLS))
 
 
 def two_layer() -> Recipe:
     """3 red balls over 3 blue ones: interaction and occlusion at once."""
-    return overshooting(Recipe("two-layer", DataConfig("two-layer"), balls()))
+    return rolled_out(Recipe("two-layer", DataConfig("two-layer"), balls(), OF_BALLS))
 
 
 def two_layer_dense() -> Recipe:
     """8 small balls in each of two layers."""
+    model = balls()
     model = replace(
-        balls(),
+        model,
         num_objects=24,
         discovery=DiscoveryConfig(grid=8),
-        schedule=Schedule(hw_prior_mean=Anneal(-1.75, -1.75)),
+        schedule=replace(model.schedule, hw_prior_mean=Anneal(-1.75, -1.75)),
     )
-    train = TrainConfig(steps=24_000)
-    return overshooting(Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train))
+    train = replace(OF_BALLS, steps=13_000)
+    made = Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train)
+    return rolled_out(made, 3_000, batch=128)
 
 
 def single_ball() -> Recipe:
@@ -228,18 +230,31 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
         ),
     )
     data = DataConfig(name, episodes=2_920, first_frames=50)
-    return overshooting(Recipe(name, data, model, TrainConfig(steps=steps)), 6_000)
+    made = Recipe(name, data, model, TrainConfig(steps=steps))
+    return overshooting(made, 6_000, Overshooting())
 
 
 def balls() -> GSWMConfig:
     """Common settings for the worlds of several balls."""
-    return GSWMConfig(tight_boxes=True, propagation=PropagationConfig(position_scale=PIXELS))
+    return GSWMConfig(
+        tight_boxes=True,
+        propagation=PropagationConfig(position_scale=PIXELS, depth_limit=DEPTH_LIMIT),
+        schedule=Schedule(lengths=((0, 2), (1_000, 6), (3_000, 12), (6_500, 20))),
+    )
 
 
-def overshooting(recipe: Recipe, steps: int = ROLLOUT_STEPS) -> Recipe:
+def rolled_out(recipe: Recipe, steps: int = 5_000, batch: int = 256) -> Recipe:
+    """Append `steps` of overshooting to the recipe of a world of balls.
+
+    Muon trains the prior, whose matrices then need lower learning rates than on the ELBO.
+    """
+    return overshooting(recipe, steps, Overshooting(rate=0.2, windows=64 * batch, batch=batch))
+
+
+def overshooting(recipe: Recipe, steps: int, cfg: Overshooting) -> Recipe:
     """Append `steps` in which the prior learns from its rollouts."""
     start = recipe.train.steps
-    made = with_overshooting(recipe, Overshooting(start, given=recipe.data.given))
+    made = with_overshooting(recipe, replace(cfg, start=start, given=recipe.data.given))
     return replace(made, train=replace(recipe.train, steps=start + steps))
 
 

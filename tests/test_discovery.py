@@ -13,7 +13,13 @@ from torch import Tensor
 
 from gswm.core.records import map_tensors
 from gswm.core.shapes import NOBODY
-from gswm.models.gswm.discovery import Discovery, DiscoveryConfig, DiscoveryNoise, revive
+from gswm.models.gswm.discovery import (
+    Discovery,
+    DiscoveryConfig,
+    DiscoveryNoise,
+    reappear,
+    revive,
+)
 from gswm.models.objects import Attributes, LSTMState, Objects
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -333,6 +339,51 @@ def test_faded_tracks_continue_where_they_are_found_again(seed: int) -> None:
                 assert now.o.pres[b, k, 0] == pres[0][k]
         for i in range(6):
             assert rest.o.pres[b, i, 0] == (0 if i in taken else pres[1][i])
+
+
+@given(SEEDS)
+def test_discovered_objects_continue_hidden_tracks_as_by_loops(seed: int) -> None:
+    g = generator(seed)
+    places = 0.5 * torch.randint(-1, 2, (2, 10, 2), generator=g)
+    places = places + 0.01 * torch.randn(2, 10, 2, generator=g)
+
+    def placed(like: Objects, xy: Tensor) -> Objects:
+        pres = torch.randint(0, 5, (2, xy.shape[1], 1), generator=g) / 4
+        o = replace(like.o, xy=xy, hw=torch.full_like(xy, 0.3), pres=pres)
+        return replace(like, o=o, id=torch.randint(NOBODY, 3, xy.shape[:2], generator=g))
+
+    known = placed(objects(2, 4, seed), places[:, :4])
+    found = placed(objects(2, 6, seed + 1), places[:, 4:])
+    now, rest = reappear(known, found, 0.5)
+    for b in range(2):
+        ours, there = boxes(known.o, b), known.o.pres[b, :, 0] > 0.5
+        there &= known.id[b] != NOBODY
+        depth = known.o.depth[b, :, 0]
+        hidden = [
+            k
+            for k in range(4)
+            if there[k]
+            and any(
+                there[j] and depth[j] > depth[k] and iou(ours[j], ours[k]) > 0.5 for j in range(4)
+            )
+        ]
+        new = [i for i in range(6) if found.o.pres[b, i, 0] > 0.5]
+
+        def away(i: int, k: int, b: int = b) -> float:
+            return float((found.o.xy[b, i] - known.o.xy[b, k]).norm())
+
+        taken = {}
+        for k in hidden if new else []:
+            i = min(new, key=lambda i: away(i, k))
+            if k == min(hidden, key=lambda k: away(i, k)):
+                taken[k] = i
+        for k in range(4):
+            source = found.flat()[b, taken[k]] if k in taken else known.flat()[b, k]
+            assert torch.equal(now.flat()[b, k], source)
+        for i in range(6):
+            expected = 0 if i in taken.values() else found.o.pres[b, i, 0]
+            assert rest.o.pres[b, i, 0] == expected
+    assert torch.equal(now.id, known.id)
 
 
 def test_a_revived_track_keeps_its_identity_and_history() -> None:

@@ -13,6 +13,10 @@ other attributes stay. A cell is also rejected if it overlaps a more present cel
 Presence is a product over time, so a long track fades although every factor is close to 1. With
 `DiscoveryConfig.revival`, a discovered object that overlaps a faded one continues its track: the
 slot keeps its id and its history, and takes over the new presence and box.
+
+The posterior cannot see an object behind another one. Its track may then follow the object in
+front, and the object itself is discovered again when it reappears. With `DiscoveryConfig.hidden`,
+it continues the hidden track: the slot keeps its id, and takes over everything else.
 """
 
 import math
@@ -61,6 +65,11 @@ class DiscoveryConfig:
     revival: float | None = None
     """IoU with a faded object above which a discovered one continues its track. Default: None
     (never, as in the paper).
+    """
+    hidden: float | None = None
+    """IoU with an object in front above which a track counts as hidden, so that a discovered object
+    continues it; the nearest one, if there are several. For videos that no new object enters.
+    Default: None (never, as in the paper).
     """
     hw_std: float = 0.1
     """Standard deviation of the prior of z̄_hw; its mean is annealed, see the schedule."""
@@ -210,3 +219,30 @@ def revive(propagated: Objects, found: Objects, least: float) -> tuple[Objects, 
     )
     rest = replace(theirs, pres=theirs.pres * ~pairs.any(dim=2)[..., None])
     return replace(propagated, o=o), replace(found, o=rest)
+
+
+def reappear(propagated: Objects, found: Objects, least: float) -> tuple[Objects, Objects]:
+    """Let discovered objects continue tracks that are hidden behind others.
+
+    A cell and a slot belong together if each is the other's nearest. The slot takes over all but
+    the id of the cell; the cell is then absent.
+
+    Args:
+        propagated: The known objects.
+        found: One object per cell.
+        least: IoU with an object in front above which a known object is hidden.
+    """
+    ours, theirs = propagated.o, found.o
+    known = (propagated.id != NOBODY) & (ours.pres[..., 0] > 0.5)
+    in_front = known[:, None] & (ours.depth < ours.depth.mT)
+    covered = (overlap(ours.xy, ours.hw, ours.xy, ours.hw) * in_front).amax(dim=-1)
+    possible = (theirs.pres > 0.5) & (known & (covered > least))[:, None]
+    away = (theirs.xy[:, :, None] - ours.xy[:, None]).norm(dim=-1).where(possible, torch.inf)
+    mutual = (away == away.amin(dim=1, keepdim=True)) & (away == away.amin(dim=2, keepdim=True))
+    pairs = mutual & possible
+    cell = pairs.to(torch.uint8).argmax(dim=1)
+    flat, new = propagated.flat(), found.flat()
+    new = new.gather(1, cell[..., None].expand(-1, -1, new.shape[-1]))
+    flat = torch.where(pairs.any(dim=1)[..., None], new, flat)
+    rest = replace(theirs, pres=theirs.pres * ~pairs.any(dim=2)[..., None])
+    return propagated.with_flat(flat, propagated.id), replace(found, o=rest)

@@ -48,14 +48,16 @@ def interaction_cpu() -> Recipe:
 
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
-    # No ball ever enters: one discovered beside a track was hidden behind another ball.
-    model = replace(balls(), discovery=DiscoveryConfig(rejection=0.2))
-    return rolled_out(Recipe("occlusion", DataConfig("occlusion"), model, OF_BALLS))
+    # No ball ever enters: a ball discovered later was hidden behind another one.
+    found = DiscoveryConfig(rejection=0.2, inside=0.8, hidden=0.6)
+    # Without overshooting, which doubles the error over 90 frames.
+    return Recipe("occlusion", DataConfig("occlusion"), replace(balls(), discovery=found), OF_BALLS)
 
 
 def two_layer() -> Recipe:
     """3 red balls over 3 blue ones: interaction and occlusion at once."""
-    return rolled_out(Recipe("two-layer", DataConfig("two-layer"), balls(), OF_BALLS))
+    model = replace(balls(), discovery=DiscoveryConfig(rejection=0.1))
+    return rolled_out(Recipe("two-layer", DataConfig("two-layer"), model, OF_BALLS))
 
 
 def two_layer_dense() -> Recipe:
@@ -67,9 +69,9 @@ def two_layer_dense() -> Recipe:
         discovery=DiscoveryConfig(grid=8),
         schedule=replace(model.schedule, hw_prior_mean=Anneal(-1.75, -1.75)),
     )
+    # Without overshooting, which diverges: collisions of 16 balls multiply gradients.
     train = replace(OF_BALLS, steps=13_000)
-    made = Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train)
-    return rolled_out(made, 3_000, batch=128)
+    return Recipe("two-layer-dense", DataConfig("two-layer-dense"), model, train)
 
 
 def single_ball() -> Recipe:
@@ -243,12 +245,12 @@ def balls() -> GSWMConfig:
     )
 
 
-def rolled_out(recipe: Recipe, steps: int = 5_000, batch: int = 256) -> Recipe:
-    """Append `steps` of overshooting to the recipe of a world of balls.
+def rolled_out(recipe: Recipe) -> Recipe:
+    """Append overshooting to the recipe of a world of balls.
 
     Muon trains the prior, whose matrices then need lower learning rates than on the ELBO.
     """
-    return overshooting(recipe, steps, Overshooting(rate=0.2, windows=64 * batch, batch=batch))
+    return overshooting(recipe, 3_500, Overshooting(rate=0.2, windows=16_384))
 
 
 def overshooting(recipe: Recipe, steps: int, cfg: Overshooting) -> Recipe:
@@ -294,6 +296,6 @@ MODEL = ModelEntry(
         *(interaction, interaction_cpu, occlusion, two_layer, two_layer_dense),
         *(single_ball, single_ball_d),
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d, obj3d_128, clips),
-        *map(elbo, (interaction, occlusion, two_layer, two_layer_dense)),
+        *map(elbo, (interaction, two_layer)),
     ),
 )

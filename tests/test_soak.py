@@ -29,6 +29,13 @@ def test_exports_may_take_long_and_memory_may_grow_at_first() -> None:
     assert judged(soaked()).failures() == []
 
 
+def test_the_course_of_memory_is_shown() -> None:
+    assert (
+        "mean of each tenth of the time: 1 2 3 4 5 6 7 8 9 10"
+        in judged(soaked(), [float(i) for i in range(1, 11) for _ in range(3)]).table()
+    )
+
+
 @pytest.mark.parametrize(
     ("found", "said"),
     [

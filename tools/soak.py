@@ -349,6 +349,8 @@ class Figures:
     did: dict[str, int]
     wrong: dict[str, int]
     memory_mb: dict[str, float]
+    course_mb: list[float]
+    """The mean memory of each tenth of the time."""
     left: str
 
     def failures(self) -> list[str]:
@@ -373,7 +375,9 @@ class Figures:
             lines.append(f"{kind:<10}{each['count']:>7.0f}{times}")
         lines.append(", ".join(f"{n} {what}" for what, n in self.did.items()))
         memory = ", ".join(f"{name} {value:.0f}" for name, value in self.memory_mb.items())
-        return "\n".join([*lines, f"memory in MB: {memory}"])
+        lines.append(f"memory in MB: {memory}")
+        course = " ".join(f"{value:.0f}" for value in self.course_mb)
+        return "\n".join([*lines, f"mean of each tenth of the time: {course}"])
 
 
 def figures(record: Record, memory: list[float], seconds: float, tabs: int, left: str) -> Figures:
@@ -388,8 +392,10 @@ def figures(record: Record, memory: list[float], seconds: float, tabs: int, left
     held = {"warm-up": max(memory[: len(memory) - len(warm)], default=0.0)}
     held |= {"first third": statistics.mean(warm[:third])}
     held |= {"last third": statistics.mean(warm[-third:]), "most": max(memory)}
+    course = [float(part.mean()) for part in np.array_split(memory, 10) if len(part)]
     did, wrong, load = dict(record.did), dict(record.wrong), os.getloadavg()[1]
-    return Figures(seconds, tabs, load, answers, dict(record.slow), did, wrong, held, left)
+    slow = dict(record.slow)
+    return Figures(seconds, tabs, load, answers, slow, did, wrong, held, course, left)
 
 
 def soak(seconds: float, tabs: int, seed: int) -> Figures:

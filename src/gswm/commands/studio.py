@@ -19,6 +19,7 @@ from gswm.core.words import counted, no_such, printable
 from gswm.data.storage import hdf5
 from gswm.studio import doorway
 from gswm.studio.catalog import Catalog
+from gswm.studio.memory import use_one_arena
 from gswm.studio.opening import SEARCHED, first_in_view
 from gswm.studio.protocol import MOST_GIVEN, MOST_STEPS
 from gswm.weights.finding import for_any_video
@@ -75,6 +76,7 @@ class StudioCommand:
             raise UserError("--skip needs --video")
         check_range({"--skip": self.skip}, 0, MOST_SKIPPED)
         check_rate(self.video_fps)
+        use_one_arena()
         catalog = Catalog(find_device(self.device), self.video_fps)
         catalog.add_installed()
         model = self.model or self.first_model(catalog)

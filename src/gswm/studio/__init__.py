@@ -11,6 +11,7 @@
     catalog     models, worlds and uploads, by name
     desk        the open view of one page, and the work on it
     session     one open page: its requests and responses
+    memory      the server's memory, close to what it uses
     worker      one thread that serves all sessions in turn
     decoding    a subprocess with limits that decodes one video
     limits      memory and time limits of these subprocesses

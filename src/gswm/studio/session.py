@@ -134,6 +134,7 @@ class Session:
         for job in self.jobs:
             job.close()
         self.jobs.clear()
+        self.desk = Desk(self.desk.catalog)  # the worker refers to the session it served last
 
     def begin(self, message: Open | Edit | ShowRequest) -> Work:
         """Start work that replaces the current imagination."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from gswm.studio.memory import Trimmer
 from gswm.studio.session import Session
 
 URGENT = 9
@@ -24,6 +25,7 @@ class Worker:
         """Whether the current page is served because it waits for a response."""
         self.credit = 0.0
         """Seconds left for pages that wait for a response, before the next turn in order."""
+        self.memory = Trimmer()
         self.wake = threading.Condition()
         self.ends = False
         self.thread = threading.Thread(target=self.run, name="gswm-studio", daemon=True)
@@ -55,6 +57,7 @@ class Worker:
             while self.serving is session:
                 self.wake.wait()
         session.close()
+        self.memory.trim()
 
     def notify(self) -> None:
         """Wake the thread up."""
@@ -91,6 +94,7 @@ class Worker:
                 session.step()
             finally:
                 self.served()
+            self.memory.now_and_then()
 
     def served(self) -> None:
         """Account for a finished piece of work."""

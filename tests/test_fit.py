@@ -109,6 +109,20 @@ def test_labels_are_compared_with_what_the_start_sees(
     assert not labels.present.any()
 
 
+def test_the_start_is_not_asked_where_nothing_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = np.full((120, 48, 48, 3), 90, np.uint8)
+    path = synthetic_videos.save(tmp_path / "still.mp4", still)
+    start = tiny.build(replace(any_video(SIZE), sizes=tiny.SIZES, num_objects=2))
+    monkeypatch.setattr(type(start), "infer", None)
+    made = prepare([film(path)], 1, tmp_path / "video.hdf5", {}, start)
+    with open_file(made.file) as file:
+        labels = file.read([0]).labels
+    assert labels is not None
+    assert not labels.present.any()
+
+
 def test_frames_between_those_of_a_stride_are_further_training_episodes(
     discs: Path, tmp_path: Path
 ) -> None:

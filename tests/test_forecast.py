@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from math import hypot, isnan, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,12 +72,10 @@ class Fake(Seer):
     """Finds the bright disc of each frame, and imagines that it moves by a constant step."""
 
     device = torch.device("cpu")
+    cfg = SimpleNamespace(takes_background=False)
 
     def __init__(self, step: tuple[float, float], lasts: int = STEPS_HERE) -> None:
         self.step, self.lasts = torch.tensor(step), lasts
-
-    def background_for(self, *_: Any) -> None:
-        return None
 
     def infer(self, video: Tensor, **_: Any) -> Track:
         light = as_float(video).mean(2)

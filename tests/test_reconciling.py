@@ -54,6 +54,12 @@ def test_a_box_stays_where_the_weights_agree_or_see_nothing(
     np.testing.assert_array_equal(reconciled(boxes, track_of(seen)), boxes)
 
 
+def test_without_a_clear_box_there_is_nothing_to_contradict() -> None:
+    boxes = boxes_of([label(0, (0.0, 0.0), LARGE)], [])
+    seen = track_of([(0, (0.3, 0.0), SMALL)], [(0, (0.3, 0.0), SMALL)])
+    np.testing.assert_array_equal(reconciled(boxes, seen), boxes)
+
+
 def test_two_objects_in_one_box_take_its_place() -> None:
     hand, bottle = ((-0.3, 0.0), SMALL), ((0.3, 0.0), SMALL)
     boxes = boxes_of([label(1, (0.0, 0.0), LARGE)])

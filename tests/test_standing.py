@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
@@ -12,7 +13,7 @@ from synthetic_videos import make
 from torch import Tensor
 
 from gswm.data.background import match_light, static_background
-from gswm.data.standing import empty_scene, jump, without_standing
+from gswm.data.standing import emptier_of, empty_scene, jump, without_standing
 
 HEIGHT, WIDTH, TIME = 48, 64, 60
 RED = (0.9, 0.2, 0.1)
@@ -225,3 +226,33 @@ def test_the_jump_is_the_naive_one() -> None:
             means = sums / weights[:, None]
             total, count = total + float(np.abs(means[1] - means[0]).mean()), count + 1
     assert jump(picture, region) == pytest.approx(total / count, abs=1e-3)
+
+
+# -- two backgrounds
+
+
+@pytest.mark.parametrize("light", [0.7, 1.0, 1.2])
+def test_of_two_backgrounds_each_region_comes_from_the_emptier(light: float) -> None:
+    scene = ground(0.02)
+    here, there = (film(scene, [place], noise=0.002)[0] for place in (HERE, THERE))
+    for one, other in ((here, there), (there, here)):
+        found = emptier_of(one, (light * other).clamp(0, 1))
+        assert ghosts(one, scene) > BOX / 2
+        assert ghosts(found, scene) < 0.05 * BOX
+
+
+def test_a_background_that_is_nowhere_clearly_emptier_changes_nothing() -> None:
+    one, other = (film(ground(0.02), [HERE], noise=noise)[0] for noise in (0.0, 0.01))
+    assert torch.equal(emptier_of(one, other), one)
+    lit = other * torch.linspace(0.9, 1.1, WIDTH)  # a soft shadow
+    assert torch.equal(emptier_of(one, lit), one)
+
+
+def test_backgrounds_of_any_resolution_are_compared() -> None:
+    scene = ground(0.02)
+    with_box, empty = (
+        F.interpolate(film(scene, [place], noise=0.0), size=(289, 385))[0] for place in (HERE, None)
+    )
+    found = emptier_of(with_box, empty)
+    assert ((found - empty).abs().amax(dim=0) > 0.06).float().mean() < 1e-3
+    assert torch.equal(emptier_of(empty, with_box), empty)

@@ -37,6 +37,7 @@ from gswm.eval.metrics.futures import NEAR
 from gswm.eval.metrics.sizes import SCORES, SIZES
 from gswm.eval.protocols import Posterior, Protocol, protocol, usual
 from gswm.models.base import WorldModel
+from gswm.tracking.backgrounds import BackgroundFrom
 from gswm.train.folder import commit
 
 MEMORY = 1 << 28
@@ -98,6 +99,9 @@ class EvaluateCommand:
     last: float = 0.2
     """With VIDEO: imagine in this last fraction of its frames. With --labels, also score tracks
     there separately."""
+    background: BackgroundFrom = "auto"
+    """With --labels: background for tracks, as in `gswm track`. Rollouts use the stored one, or
+    that of the frames before the last part."""
     half: bool = False
     """Round the weights to half precision first, as `gswm export --half` does."""
     lpips: Path | None = None
@@ -182,8 +186,8 @@ class EvaluateCommand:
         check_json(self.json, force=self.force)
         names = [name for name in (self.model, self.video) if name is not None]
         device = find_device(self.device)
-        how = {"half": self.half, "allow_damaged": self.allow_damaged}
-        source = source_of(names, self.tracks, self.baseline, device, **how)
+        how = (self.half, self.allow_damaged, self.background)
+        source = source_of(names, self.tracks, self.baseline, device, *how)
         scored = score_labelled(
             *(labels, source), frames=self.frames, min_height=self.min_height, last=self.last
         )
@@ -229,7 +233,7 @@ class EvaluateCommand:
 
     def check_no_labels(self) -> None:
         """Raise a UserError for settings that need --labels."""
-        for name in ("tracks", "frames", "min_height"):
+        for name in ("tracks", "frames", "min_height", "background"):
             if self.sets(name):
                 raise UserError(f"{flag(name)} needs --labels; see labels/README.md")
         if self.video is None and self.sets("last"):
@@ -248,7 +252,7 @@ class EvaluateCommand:
 
 MEASURED = (
     *("baseline", "world", "split", "protocol", "given", "samples", "episodes", "half", "lpips"),
-    *("labels", "tracks", "frames", "min_height", "last", "allow_damaged"),
+    *("labels", "tracks", "frames", "min_height", "last", "background", "allow_damaged"),
 )
 """Settings on which the scores depend."""
 

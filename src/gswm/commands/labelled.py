@@ -14,10 +14,11 @@ from gswm.core.errors import UserError
 from gswm.core.waiting import explained, tell
 from gswm.data.importing.film import Film
 from gswm.data.mot import MotBoxes, read_mot
-from gswm.eval.forecast import ForecastScores, film_windows, forecast
+from gswm.eval.forecast import ForecastScores, film_windows, forecast, held_out_from
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
 from gswm.models.base import WorldModel
+from gswm.tracking.backgrounds import BackgroundFrom, background_in
 from gswm.tracking.following import locate
 from gswm.viz.located import Located
 from gswm.viz.overlay import boxes_of
@@ -72,19 +73,22 @@ def source_of(
     device: torch.device,
     half: bool = False,
     allow_damaged: bool = False,
+    background: BackgroundFrom = "auto",
 ) -> TrackSource:
     """Find the tracks to score. `names` are MODEL and VIDEO, or VIDEO alone."""
     if tracks is not None and baseline is not None:
         raise UserError("use either --tracks or --baseline")
     if tracks is None and baseline is None:
         if len(names) == 2:
-            model = VideoModel(names[0], Path(names[1]), device, half, allow_damaged)
+            video = Path(names[1])
+            model = VideoModel(names[0], video, device, half, allow_damaged, background)
             return TrackSource(model.name, model.tracks, model)
         raise UserError(
             "--labels needs tracks to score: use gswm eval MODEL VIDEO, --tracks or --baseline"
         )
-    if half:
-        raise UserError("--half needs a model: specify one, or omit --half")
+    for option, given in (("--half", half), ("--background", background != "auto")):
+        if given:
+            raise UserError(f"{option} needs a model: specify one, or omit {option}")
     if len(names) > 1:
         raise UserError(f"with --tracks or --baseline, specify only the video, not '{names[0]}'")
     video = Path(names[0]) if names else None
@@ -111,6 +115,8 @@ class VideoModel:
     device: torch.device
     half: bool = False
     allow_damaged: bool = False
+    background: BackgroundFrom = "auto"
+    """The background for tracks; see `background_in`."""
 
     @cached_property
     def resolved(self) -> tuple[WorldModel[Any], dict[str, Any]]:
@@ -126,19 +132,23 @@ class VideoModel:
 
     def tracks(self) -> tuple[MotBoxes, Picture]:
         """The tracks of the model in every frame of the video, as `gswm track` writes them."""
-        film, place = self.film, self.film.placement
-        rows = locate(self.resolved[0], film)
+        model, film, place = self.resolved[0], self.film, self.film.placement
+        rows = locate(model, film, background=background_in(model, film, self.background))
         every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
         picture = Picture(place.width, place.height, len(film.source_times))
         return every.mot(), picture
 
     def forecast(self, last: float, labels: MotBoxes | None = None) -> ForecastScores | None:
-        """Scores of its rollouts in the last part of the video; None if that is too short."""
+        """Scores of its rollouts in the last part of the video; None if that is too short.
+
+        Their background is the stored one, or else comes from the frames before that part.
+        """
         check_last(last)
         (model, about), film = self.resolved, self.film
         given = about["given"]
         with explained(f"imagining the end of {self.video}"):
-            behind = model.background_for(film)
+            before = Film(film.path, film.cut, held_out_from(film, last))
+            behind = model.background_for(before)
             return forecast(model, film_windows(film, given, last, behind), given, labels)
 
 

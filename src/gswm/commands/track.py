@@ -26,6 +26,7 @@ from gswm.eval import explained
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
+from gswm.tracking.backgrounds import BackgroundFrom, background_in
 from gswm.tracking.following import followed
 from gswm.tracking.misfit import share_of
 from gswm.viz import formats
@@ -74,6 +75,9 @@ class TrackCommand:
     """Track only the first n frames. Default: all."""
     discover: bool = True
     """Discover new objects in every frame, not only in the first."""
+    background: BackgroundFrom = "auto"
+    """Background of a video: computed from its frames (video), as stored by `gswm fit` (stored), or
+    in each region the emptier of the two (auto), if the model has one of the same scene."""
     video_fps: float | None = None
     """Frame rate at which to sample the video, by its timestamps; 0 uses every frame. Default: the
     frame rate of the training videos."""
@@ -106,6 +110,8 @@ class TrackCommand:
         parse_region(self.region)
         is_world = worlds.base_name(self.source) in worlds.WORLDS
         is_file = not is_world and hdf5.is_name_of_file(self.source)
+        if (is_world or is_file) and self.background != "auto":
+            raise UserError(f"--background needs a video, unlike {self.source}: omit it")
         if self.picture is not None:
             images = [] if is_world else images_of(Path(self.source))
             kinds = formats.STILL + formats.MOVING
@@ -132,7 +138,7 @@ class TrackCommand:
         """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
-        behind = model.background_for(film)
+        behind = background_in(model, film, self.background)
         share: float | None = None
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []

@@ -112,9 +112,35 @@ def without_standing(
     source = emptiest(coarse.numpy(), views)
     if not (source != NONE).any():
         return background
-    fine = torch.from_numpy(source.repeat(factor, 0).repeat(factor, 1))
-    fine = fine[: frames.shape[-2], : frames.shape[-1]]
+    fine = enlarged(source, factor, frames)
     return composed(background, frames, fine, windows, AGREE + NOISES * noise)
+
+
+@torch.no_grad()
+def emptier_of(
+    background: Float[Tensor, "3 height width"], other: Float[Tensor, "3 height width"]
+) -> Float[Tensor, "3 height width"]:
+    """A background, with the regions of another one in which that is emptier.
+
+    Args:
+        background: Stays as it is wherever the other one is not clearly emptier.
+        other: A background of the same scene, in any light.
+    """
+    lit = match_light(other, background).on(other).clamp(0, 1).to(background)
+    factor = max(1, min(background.shape[-2:]) // COARSE)
+    mine, theirs = (averaged(each[None].cpu(), factor)[0].numpy() for each in (background, lit))
+    where = emptiest(mine, [View.of(theirs)]) != NONE
+    return torch.where(enlarged(where, factor, background).to(lit.device), lit, background)
+
+
+def enlarged(
+    coarse: Shaped[np.ndarray, "_rows _columns"],
+    factor: int,
+    picture: Shaped[Tensor, "*_any height width"],
+) -> Shaped[Tensor, "height width"]:
+    """Values of an averaged picture at the pixels of the picture itself."""
+    fine = torch.from_numpy(coarse.repeat(factor, 0).repeat(factor, 1))
+    return fine[: picture.shape[-2], : picture.shape[-1]]
 
 
 def averaged(

@@ -3,6 +3,8 @@
 Most videos have no ground truth, so imagined positions are compared with the model's own track of
 the same frames, and with hand labels if there are any. The protocol:
 
+- The background never comes from the held-out part: a fit stores that of its training part, and
+  for other models it is computed from the frames before the held-out part.
 - A window is `given` frames and the next 10, or as many as there are. A new window starts every 4
   frames of the held-out part, or less often, so that there are at most 64. Windows are independent.
 - The model tracks all frames of a window, and discovers objects in each. From its state after the
@@ -233,12 +235,17 @@ def window_length(frames: int, given: int) -> int:
     return given + max(1, min(STEPS, frames - given))
 
 
+def held_out_from(film: Film, last: float) -> int:
+    """The number of frames before the held-out part at the end of a video; at least one."""
+    return int(np.searchsorted(film.footage.frames, (1 - last) * len(film.source_times)))
+
+
 def film_windows(
     film: Film, given: int, last: float, background: Float[Tensor, "1 3 size size"] | None
 ) -> Iterator[Window]:
     """The windows in the held-out part at the end of a video."""
     numbers = film.footage.frames
-    first = int(np.searchsorted(numbers, (1 - last) * len(film.source_times)))
+    first = held_out_from(film, last)
     length = window_length(len(numbers) - first, given)
     begins = starts(len(numbers), given, first)
     recent: deque[np.ndarray] = deque(maxlen=length)

@@ -196,8 +196,9 @@ def labelled(
     if start is not None:
         with progress_bar(COMPARING, "stretches", len(frames)) as advance:
             for i, video in enumerate(frames):
-                seen = start.infer(batch_of(video), render=False, background=behind)
-                found[i] = reconciled(found[i], seen)
+                if (found[i][..., 0] > 0).any():  # otherwise there is nothing to contradict
+                    seen = start.infer(batch_of(video), render=False, background=behind)
+                    found[i] = reconciled(found[i], seen)
                 advance(i + 1)
     return {
         number: part

@@ -28,6 +28,7 @@ from gswm.fitting.episodes import FitData, prepare
 from gswm.fitting.starting import check_start, find_start
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
+from gswm.tracking.backgrounds import background_in
 from gswm.tracking.following import locate
 from gswm.weights import files as weights
 from gswm.weights.finding import find as find_weights
@@ -345,7 +346,8 @@ def write_results(
         films, data.backgrounds, showing.track_names(len(films)), strict=False
     ):
         seen = Film(film.path, replace(film.cut, fps=data.said["fps"]))
-        rows.append(locate(model, seen, background=behind[None]))
+        picture = background_in(model, seen, stored=behind)
+        rows.append(locate(model, seen, background=picture))
         showing.write_tracks(out, seen, rows[-1], stem)
     showing.imagine(out, model, end.episodes, given)
     begun = "" if trained.start is None else f" from {trained.start}"

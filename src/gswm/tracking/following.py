@@ -11,6 +11,7 @@ from gswm.data.importing.film import CHUNK, Film
 from gswm.data.importing.videos import Take
 from gswm.models.base import AnyFrame, Discover, WorldModel
 from gswm.models.track import Track
+from gswm.tracking.backgrounds import background_in
 from gswm.viz.located import Located
 
 AT_ONCE = 10_000
@@ -38,10 +39,10 @@ def followed(
         model: Of any kind.
         film: Placed in frames of the model's size.
         discover: See `WorldModel.infer`.
-        background: See `WorldModel.infer`. Default: from frames of the whole film.
+        background: See `WorldModel.infer`. Default: see `background_in`.
         draw_first: Also draw the frames of the first chunk.
     """
-    behind = model.background_for(film) if background is None else background
+    behind = background_in(model, film) if background is None else background
     size = CHUNK if model.continues else AT_ONCE
     draw = draw_first and model.continues
     state: Any = None

@@ -13,6 +13,7 @@ from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, Region, as_text
 from gswm.fast.loading import load
 from gswm.models.base import Discover, WorldModel
+from gswm.tracking.backgrounds import BackgroundFrom, background_in, check_source
 from gswm.tracking.following import followed
 from gswm.tracking.misfit import MisfitWarning, share_of, warning
 from gswm.viz.located import Located
@@ -77,6 +78,7 @@ def track(
     region: Region | str | None = None,
     frames: int | None = None,
     discover: Discover = "always",
+    background: BackgroundFrom = "auto",
     device: str = "auto",
     allow_damaged: bool = False,
 ) -> VideoTracks:
@@ -85,8 +87,7 @@ def track(
         tracks = gswm.track("film.mp4")
         tracks.save("film.csv")       # also .txt and .mp4
 
-    A model with a static background computes the background from the video, unless the model was
-    fitted to the same scene. If the model does not fit the video, a warning is issued
+    If the model does not fit the video, a warning is issued
     (`warnings.warn`), unless the model is given as an object: the warning depends on facts about
     the training in the model's file.
 
@@ -101,9 +102,14 @@ def track(
             upright video, as a tuple or as text, or "all". Default: as in training.
         frames: Maximum number of frames to read.
         discover: Look for new objects in every frame ("always"), or only in the first ("first").
+        background: The scene without its objects, for a model that uses one: computed from frames
+            of the whole video ("video"), the one that `gswm fit` stored with the model ("stored"),
+            or the emptier of the two in each region ("auto"), if the stored one shows the same
+            scene.
         device: Device for a model that is given by name: cpu, cuda, or auto.
         allow_damaged: See `gswm.open_video`.
     """
+    check_source(background)
     header = None
     if not isinstance(model, WorldModel):
         path = find(for_any_video() if model is None else model)
@@ -113,7 +119,7 @@ def track(
     how = {"fps": cut.fps, "fit": cut.fit, "region": cut.region, "frames": frames}
     film = open_video(video, cut.size, **how, allow_damaged=allow_damaged)
     _ = film.placement  # raises UserError for a missing or unreadable file
-    behind, line = model.background_for(film), None
+    behind, line = background_in(model, film, background), None
     rows: list[Located] = []
     for take, found in followed(model, film, discover, behind, draw_first=header is not None):
         if header is not None and not rows:

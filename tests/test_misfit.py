@@ -94,12 +94,13 @@ def test_the_share_on_the_validation_videos_is_compared_where_it_is_known() -> N
 
 
 def test_a_training_that_hardly_began_is_told_apart() -> None:
-    assert "12 of 36,000 steps" in (said(1.0, {"step": 12}) or "")
     recipe = gswm.recipe("interaction")
+    few = f"12 of {recipe.train.steps:,} steps"
+    assert few in (said(1.0, {"step": 12}) or "")
     recipe = replace(recipe, train=replace(recipe.train, steps=12))
     short = {"recipe": recipe, "about": {"step": 12}}
     line = warning(1.0, short, video="interaction", own=False)
-    assert "12 of 36,000 steps" in (line or "")  # the recipe's own number
+    assert few in (line or "")  # the recipe's own number
 
 
 @pytest.mark.parametrize("command", ["track", "imagine"])

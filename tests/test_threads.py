@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gswm.core.devices import one_thread
 from gswm.data.worlds.threads import shares
-from gswm.models.gswm import gswm as model_file
+from gswm.models.gswm import recurrence
 from gswm.models.gswm.propagation import Propagation
 
 
@@ -61,7 +61,7 @@ def test_few_objects_are_propagated_in_one_thread(
     tiny.loss(model, video)
     assert used == [1, 1, 4, 4]
     used.clear()
-    monkeypatch.setattr(model_file, "FEW", 2)
+    monkeypatch.setattr(recurrence, "FEW", 2)
     model.infer(video)
     assert used == [4, 4]
     assert threads[-1] == 4

@@ -12,6 +12,7 @@ overshoot                    training the prior on its own rollouts
 noise          §3.4          the random numbers of a step
 schedule       B.1           curriculum and annealing
 config         B             all settings
-gswm           §3.1          the model, frame by frame
+recurrence     §3.1          propagation and discovery, frame by frame
+gswm           §3.1          the model
 recipes        §5, D         the experiments
 """

@@ -46,9 +46,11 @@ TABLE = {
 TABLE["obj3d-128"] = TABLE["obj3d"]
 
 OF_BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
-ROLLED_OUT = ("interaction", "two-layer")
-ROLLOUTS = dict.fromkeys(ROLLED_OUT, 3_500) | dict.fromkeys(("obj3d", "obj3d-128"), 6_000)
-TABLE |= {f"{name}-elbo": TABLE[name] for name in ROLLED_OUT}
+ALONE = ("single-ball", "single-ball-d")
+ROLLED_OUT = ("interaction", "two-layer", *ALONE)
+ROLLOUTS = dict.fromkeys(ROLLED_OUT, 3_500) | dict.fromkeys(ALONE, 3_000)
+ROLLOUTS |= dict.fromkeys(("obj3d", "obj3d-128"), 6_000)
+TABLE |= {f"{name}-elbo": TABLE[name] for name in ROLLED_OUT if name != "single-ball-d"}
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -92,7 +94,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
     assert m.propagation.position_scale == m.image_size / 2
-    balls = name.removesuffix("-elbo") in OF_BALLS
+    balls = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE)
     assert m.propagation.depth_limit == (8 if balls else None)
     assert m.schedule.overshoot.rate == (0.2 if name in ROLLED_OUT else 1)
     assert (r.train.batch, r.train.clip) == (16, 1.0)
@@ -100,8 +102,8 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
 
 STEPS = {
     "interaction": 19_500, "occlusion": 16_000, "two-layer": 19_500, "two-layer-dense": 13_000,
-    "interaction-elbo": 16_000, "two-layer-elbo": 16_000,
-    "single-ball": 12_000, "single-ball-d": 12_000, "maze": 24_000, "maze-no-mu": 24_000,
+    "interaction-elbo": 16_000, "two-layer-elbo": 16_000, "single-ball-elbo": 10_000,
+    "single-ball": 13_000, "single-ball-d": 13_000, "maze": 24_000, "maze-no-mu": 24_000,
     "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 30_000, "obj3d-128": 24_000,
     "clips": 15_000,
     "op3-obj3d": 8_000, "op3-obj3d-two": 12_000,
@@ -112,7 +114,7 @@ STEPS = {
     "stove-interaction": 30_000, "stove-occlusion": 30_000, "stove-two-layer": 30_000,
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
-RATES = dict.fromkeys((*OF_BALLS, "clips"), 4e-4) | {"sqair": 5e-4, "stove": 2e-3}
+RATES = dict.fromkeys((*OF_BALLS, *ALONE, "clips"), 4e-4) | {"sqair": 5e-4, "stove": 2e-3}
 BATCHES = {"sqair": 32, "stove": 128}
 CURRICULA: dict[str, Any] = {
     **dict.fromkeys(OF_BALLS, ((0, 2), (1_000, 6), (3_000, 12), (6_500, 20))),
@@ -142,7 +144,7 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
-    balls = name.removesuffix("-elbo") in OF_BALLS
+    balls = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE)
     assert r.train.muon == (("posterior", "prior") if balls else ())
     assert r.train.clip_by == ("part" if name.startswith(("clips", "silot", "sqair")) else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)

@@ -79,11 +79,14 @@ def single_ball() -> Recipe:
     model = GSWMConfig(
         num_objects=3,
         tight_boxes=True,
-        propagation=PropagationConfig(proposal_range=(0.2, 0.4), position_scale=PIXELS),
+        propagation=PropagationConfig(
+            proposal_range=(0.2, 0.4), position_scale=PIXELS, depth_limit=DEPTH_LIMIT
+        ),
         schedule=Schedule(lengths=((0, 2), (500, 4), (1_000, 6), (1_500, 8), (2_000, 9))),
     )
-    train = TrainConfig(steps=12_000)
-    return Recipe("single-ball", DataConfig("single-ball", given=5), model, train)
+    train = replace(OF_BALLS, steps=10_000)
+    made = Recipe("single-ball", DataConfig("single-ball", given=5), model, train)
+    return overshooting(made, 3_000, Overshooting(rate=0.2, windows=1_024, horizon=4))
 
 
 def single_ball_d() -> Recipe:
@@ -296,6 +299,6 @@ MODEL = ModelEntry(
         *(interaction, interaction_cpu, occlusion, two_layer, two_layer_dense),
         *(single_ball, single_ball_d),
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d, obj3d_128, clips),
-        *map(elbo, (interaction, two_layer)),
+        *map(elbo, (interaction, two_layer, single_ball)),
     ),
 )

@@ -13,7 +13,8 @@ from PIL import Image
 
 from gswm.core.errors import UserError
 from gswm.data.worlds.maze import Maze
-from gswm.viz import formats, pictures
+from gswm.viz import formats
+from gswm.viz.episodes import frames_of, true_boxes
 from gswm.viz.pictures import (
     PAPER,
     PixelBoxes,
@@ -127,8 +128,8 @@ def test_a_box_may_lie_anywhere(x: float, y: float, size: float, number: int) ->
 
 def test_true_boxes_lie_around_the_agents() -> None:
     episodes = next(Maze().episodes(1, 2))
-    true = pictures.true_boxes(episodes, 1)
-    frames = pictures.frames_of(episodes, 1)
+    true = true_boxes(episodes, 1)
+    frames = frames_of(episodes, 1)
     assert true is not None
     assert (true.wh[true.present] == 64 / 7).all()
     t, last = 0, int(true.present[0].sum()) - 1  # the last one drawn is behind no other
@@ -141,7 +142,7 @@ def test_true_boxes_of_solids_are_as_high_and_wide_as_they() -> None:
     episodes = next(Maze().episodes(1, 1))
     assert episodes.truth is not None
     hw = torch.tensor([8.0, 5.0], dtype=torch.float64).expand(*episodes.truth.sizes.shape, 2)
-    true = pictures.true_boxes(replace(episodes, truth=replace(episodes.truth, hw=hw)), 0)
+    true = true_boxes(replace(episodes, truth=replace(episodes.truth, hw=hw)), 0)
     assert true is not None
     assert (true.wh == [5.0, 8.0]).all()
 

@@ -25,7 +25,7 @@ from gswm.viz.imagination import tiling, with_futures
 MOVE = {"kind": "move", "id": 0, "xy": [0.5, 0.5]}
 ENDLESS = (sys.executable, "-c", "import time; time.sleep(600)")
 QUICK = (sys.executable, "-c", "import sys; open(sys.argv[1] + '/export.csv', 'w').write('x')")
-"""A process that draws a table at once: it does not import torch."""
+"""A process that draws a table at once."""
 
 
 @pytest.fixture
@@ -37,14 +37,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def ordered(page: Page, folder: Path, **request: Any) -> exports.ExportedView:
+def ordered(page: Page, folder: Path, **request: Any) -> drawing.ExportedView:
     """What the process that draws a file gets to see."""
     page.say(type="export", branch=0, **request)
     page.session.step()
     order = page.session.jobs.pop().order
     for _ in exports.write(order, folder):
         pass
-    return exports.read(folder)[1]
+    return drawing.read(folder)[1]
 
 
 @pytest.mark.parametrize("request_", [{}, {"compare": 1, "future": 1}, {"boxes": False}])
@@ -60,7 +60,12 @@ def test_a_film_that_is_drawn_frame_by_frame_is_the_one_drawn_at_once(
     scale, columns = tiling(len(top), 4, 3)
     small = [first.future(i, scale, 8) for i in range(3)]
     want = with_futures(pictures.side_by_side(top, names), small, columns)
-    np.testing.assert_array_equal(exports.moving(shown).whole(), want)
+    np.testing.assert_array_equal(drawing.moving(shown).whole(), want)
+
+
+def test_the_process_does_not_import_torch() -> None:
+    code = "import sys, gswm.studio.drawing; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_process_gets_what_the_page_has_heard(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from gswm.data.worlds.obj3d import scene_file
 from gswm.data.worlds.obj3d.scenes import join, make_scenes
 from gswm.data.worlds.obj3d.world import Obj3D, Renderer
 from gswm.viz import formats, pictures
+from gswm.viz.episodes import frames_of, true_boxes
 
 SceneWorld = Literal["obj3d", "obj3d-two", "obj3d-hard", "obj3d-shadows"]
 
@@ -256,6 +257,6 @@ def drawn(
     length: int | None = None,
 ) -> pictures.Frames:
     """The first frames of one episode, or all, enlarged, with their true boxes."""
-    video = pictures.enlarge(pictures.frames_of(episodes, index)[:length], scale)
-    true = pictures.true_boxes(episodes, index) if boxes else None
+    video = pictures.enlarge(frames_of(episodes, index)[:length], scale)
+    true = true_boxes(episodes, index) if boxes else None
     return video if true is None else pictures.draw_boxes(video, true[:length], scale, trail)

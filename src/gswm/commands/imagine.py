@@ -20,7 +20,8 @@ from gswm.data.worlds.base import SplitName
 from gswm.eval import explained
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import Discover
-from gswm.viz import formats, pictures
+from gswm.viz import formats
+from gswm.viz.episodes import true_boxes
 
 ABOVE = 16
 """Size of the videos above the futures, in futures."""
@@ -143,7 +144,7 @@ class ImagineCommand:
             **known,
         )
         share = explained.measure(model, episodes.video, **known)
-        shown = track.imagination(0, episodes.video, pictures.true_boxes(episodes, 0))
+        shown = track.imagination(0, episodes.video, true_boxes(episodes, 0))
         title = f"{Path(name).name}, episode {self.episode}: {given} frames given, {steps} imagined"
         still = shown.still(self.scale, title=title)
         moving = shown.moving(self.scale, self.trail)

@@ -1,4 +1,4 @@
-"""Format names, sizes and durations for one-line messages."""
+"""Format names, numbers, sizes and durations."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -17,6 +17,11 @@ def escaped(char: str) -> str:
     if 0x80 <= ord(char) - STRAY <= 0xFF:
         return f"\\x{ord(char) - STRAY:02x}"
     return char.encode("unicode_escape").decode()
+
+
+def plain(value: int | float) -> str:
+    """A number in a table: all digits of an integer, six significant ones of others."""
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def counted(number: int, name: str) -> str:

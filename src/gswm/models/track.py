@@ -19,7 +19,7 @@ from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.geometry import SMALLEST
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
-from gswm.core.words import counted
+from gswm.core.words import counted, plain
 from gswm.data.importing.film import Film
 from gswm.data.placement import Footage
 from gswm.models.state import State
@@ -170,7 +170,7 @@ class Track:
             columns = {name: past[name] + values for name, values in columns.items()}
         columns["episode"] = [first_episode + episode for episode in columns["episode"]]
         rows = zip(*columns.values(), strict=True)
-        lines = [columns, *(map(as_text, row) for row in rows)]
+        lines = [columns, *(map(plain, row) for row in rows)]
         write_whole(Path(path), "".join(",".join(line) + "\n" for line in lines).encode())
 
     def draw(
@@ -403,8 +403,3 @@ def to_pixels(video: Shaped[Tensor, "*lead 3 height width"]) -> UInt8[np.ndarray
     if video.dtype != torch.uint8:
         video = (255 * video).round().clamp(0, 255).to(torch.uint8)
     return to_array(video.movedim(-3, -1))
-
-
-def as_text(value: int | float) -> str:
-    """A number as text, for a table."""
-    return str(value) if isinstance(value, int) else f"{value:.6g}"

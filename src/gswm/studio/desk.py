@@ -34,6 +34,7 @@ from gswm.studio.perceiving import CHUNK, perceived
 from gswm.studio.protocol import MOST_EDITS, Edit, ExportRequest, Masks, Open, ViewSettings, encode
 from gswm.tracking import misfit
 from gswm.viz import pictures
+from gswm.viz.episodes import true_boxes
 from gswm.viz.imagination import renamed
 
 MEMORY = 1 << 29
@@ -111,7 +112,7 @@ class Desk:
             parts.append(part)
             yield b""
         past, self.chunks = join(parts), parts
-        self.truth = true_boxes(episodes, past, size)
+        self.truth = renamed_truth(episodes, past, size)
         head = {"type": "opened", "model": message.model, "world": message.world}
         head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}
         head |= {"columns": COLUMNS, "edits": model.editable}
@@ -328,9 +329,9 @@ def arrays_of(moments: Moments) -> dict[str, np.ndarray]:
     return arrays
 
 
-def true_boxes(episodes: Episodes, past: Moments, size: int) -> pictures.PixelBoxes | None:
+def renamed_truth(episodes: Episodes, past: Moments, size: int) -> pictures.PixelBoxes | None:
     """The ground-truth boxes, if known, with the ids of the model."""
-    truth = pictures.true_boxes(episodes, 0)
+    truth = true_boxes(episodes, 0)
     if truth is None:
         return None
     seen = branches.track_of([past], torch.device("cpu")).boxes(0, size=(size, size))

@@ -9,6 +9,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import to_pixels
 from gswm.viz import formats, pictures
+from gswm.viz.episodes import true_boxes
 from gswm.viz.pictures import Picture
 
 EPISODES = 2
@@ -62,7 +63,7 @@ def imagined(model: WorldModel[Any], episodes: Episodes, given: int, steps: int)
     times = pictures.spread(given + steps, COLUMNS)
     rows, labels = [], []
     for i in range(len(episodes)):
-        shown = track.imagination(i, episodes.video, pictures.true_boxes(episodes, i))
+        shown = track.imagination(i, episodes.video, true_boxes(episodes, i))
         rows += [shown.true(SCALE, 0), *(shown.future(n, SCALE, 0) for n in range(FUTURES))]
         labels += ["truth", *(f"future {n}" for n in range(FUTURES))]
     return pictures.sheet([row[times] for row in rows], labels, [f"t = {t}" for t in times])

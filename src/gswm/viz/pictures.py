@@ -13,8 +13,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from gswm.data.episode import Episodes
-
 Picture = UInt8[np.ndarray, "_height _width 3"]
 Frames = UInt8[np.ndarray, "_time _height _width 3"]
 Corners = tuple[int, int, int, int]
@@ -114,23 +112,6 @@ class Clip:
             return draw_frame(large, until, trail, scale, numbers=scale > 1)
 
         return DrawnVideo(len(self), draw)
-
-
-def frames_of(episodes: Episodes, index: int) -> Frames:
-    """The video of one episode."""
-    return episodes.video[index].permute(0, 2, 3, 1).cpu().numpy()
-
-
-def true_boxes(episodes: Episodes, index: int) -> PixelBoxes | None:
-    """The true boxes of one episode, if known."""
-    if (truth := episodes.truth) is None:
-        return None
-    return PixelBoxes(
-        truth.positions[index].cpu().numpy(),
-        truth.boxes_hw()[index].flip(-1).cpu().numpy(),
-        truth.ids[index].cpu().numpy(),
-        truth.present[index].cpu().numpy(),
-    )
 
 
 def enlarge(frames: Frames, scale: int) -> Frames:

@@ -141,6 +141,22 @@ def test_a_page_that_waits_for_masks_is_served_before_pages_that_imagine() -> No
     assert served.count(pages[0].session) >= 6
 
 
+def test_a_page_that_has_its_first_masks_waits_for_its_turn() -> None:
+    page = Page().open(settings={"steps": 40})
+    page.say(type="masks", branch=0, future=0)
+    urgent = []
+    while not page.of("masks"):
+        page.session.step()
+        urgent.append(page.session.urgent)
+    assert all(urgent[:-1])
+    assert not urgent[-1]
+    page.session.step()
+    assert page.session.others
+    assert not page.session.urgent
+    page.say(type="masks", branch=0, future=0)
+    assert page.session.urgent
+
+
 def test_a_page_that_leaves_is_closed_at_once() -> None:
     page = Page()
     worker = worker_for(page.session)

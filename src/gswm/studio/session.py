@@ -45,6 +45,8 @@ class Session:
         self.awaited: Future[Any] | None = None
         """The result that the current work waits for."""
         self.others: deque[Work] = deque()
+        self.answered = False
+        """Whether the first of these has sent a message."""
         self.jobs: deque[ExportJob] = deque()
         """Exports; one at a time is in progress."""
 
@@ -76,8 +78,8 @@ class Session:
 
     @property
     def urgent(self) -> bool:
-        """Whether the page waits for a response."""
-        return bool(self.line or self.others) or self.desk.unfinished
+        """Whether the page waits for the first message of a response."""
+        return bool(self.line) or self.desk.unfinished or len(self.others) > self.answered
 
     @property
     def job(self) -> ExportJob | None:
@@ -96,20 +98,22 @@ class Session:
         elif message is not None:
             self.awaited = None
             self.imagining, self.opens = self.begin(message), isinstance(message, Open)
-            if not self.advance(self.imagining, getattr(message, "request", 0)):
+            if self.advance(self.imagining, getattr(message, "request", 0)) is None:
                 self.imagining = None
         elif self.others:
-            if not self.advance(self.others[0]):
+            sent = self.advance(self.others[0])
+            self.answered = sent is not None and (self.answered or bool(sent))
+            if sent is None:
                 self.others.popleft()
         elif self.imagining is not None and not self.waiting:
-            if not self.advance(self.imagining):
+            if self.advance(self.imagining) is None:
                 self.imagining = None
         elif (job := self.job) is not None and job.work is not None:
-            if not self.advance(job.work):
+            if self.advance(job.work) is None:
                 job.work = None
                 if not job.drawing:  # else its thread may be over already
                     job.over = True
-        elif self.desk.rest is not None and not self.advance(self.desk.rest):
+        elif self.desk.rest is not None and self.advance(self.desk.rest) is None:
             self.desk.rest = None
 
     def take(self) -> Message | None:
@@ -130,6 +134,7 @@ class Session:
         """Drop everything: the page is gone."""
         self.line.clear()
         self.others.clear()
+        self.answered = False
         self.imagining = self.awaited = self.desk.rest = None
         for job in self.jobs:
             job.close()
@@ -146,8 +151,8 @@ class Session:
             case ShowRequest():
                 return self.desk.show(message.branch)
 
-    def advance(self, work: Work, request: int = 0) -> bool:
-        """Do one piece of work; return whether there may be more."""
+    def advance(self, work: Work, request: int = 0) -> bytes | Future[Any] | None:
+        """Do one piece of work; return its message, which may be empty, or None at the end."""
         try:
             message = next(work, None)
         except UserError as error:
@@ -161,7 +166,7 @@ class Session:
                 message.add_done_callback(lambda _: self.wake())
             elif message:
                 self.send(message)
-            return message is not None
+            return message
         of = "open" if self.opens and work is self.imagining else ""
         self.send(encode({"type": "error", "line": line, "request": request, "of": of}))
-        return False
+        return None

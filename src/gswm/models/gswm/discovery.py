@@ -201,24 +201,15 @@ def revive(propagated: Objects, found: Objects, least: float) -> tuple[Objects, 
     """
     ours, theirs = propagated.o, found.o
     faded = (propagated.id != NOBODY) & (ours.pres[..., 0] <= 0.5)
-    iou = overlap(theirs.xy, theirs.hw, ours.xy, ours.hw) * ((theirs.pres > 0.5) & faded[:, None])
-    mutual = (iou == iou.amax(dim=1, keepdim=True)) & (iou == iou.amax(dim=2, keepdim=True))
-    pairs = mutual & (iou > least)
-    cell = pairs.to(torch.uint8).argmax(dim=1)
-    revived = pairs.any(dim=1)[..., None]
-
-    def taken(now: Tensor, then: Tensor) -> Tensor:
-        new = then.gather(1, cell[..., None].expand(-1, -1, then.shape[-1]))
-        return torch.where(revived, new, now)
-
+    iou = overlap(theirs.xy, theirs.hw, ours.xy, ours.hw)
+    pairs = mutual(iou, (theirs.pres > 0.5) & faded[:, None] & (iou > least))
     o = replace(
         ours,
-        pres=taken(ours.pres, theirs.pres),
-        hw=taken(ours.hw, theirs.hw),
-        xy=taken(ours.xy, theirs.xy),
+        pres=handed_over(pairs, theirs.pres, ours.pres),
+        hw=handed_over(pairs, theirs.hw, ours.hw),
+        xy=handed_over(pairs, theirs.xy, ours.xy),
     )
-    rest = replace(theirs, pres=theirs.pres * ~pairs.any(dim=2)[..., None])
-    return replace(propagated, o=o), replace(found, o=rest)
+    return replace(propagated, o=o), left_over(pairs, found)
 
 
 def reappear(propagated: Objects, found: Objects, least: float) -> tuple[Objects, Objects]:
@@ -237,12 +228,32 @@ def reappear(propagated: Objects, found: Objects, least: float) -> tuple[Objects
     in_front = known[:, None] & (ours.depth < ours.depth.mT)
     covered = (overlap(ours.xy, ours.hw, ours.xy, ours.hw) * in_front).amax(dim=-1)
     possible = (theirs.pres > 0.5) & (known & (covered > least))[:, None]
-    away = (theirs.xy[:, :, None] - ours.xy[:, None]).norm(dim=-1).where(possible, torch.inf)
-    mutual = (away == away.amin(dim=1, keepdim=True)) & (away == away.amin(dim=2, keepdim=True))
-    pairs = mutual & possible
-    cell = pairs.to(torch.uint8).argmax(dim=1)
-    flat, new = propagated.flat(), found.flat()
-    new = new.gather(1, cell[..., None].expand(-1, -1, new.shape[-1]))
-    flat = torch.where(pairs.any(dim=1)[..., None], new, flat)
-    rest = replace(theirs, pres=theirs.pres * ~pairs.any(dim=2)[..., None])
-    return propagated.with_flat(flat, propagated.id), replace(found, o=rest)
+    away = (theirs.xy[:, :, None] - ours.xy[:, None]).norm(dim=-1)
+    pairs = mutual(-away, possible)
+    flat = handed_over(pairs, found.flat(), propagated.flat())
+    return propagated.with_flat(flat, propagated.id), left_over(pairs, found)
+
+
+def mutual(
+    closeness: Float[Tensor, "batch cell slot"], possible: Bool[Tensor, "batch cell slot"]
+) -> Bool[Tensor, "batch cell slot"]:
+    """The possible pairs in which each is the closest to the other."""
+    best = closeness.where(possible, -torch.inf)
+    ours, theirs = best.amax(dim=1, keepdim=True), best.amax(dim=2, keepdim=True)
+    return possible & (best == ours) & (best == theirs)
+
+
+def handed_over(
+    pairs: Bool[Tensor, "batch cell slot"],
+    found: Float[Tensor, "batch cell values"],
+    propagated: Float[Tensor, "batch slot values"],
+) -> Float[Tensor, "batch slot values"]:
+    """Values of the slots, replaced by those of their cells where they have one."""
+    cell = pairs.to(torch.uint8).argmax(dim=1)[..., None].expand_as(propagated)
+    return torch.where(pairs.any(dim=1)[..., None], found.gather(1, cell), propagated)
+
+
+def left_over(pairs: Bool[Tensor, "batch cell slot"], found: Objects) -> Objects:
+    """The discovered objects, without those that continue a track."""
+    pres = found.o.pres * ~pairs.any(dim=2)[..., None]
+    return replace(found, o=replace(found.o, pres=pres))

@@ -328,7 +328,7 @@ MEASURED_IN_PART = {"op3-obj3d-two": 60}
 """Test episodes of models that infer a frame in many steps; tables mark such scores."""
 
 
-REDEFINED = {"obj3d": "collision_", "op3-obj3d-two": "collision_"}
+REDEFINED = {"op3-obj3d-two": "collision_"}
 """Weights whose headers have scores by an earlier definition, and how these scores begin."""
 
 

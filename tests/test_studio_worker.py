@@ -15,9 +15,9 @@ from gswm.studio.worker import URGENT, Worker
 class Endless(Session):
     """A page that always has something to do."""
 
-    def __init__(self, waits: bool) -> None:
+    def __init__(self, waits: bool, opened: float | None = None) -> None:
         super().__init__(catalog(), lambda _: None)
-        self.waits = waits
+        self.waits, self.opens, self.since = waits, opened is not None, opened or 0.0
 
     @property
     def busy(self) -> bool:
@@ -87,6 +87,50 @@ def test_pages_that_ask_without_end_stop_no_other() -> None:
     pages = [Endless(True), Endless(True), Endless(False)]
     served = turns(worker_for(*pages), 3 * (URGENT + 1))
     assert served.count(pages[2]) >= 2
+
+
+def test_videos_are_opened_in_the_order_of_their_requests() -> None:
+    later, earlier = Endless(True, opened=2), Endless(True, opened=1)
+    worker = worker_for(later, earlier)
+    turns(worker, 1)  # this one goes to all pages in turn
+    assert turns(worker, URGENT) == [earlier] * URGENT
+
+
+def test_an_edit_waits_for_one_piece_of_a_long_response() -> None:
+    edits, opens = Endless(True), Endless(True, opened=1)
+    worker = worker_for(edits, opens)
+    turns(worker, 1)
+    served = turns(worker, 6)
+    assert served[::2] == [served[0]] * 3
+    assert served[1::2] == [served[1]] * 3
+    assert set(served) == {edits, opens}
+
+
+def test_what_takes_long() -> None:
+    page = Page()
+    page.say(type="open", model="small", world="noise", settings={"given": 9, "steps": 20})
+    assert page.session.long
+    while page.session.urgent:
+        assert page.session.long
+        page.session.step()
+    page.say(type="show", branch=0)
+    assert page.session.urgent
+    assert not page.session.long
+    page.session.step()
+    page.say(type="masks", branch=0, future=0)
+    assert page.session.long
+
+
+def test_a_page_waits_since_its_first_request() -> None:
+    page = Page().open()
+    page.say(type="show", branch=0)
+    since = page.session.since
+    page.say(type="masks", branch=0, future=0)
+    assert page.session.since == since
+    while page.session.busy:
+        page.session.step()
+    page.say(type="show", branch=0)
+    assert page.session.since > since
 
 
 def test_a_page_that_leaves_while_it_is_served_is_closed_after_its_piece() -> None:

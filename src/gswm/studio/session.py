@@ -7,6 +7,7 @@ to the page, and the session continues.
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -38,6 +39,8 @@ class Session:
         self.ready = ready
         """Whether the page can receive more; work pauses for a page that reads slowly."""
         self.line: deque[Message] = deque()
+        self.since = 0.0
+        """When the page began to wait for a response."""
         self.lock = threading.Lock()
         self.imagining: Work | None = None
         self.opens = False
@@ -53,11 +56,14 @@ class Session:
     def put(self, message: Message) -> bool:
         """Queue a message, unless too many wait; it replaces a preview at the end of the queue."""
         with self.lock:
-            while self.line and isinstance(self.line[-1], Edit) and self.line[-1].live:
-                self.line.pop()
-            if len(self.line) >= LINE:
+            if not self.urgent:
+                self.since = time.monotonic()
+            if self.line and isinstance(self.line[-1], Edit) and self.line[-1].live:
+                self.line[-1] = message  # at once, because the worker may look at it
+            elif len(self.line) >= LINE:
                 return False
-            self.line.append(message)
+            else:
+                self.line.append(message)
             return True
 
     @property
@@ -80,6 +86,13 @@ class Session:
     def urgent(self) -> bool:
         """Whether the page waits for the first message of a response."""
         return bool(self.line) or self.desk.unfinished or len(self.others) > self.answered
+
+    @property
+    def long(self) -> bool:
+        """Whether that response takes many pieces: an open video, or masks."""
+        if self.takes:
+            return isinstance(self.line[0], Open | Masks)
+        return self.opens or bool(self.others)
 
     @property
     def job(self) -> ExportJob | None:

@@ -23,6 +23,8 @@ class Worker:
         self.clock, self.began = clock, 0.0
         self.favored = False
         """Whether the current page is served because it waits for a response."""
+        self.long = False
+        """Whether the last of these responses takes many pieces."""
         self.credit = 0.0
         """Seconds left for pages that wait for a response, before the next turn in order."""
         self.memory = Trimmer()
@@ -67,21 +69,33 @@ class Worker:
     def next(self) -> Session | None:
         """Wait for the next session with work; None at the end.
 
-        Most of the time goes to pages that wait for a response. The remaining turns go to all pages
-        in order, so that none starves.
+        Most of the time goes to pages that wait for a response (`first`). The remaining turns go to
+        all pages in order, so that none starves.
         """
         with self.wake:
             while not self.ends:
                 waiting = [each for each in self.sessions if each.busy and each.ready()]
                 if waiting:
                     urgent = [each for each in waiting if each.urgent] if self.credit > 0 else []
-                    session = (urgent or waiting)[0]
+                    session = self.first(urgent) if urgent else waiting[0]
                     self.sessions.remove(session)
                     self.sessions.append(session)
                     self.serving, self.favored, self.began = session, bool(urgent), self.clock()
                     return session
                 self.wake.wait(timeout=1)
             return None
+
+    def first(self, urgent: list[Session]) -> Session:
+        """Choose among pages that wait for a response.
+
+        Short and long responses alternate, so that an edit waits for at most one piece of a long
+        one. Long responses are finished one after the other, oldest first: in turns, all of them
+        would take as long as the last one.
+        """
+        short = [each for each in urgent if not each.long]
+        long = [each for each in urgent if each.long]
+        self.long = bool(long) and not (short and self.long)
+        return min(long, key=lambda each: each.since) if self.long else short[0]
 
     def run(self) -> None:
         """Serve until the end."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch import get_num_threads, nn
 
@@ -60,10 +61,11 @@ def shrink() -> None:
 
 
 def small(steps: int = 6, **changes: Any) -> Recipe:
-    """ "single-ball" at small sizes, in two stages."""
+    """ "single-ball" at small sizes, in two stages, with Adam."""
     base = recipe("single-ball")
     schedule = replace(base.model.schedule, lengths=((0, 2), (4, 3)))
-    settings = {"steps": steps, "batch": 2, "warmup": 2, "validate_every": 3}
+    settings: dict[str, Any] = {"steps": steps, "batch": 2, "warmup": 2, "validate_every": 3}
+    settings |= {"lr": 3e-4, "muon": ()}
     settings |= {"validation_episodes": 2} | changes
     return replace(
         base,
@@ -82,8 +84,8 @@ def arguments(one: Recipe) -> list[str]:
             for key in value:
                 add(f"{name}.{key}" if name else key, value[key], usual[key])
         elif value != usual:
-            words = [str(v) for pair in value for v in pair] if "lengths" in name else [str(value)]
-            found.extend(["--" + name.replace("_", "-"), *words])
+            words = np.ravel(value).tolist() if isinstance(value, list | tuple) else [value]
+            found.extend(["--" + name.replace("_", "-"), *map(str, words)])
 
     add("", to_dict(one), to_dict(recipe(one.name)))
     return found

@@ -49,7 +49,7 @@ OF_BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
 ALONE = ("single-ball", "single-ball-d")
 ROLLED_OUT = ("interaction", "two-layer", *ALONE)
 ROLLOUTS = dict.fromkeys(ROLLED_OUT, 3_500) | dict.fromkeys(ALONE, 3_000)
-ROLLOUTS |= dict.fromkeys(("obj3d", "obj3d-128"), 6_000)
+ROLLOUTS |= {"obj3d": 6_000, "obj3d-128": 2_000}
 TABLE |= {f"{name}-elbo": TABLE[name] for name in ROLLED_OUT if name != "single-ball-d"}
 
 
@@ -104,7 +104,7 @@ STEPS = {
     "interaction": 19_500, "occlusion": 16_000, "two-layer": 19_500, "two-layer-dense": 13_000,
     "interaction-elbo": 16_000, "two-layer-elbo": 16_000, "single-ball-elbo": 10_000,
     "single-ball": 13_000, "single-ball-d": 13_000, "maze": 24_000, "maze-no-mu": 24_000,
-    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 30_000, "obj3d-128": 24_000,
+    "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 30_000, "obj3d-128": 12_000,
     "clips": 15_000,
     "op3-obj3d": 8_000, "op3-obj3d-two": 12_000,
     "scalor-interaction": 40_000, "scalor-occlusion": 40_000, "scalor-two-layer": 40_000,

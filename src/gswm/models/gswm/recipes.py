@@ -21,6 +21,8 @@ DEPTH_LIMIT = 8.0
 """σ(8) is 0.9997: beyond it, rendering hardly changes."""
 OF_BALLS = TrainConfig(steps=16_000, lr=4e-4, muon=("posterior", "prior"))
 """Training on the ELBO in the worlds of several balls."""
+TO_REST = Overshooting(rate=1 / 3, windows=4_096, batch=64, horizon=40)
+"""Rollouts in which 3D objects come to rest, and stay at rest."""
 
 
 def interaction() -> Recipe:
@@ -135,12 +137,13 @@ def maze_no_sa() -> Recipe:
 
 def obj3d() -> Recipe:
     """Objects on a plane, and a sphere that hits them."""
-    return solids("obj3d", GSWMConfig(), steps=24_000)
+    return overshooting(solids("obj3d", GSWMConfig(), steps=24_000), 6_000, Overshooting())
 
 
 def obj3d_128() -> Recipe:
     """The same in frames of 128 × 128, with glimpses twice as large."""
-    return solids("obj3d-128", GSWMConfig(image_size=128, sizes=Sizes(glimpse=32)), steps=18_000)
+    made = solids("obj3d-128", GSWMConfig(image_size=128, sizes=Sizes(glimpse=32)), steps=10_000)
+    return overshooting(made, 2_000, TO_REST)
 
 
 def clips() -> Recipe:
@@ -235,8 +238,7 @@ def solids(name: str, model: GSWMConfig, steps: int) -> Recipe:
         ),
     )
     data = DataConfig(name, episodes=2_920, first_frames=50)
-    made = Recipe(name, data, model, TrainConfig(steps=steps))
-    return overshooting(made, 6_000, Overshooting())
+    return Recipe(name, data, model, TrainConfig(steps=steps))
 
 
 def balls() -> GSWMConfig:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-from soak import SLOW, Figures, Record, figures
+from soak import ANSWERS, MEANING, SLOW, Figures, Record, figures
 
 FLAT = [400.0] + 30 * [500.0]
 
@@ -27,6 +27,25 @@ def judged(record: Record, memory: list[float] = FLAT, left: str = "") -> Figure
 
 def test_exports_may_take_long_and_memory_may_grow_at_first() -> None:
     assert judged(soaked()).failures() == []
+
+
+def test_the_time_until_all_given_frames_are_inferred_has_no_limit() -> None:
+    record = soaked()
+    record.answered("given", SLOW + 1)
+    assert judged(record).failures() == []
+    record.answered("objects", SLOW + 1)
+    (line,) = judged(record).failures()
+    assert "objects: 1 of 1 answers" in line
+
+
+def test_each_time_is_explained() -> None:
+    record = soaked()
+    for kind in ANSWERS:
+        record.answered(kind, 0.1)
+    table = judged(record).table()
+    for kind in ANSWERS:
+        assert MEANING[kind] in table
+    assert "until the page shows it" in table
 
 
 def test_the_course_of_memory_is_shown() -> None:

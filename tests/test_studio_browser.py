@@ -12,8 +12,9 @@ from typing import Any
 import browser
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect, sync_playwright
 
+from gswm.studio.protocol import decode, encode
 from gswm.weights.finding import shipped
 
 pytestmark = pytest.mark.browser
@@ -271,6 +272,112 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     done(page, 0)
     assert state(page, "opened.world") == video
     assert state(page, "truth.pixels.shape[0]") == 8
+
+
+class Held:
+    """Messages to a page that wait on their way; those of some kinds pass."""
+
+    def __init__(self, page: Page, *passing: str) -> None:
+        self.passing, self.waiting = set(passing), list[bytes]()
+        self.page: WebSocketRoute | None = None
+        page.route_web_socket("**/session?*", self.connect)
+
+    def connect(self, page: WebSocketRoute) -> None:
+        self.page = page
+        page.connect_to_server().on_message(self.hear)
+
+    def hear(self, message: str | bytes) -> None:
+        assert isinstance(message, bytes)
+        if decode(message)[0]["type"] == "opened":
+            self.waiting.clear()  # as if the server had interrupted the work for another video
+        self.waiting.append(message)
+        self.let()
+
+    def let(self, *more: str) -> None:
+        """Let messages of more kinds pass, in order up to the first one that may not."""
+        self.passing.update(more)
+        while self.waiting and decode(self.waiting[0])[0]["type"] in self.passing:
+            assert self.page is not None
+            self.page.send(self.waiting.pop(0))
+
+
+def use_everything(page: Page) -> None:
+    """Press keys of edits and views, drag across the picture, and click on the history."""
+    edits = ("0", "1", "d", "Delete", "Alt+ArrowUp", "Shift+ArrowLeft", "t", "k", "z", "Shift+Z")
+    views = ("ArrowRight", "End", "Home", ".", ",", "c", "m", "m", "Escape", " ", " ")
+    for key in (*edits, *views):
+        page.keyboard.press(key)
+    drag(page, (0.0, 0.0), (0.3, 0.2))
+    page.locator("#history li").first.click()
+    page.wait_for_timeout(50)
+
+
+def test_a_video_is_shown_at_once_and_its_objects_as_they_are_found(
+    chromium: Browser, studio: browser.Studio
+) -> None:
+    wrong: list[str] = []
+    page = chromium.new_page()
+    page.set_default_timeout(SECONDS)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    held = Held(page, "hello", "opened")
+    edit = {"branch": 0, "frame": 5, "change": {"kind": "remove", "id": 0}}
+    view = VIEW | {"settings": SMALL, "edits": [edit], "current": 1}
+    page.goto(studio.address + browser.packed(view))
+    what = page.locator("#pane-imagined .what")
+    expect(what).to_have_text("finding objects…")
+    for pane in ("imagined", "truth"):
+        assert len(set(picture(page.locator(f"#pane-{pane} canvas")))) > 10
+    expect(page.locator("#objects li")).to_have_count(0)
+    use_everything(page)
+    assert len(page.evaluate("studio.store.branches")) == 1
+    page.keyboard.press("Home")
+    held.let("seen")
+    expect(what).to_have_text("given")
+    expect(page.locator("#objects li").first).to_be_visible()
+    page.keyboard.press("1")
+    page.keyboard.press("Delete")  # the server answers when all is inferred
+    held.let("truth", "branch", "futures", "done", "masks")
+    done(page, 2)
+    assert state(page, "branches.map((each) => each.edit?.change.kind)") == [None, *["remove"] * 2]
+    assert state(page, "wanted") is None
+    page.close()
+    assert wrong == []
+
+
+def test_settings_may_change_before_the_edits_are_there(
+    chromium: Browser, studio: browser.Studio
+) -> None:
+    page = chromium.new_page()
+    page.set_default_timeout(SECONDS)
+    held = Held(page, "hello", "opened")
+    edit = {"branch": 0, "frame": 5, "change": {"kind": "remove", "id": 0}}
+    view = VIEW | {"settings": SMALL, "edits": [edit], "current": 1}
+    page.goto(studio.address + browser.packed(view))
+    until(page, "!!studio.store.opened")
+    page.click("#dice")
+    until(page, "studio.store.opened.settings.seed === 1")
+    held.let("seen", "truth", "branch", "futures", "done", "masks")
+    done(page, 1)
+    assert state(page, "current") == 1
+    assert state(page, "frame") == VIEW["frame"]
+    page.close()
+
+
+def test_a_video_that_cannot_be_inferred_is_replaced_by_the_default_view(
+    chromium: Browser, studio: browser.Studio
+) -> None:
+    page = chromium.new_page()
+    page.set_default_timeout(SECONDS)
+    held = Held(page, "hello", "opened")
+    page.goto(studio.address + browser.packed(VIEW | {"settings": SMALL}))
+    until(page, "studio.store.opened?.episode === 1")
+    assert held.page is not None
+    held.page.send(encode({"type": "error", "line": "it cannot", "request": 0, "of": "open"}))
+    until(page, "studio.store.opened.episode === 0")
+    expect(page.locator("#toast.wrong")).to_have_text("it cannot")
+    held.let("seen", "truth", "branch", "futures", "done", "masks")
+    done(page, 0)
+    page.close()
 
 
 def test_a_page_opens_playing_and_lists_models_by_kind(

@@ -70,8 +70,8 @@ def test_fewer_given_frames_share_the_chunks_that_are_whole(inferred: list[int])
     kept = InferredChunks()
     whole = list(perceived(SMALL, VIDEO, "first", None, kept))
     inferred.clear()
-    seen(VIDEO[:, : CHUNK + 3], kept)
-    assert inferred == [3]
+    seen(VIDEO[:, : CHUNK + 1], kept)
+    assert inferred == [1]
     assert len(whole) == len(kept)
 
 
@@ -100,7 +100,8 @@ def test_another_background_is_another_key() -> None:
 
 def test_chunks_last_as_long_as_a_page_has_them_open() -> None:
     kept = InferredChunks()
-    pages = [list(perceived(SMALL, VIDEO[:, :frames], "first", None, kept)) for frames in (6, 12)]
+    given = (CHUNK + 1, 2 * CHUNK + 2)
+    pages = [list(perceived(SMALL, VIDEO[:, :frames], "first", None, kept)) for frames in given]
     assert len(kept) == 4
     for left in (3, 0):
         pages.pop(0)

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import av
@@ -25,6 +26,7 @@ from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.studio import branches, desk
 from gswm.studio.catalog import Catalog
+from gswm.studio.perceiving import CHUNK
 from gswm.studio.protocol import MOST_EDITS
 from gswm.weights.files import read_header
 from gswm.weights.finding import find
@@ -35,13 +37,29 @@ MOVE = {"kind": "move", "id": 0, "xy": [0.5, 0.5]}
 def test_an_episode_is_opened_seen_and_imagined() -> None:
     page = Page().open()
     kinds = [head["type"] for head, _ in page.heard]
-    assert kinds == ["opened", "branch", *["futures"] * 3, "done", "seen", "seen"]
+    seen = ["seen", "seen"]
+    assert kinds == ["opened", *seen, "branch", *["futures"] * 3, "done", *seen]
     ((opened, arrays),) = page.of("opened")
     assert opened["settings"]["given"] == 4
     assert arrays["pixels"].shape == (8, 64, 64, 3)
     assert page.of("branch")[0][1]["pixels"].shape == (4, 64, 64, 3)
     assert page.futures(0).shape == (2, 6, 4, len(branches.COLUMNS))
-    assert [head["at"] for head, _ in page.of("seen")] == [0, 4]
+    assert [head["at"] for head, _ in page.of("seen")] == [0, CHUNK, 4, 4 + CHUNK]
+    drawn = np.concatenate([arrays["pixels"] for _, arrays in page.of("seen")])
+    np.testing.assert_array_equal(drawn[:4], page.of("branch")[0][1]["pixels"])
+
+
+def test_true_boxes_follow_the_objects_that_name_them(tmp_path: Path) -> None:
+    shelf = Catalog()
+    shelf.add_weights("ball", str(tiny.ship(tmp_path, "single-ball")))
+    shelf.add_world("single-ball")
+    page = Page(shelf).open(model="ball", world="single-ball")
+    kinds = [head["type"] for head, _ in page.heard]
+    assert kinds[:5] == ["opened", "seen", "seen", "truth", "branch"]
+    ((_, opened),) = page.of("opened")
+    ((_, truth),) = page.of("truth")
+    assert truth["objects"].shape[0] == opened["pixels"].shape[0]
+    assert truth["objects"].shape[-1] == len(branches.COLUMNS)
 
 
 @pytest.mark.parametrize("recipe", ["interaction", "maze"])
@@ -253,6 +271,7 @@ def test_an_edit_that_no_longer_fits_is_left_out() -> None:
     page = Page().open(edits=edits, current=2)
     ((error, _),) = page.of("error")
     assert "an edit was skipped: there is no frame 50" in error["line"]
+    assert error["of"] == "edits"
     assert len(page.futures(0)) == 2
 
 

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studio import Page, catalog
 
+from gswm.studio.perceiving import CHUNK
+from gswm.studio.protocol import ShowRequest
 from gswm.studio.session import Session
 from gswm.studio.worker import URGENT, Worker
 
@@ -17,7 +19,8 @@ class Endless(Session):
 
     def __init__(self, waits: bool, opened: float | None = None) -> None:
         super().__init__(catalog(), lambda _: None)
-        self.waits, self.opens, self.since = waits, opened is not None, opened or 0.0
+        self.waits, self.since = waits, opened or 0.0
+        self.desk.unfinished = self.desk.completing = opened is not None
 
     @property
     def busy(self) -> bool:
@@ -96,6 +99,47 @@ def test_videos_are_opened_in_the_order_of_their_requests() -> None:
     assert turns(worker, URGENT) == [earlier] * URGENT
 
 
+def infers_since(since: float, shows: bool) -> Endless:
+    """A page whose video is being inferred, with or without any objects so far."""
+    made = Endless(True, opened=since)
+    made.desk.chunks = list(Page().open().session.desk.chunks) if shows else []
+    return made
+
+
+def test_pages_without_any_object_come_first() -> None:
+    earlier, later = infers_since(1, shows=True), infers_since(2, shows=False)
+    worker = worker_for(earlier, later)
+    turns(worker, 1)
+    assert turns(worker, 2) == [later] * 2
+    later.desk.chunks = earlier.desk.chunks
+    assert turns(worker, 2) == [earlier] * 2
+
+
+def test_a_page_with_a_request_is_completed_before_pages_that_only_look() -> None:
+    earlier, later = infers_since(1, shows=True), infers_since(2, shows=True)
+    later.put(ShowRequest(0))
+    worker = worker_for(earlier, later)
+    turns(worker, 1)
+    assert turns(worker, 2) == [later] * 2
+
+
+def test_a_video_is_shown_while_others_are_inferred() -> None:
+    pages = [Page() for _ in range(4)]
+    worker = worker_for(*(page.session for page in pages))
+    for page in pages[1:]:
+        page.say(type="open", model="small", world="noise", settings={"given": 8})
+        while not page.of("opened"):
+            page.session.step()
+    turns(worker, 1)
+    pages[0].say(type="open", model="small", world="noise", settings={"given": 8})
+    for _ in range(2):  # to take the request, and to answer it
+        while pages[0].session not in turns(worker, 1):
+            assert sum(len(page.of("seen")) for page in pages) <= 4
+        while pages[0].session.waiting:
+            time.sleep(0.01)
+    assert pages[0].of("opened")
+
+
 def test_an_edit_waits_for_one_piece_of_a_long_response() -> None:
     edits, opens = Endless(True), Endless(True, opened=1)
     worker = worker_for(edits, opens)
@@ -108,11 +152,14 @@ def test_an_edit_waits_for_one_piece_of_a_long_response() -> None:
 
 def test_what_takes_long() -> None:
     page = Page()
-    page.say(type="open", model="small", world="noise", settings={"given": 9, "steps": 20})
-    assert page.session.long
+    page.say(type="open", model="small", world="noise", settings={"given": 8, "steps": 20})
+    while not page.of("opened"):
+        assert not page.session.long
+        page.session.step()
     while page.session.urgent:
         assert page.session.long
         page.session.step()
+    assert page.of("branch")
     page.say(type="show", branch=0)
     assert page.session.urgent
     assert not page.session.long
@@ -181,8 +228,8 @@ def test_a_page_that_waits_for_masks_is_served_before_pages_that_imagine() -> No
         page.say(type="show", branch=0)
     turns(worker, 4)
     pages[0].say(type="masks", branch=0, future=0)
-    served = turns(worker, 8)
-    assert served.count(pages[0].session) >= 6
+    served = turns(worker, CHUNK + 1)
+    assert served.count(pages[0].session) >= CHUNK
 
 
 def test_a_page_that_has_its_first_masks_waits_for_its_turn() -> None:

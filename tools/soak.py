@@ -4,10 +4,12 @@
     python tools/soak.py --seconds 120
 
 Each tab opens episodes, edits, drags, asks for masks, uploads videos and exports files, and pauses
-between them as a person does. Now and then it cuts its connection while it waits for an answer, or
-breaks off an upload; and processes of the server are killed. The soak fails (exit code 1) if
+between them as a person does. It edits what it sees: the first given frames, while the server still
+infers the others. Now and then it cuts its connection while it waits for an answer, or breaks off
+an upload; and processes of the server are killed. The soak fails (exit code 1) if
 
-- a request other than an export takes more than 2 seconds;
+- a request other than an export takes more than 2 seconds: the time until its first answer, and for
+  a video that is opened also the time until its first objects;
 - memory grows after the warm-up: the server's mean over the last third is more than 10 % above
   that over the first third;
 - the server ends, reports an error that the tab did not cause, or leaves a process or a file
@@ -54,10 +56,27 @@ WARM = 0.25
 GROWTH = 1.1
 MODELS = ("two-layer", "interaction", "single-ball")
 ANSWERS = {
-    "open": ("opened",), "edit": ("branch",), "drag": ("preview",), "show": ("futures", "done"),
-    "masks": ("masks",), "export": ("file",),
+    "page": ("hello",), "open": ("opened",), "objects": ("seen",), "given": ("branch",),
+    "edit": ("branch",), "drag": ("preview",), "show": ("futures", "done"), "masks": ("masks",),
+    "export": ("file",),
 }  # fmt: skip
-"""The first message that answers each request; `show` of a branch without futures is just done."""
+"""The message that ends each wait; `show` of a branch without futures is just done."""
+MEANING = {
+    "page": "until a new page has its list of models",
+    "open": "from opening a video until the page shows it",
+    "objects": "from opening a video until the page shows the objects of its first frames",
+    "given": "from opening a video until all given frames are inferred; no limit",
+    "edit": "until the edited frame is there",
+    "drag": "until the preview is there",
+    "show": "until the first imagined frame is there",
+    "masks": "until the first masks are there",
+    "upload": "from sending a video until it can be opened",
+    "export": "until the file is there; no limit",
+}
+"""The wait that each time measures."""
+UNLIMITED = ("export", "given")
+VIDEO = ("open", "objects", "given")
+"""The waits that an error about opening a video ends."""
 WHICH = {"request": ("edit", "drag"), "branch": ("show", "masks")}
 """The field that tells an answer from one to an earlier request."""
 EXPECTED = (
@@ -107,6 +126,8 @@ class Tab:
         self.model, self.ids, self.request = "", [0], 0
         self.frames: dict[int, int] = {}
         """The frames of each branch that have arrived."""
+        self.complete = False
+        """Whether all given frames of the open video have arrived."""
 
     def run(self) -> None:
         """Work until the end."""
@@ -141,30 +162,32 @@ class Tab:
         self.socket = connect(
             self.url("/session", "ws"), max_size=None, max_queue=None, compression=None
         ).__enter__()
-        self.hear("page", ("hello",), {}, begin)
+        self.hear("page", {}, begin)
 
     def say(self, **message: Any) -> None:
         """Send a message."""
         assert self.socket is not None
         self.socket.send(json.dumps(message))
 
-    def ask(self, kind: str, /, **message: Any) -> None:
-        """Send a message, and wait for the first answer or an error."""
+    def ask(self, kind: str, /, **message: Any) -> bool:
+        """Send a message, and wait for the first answer or an error; whether there is an answer."""
         begin = time.monotonic()
         if message["type"] == "edit":
             self.request += 1
             message["request"] = self.request
         self.say(**message)
         which = {name: message[name] for name in ("request", "branch") if kind in WHICH[name]}
-        self.hear(kind, ANSWERS[kind], which, begin)
+        return self.hear(kind, which, begin)
 
-    def hear(self, kind: str, wanted: tuple[str, ...], which: dict[str, int], begin: float) -> None:
-        """Wait for an answer or an error, and record the response time."""
+    def hear(self, kind: str, which: dict[str, int], begin: float) -> bool:
+        """Wait for an answer or an error, and record the time; whether there is an answer."""
         while True:
             head = self.receive(PATIENCE)
+            failed = head["type"] == "error" and (head.get("of") == "open") == (kind in VIDEO)
             ours = all(head.get(name) == value for name, value in which.items())
-            if head["type"] == "error" or (head["type"] in wanted and ours):
-                return self.record.answered(kind, time.monotonic() - begin)
+            if failed or (head["type"] in ANSWERS[kind] and ours):
+                self.record.answered(kind, time.monotonic() - begin)
+                return not failed
 
     def receive(self, timeout: float) -> dict[str, Any]:
         """The next message; note which frames have arrived."""
@@ -175,10 +198,13 @@ class Tab:
         if head["type"] == "error" and not any(known in head["line"] for known in EXPECTED):
             self.record.complain(head["line"])
         elif head["type"] == "opened":
-            self.frames = {}
+            self.frames, self.complete = {}, False
+        elif head["type"] == "seen" and not self.complete:
+            self.frames[0] = head["at"] + len(arrays["objects"])
+            self.ids = present(arrays["objects"][-1]) or self.ids
         elif head["type"] == "branch":
-            self.frames[head["branch"]] = head["frame"] + 1
-            self.ids = [int(row[6]) for row in arrays["objects"][-1] if row[5] > 0.5] or self.ids
+            self.frames[head["branch"]], self.complete = head["frame"] + 1, True
+            self.ids = present(arrays["objects"][-1]) or self.ids
         elif head["type"] == "futures":
             self.frames[head["branch"]] = head["at"] + arrays["objects"].shape[1]
         return head
@@ -193,13 +219,19 @@ class Tab:
                 self.receive(left)
 
     def open(self, world: str | None = None) -> None:
-        """Open an episode of a world, or an upload."""
+        """Open an episode of a world, or an upload; wait for its first objects, or for all."""
+        begin = time.monotonic()
         self.model = str(self.dice.choice(MODELS)) if world is None else self.model
         settings = {"given": int(self.dice.integers(4, 20)), "seed": int(self.dice.integers(99))}
         settings |= {"steps": int(self.dice.integers(10, 40))}
         settings |= {"futures": int(self.dice.choice([1, 4, 8, 16]))}
         asked = {"model": self.model, "world": world or self.model, "settings": settings}
-        self.ask("open", type="open", episode=int(self.dice.integers(20)), **asked)
+        if self.ask("open", type="open", episode=int(self.dice.integers(20)), **asked):
+            self.hear("objects", {"at": 0}, begin)
+            if self.dice.random() < 0.5:
+                self.hear("given", {"branch": 0}, begin)
+        elif not self.complete:  # nothing is open, as the server has given up the last video
+            self.open()
 
     def change(self) -> dict[str, Any]:
         """A random change of an object."""
@@ -288,6 +320,11 @@ class Tab:
         self.record.note("connections cut")
 
 
+def present(objects: np.ndarray) -> list[int]:
+    """The ids of the objects that are present in a frame."""
+    return [int(row[6]) for row in objects if row[5] > 0.5]
+
+
 def reset(raw: socket.socket) -> None:
     """Have a connection end with a reset when its owner closes it, which is woken to do so."""
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -359,7 +396,7 @@ class Figures:
             f"{kind}: {len(when)} of {self.answers[kind]['count']:.0f} answers after more than "
             f"{SLOW:g} s (at {', '.join(f'{at:.0f}' for at in when)} s)"
             for kind, when in self.slow.items()
-            if kind != "export"
+            if kind not in UNLIMITED
         ]
         first, last = self.memory_mb["first third"], self.memory_mb["last third"]
         grown = [f"memory grew from {first:.0f} to {last:.0f} MB"] if last > GROWTH * first else []
@@ -370,9 +407,11 @@ class Figures:
         """The figures as text."""
         lines = [f"{self.tabs} tabs for {self.seconds:g} s; load of the machine {self.load:.1f}"]
         lines.append(f"{'answer':<10}{'count':>7}{'median':>9}{'99 %':>9}{'worst':>9}  seconds")
-        for kind, each in self.answers.items():
+        for kind, meaning in MEANING.items():
+            if (each := self.answers.get(kind)) is None:
+                continue
             times = "".join(f"{each[name]:>9.2f}" for name in ("median", "99 %", "worst"))
-            lines.append(f"{kind:<10}{each['count']:>7.0f}{times}")
+            lines.append(f"{kind:<10}{each['count']:>7.0f}{times}  {meaning}")
         lines.append(", ".join(f"{n} {what}" for what, n in self.did.items()))
         memory = ", ".join(f"{name} {value:.0f}" for name, value in self.memory_mb.items())
         lines.append(f"memory in MB: {memory}")

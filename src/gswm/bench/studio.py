@@ -66,7 +66,8 @@ def timed(
     settings = {"given": 10, "steps": steps, "futures": futures}
     say(socket, {"type": "open", "model": model, "world": world, "settings": settings})
     opened, arrays = until(socket, "opened")
-    given, seen = opened["settings"]["given"], 0
+    seen = given = opened["settings"]["given"]
+    until(socket, "done")
     while seen < min(len(arrays["pixels"]), given + steps):
         seen += len(until(socket, "seen")[1]["pixels"])
     first, rate = [], []

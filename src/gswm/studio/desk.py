@@ -1,7 +1,7 @@
 """The open view of one page, and its work: each method yields messages, one piece at a time."""
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from itertools import islice
@@ -28,7 +28,7 @@ from gswm.studio.branches import (
     moments_along,
     moments_of,
 )
-from gswm.studio.catalog import Catalog
+from gswm.studio.catalog import Catalog, PreparedView
 from gswm.studio.exports import ExportOrder
 from gswm.studio.perceiving import CHUNK, perceived
 from gswm.studio.protocol import MOST_EDITS, Edit, ExportRequest, Masks, Open, ViewSettings, encode
@@ -51,6 +51,7 @@ Work = Iterator[bytes | Future[Any]]
 """Yields messages; an empty message after a piece of work without output; or a future to wait for.
 """
 Making = Generator[bytes, None, Branch]
+Preparing = Generator[Future[Any], None, PreparedView]
 
 
 class Desk:
@@ -70,6 +71,8 @@ class Desk:
         """The inferred given frames, which other pages may share."""
         self.unfinished = False
         """Whether a video or an edit is incomplete; later requests wait for it."""
+        self.completing = False
+        """Whether the page shows a video whose given frames or edits are incomplete."""
         self.own_bytes = 0
         """Memory of the branches without their futures, in bytes."""
         self.followed: tuple[Branch, int, list[Moments]] | None = None
@@ -78,58 +81,77 @@ class Desk:
         """Work for idle times."""
 
     def open(self, message: Open) -> Work:
-        """Open a video, apply the edits, and imagine the shown branch."""
+        """Show a video, then infer it, apply the edits, and imagine the shown branch."""
         self.unfinished = True
         try:
-            yield from self.opened(message)
+            prepared = yield from self.prepared(message)
+            yield self.opened(message, prepared)
+            yield from self.inferred(prepared)
+            yield from self.edited(message.edits)
         finally:
-            self.unfinished = False
+            self.unfinished = self.completing = False
+            if not self.branches:
+                self.chunks = []  # another video is opened meanwhile, or the inference failed
         yield from self.show(min(message.current, len(self.branches) - 1))
 
-    def opened(self, message: Open) -> Work:
-        """Infer the given frames, and create a branch for each edit."""
+    def prepared(self, message: Open) -> Preparing:
+        """Wait for a model and a video, and check that they fit."""
         preparing = self.catalog.prepare(message.model, message.world, message.episode)
         try:
             yield preparing
         finally:
             preparing.cancel()  # in case another video is opened meanwhile
-        prepared = preparing.result()
-        model, episodes = prepared.model, prepared.episodes
-        video, size = episodes.video, model.image_size
-        if video.shape[-1] != size:
-            raise UserError(f"this model expects frames of {size} pixels, not {video.shape[-1]}")
-        if model.num_actions:
+        found = preparing.result()
+        size, side = found.model.image_size, found.episodes.video.shape[-1]
+        if side != size:
+            raise UserError(f"this model expects frames of {size} pixels, not {side}")
+        if found.model.num_actions:
             raise UserError("this model needs actions, which the studio does not provide")
-        given = min(message.settings.given, video.shape[1])
+        return found
+
+    def opened(self, message: Open, prepared: PreparedView) -> bytes:
+        """Replace the open video; the message about the new one needs no inference."""
+        model, episodes = prepared.model, prepared.episodes
+        given = min(message.settings.given, episodes.video.shape[1])
         self.settings = replace(message.settings, given=given)
-        self.model, self.episodes, self.branches, self.rest = model, episodes, [], None
+        self.model, self.episodes, self.truth = model, episodes, None
+        self.branches, self.chunks, self.rest = [], [], None
         self.own_bytes, self.followed = 0, None
         self.opened_with, self.shown = message.model, message.world
-        how = "always" if self.catalog.is_own(message.world) else "first"
-        parts: list[Moments] = []
-        kept = self.catalog.chunks_of(message.model)
-        for part in perceived(model, video[:, :given], how, prepared.background, kept):
-            parts.append(part)
-            yield b""
-        past, self.chunks = join(parts), parts
-        self.truth = renamed_truth(episodes, past, size)
+        self.completing = True
         head = {"type": "opened", "model": message.model, "world": message.world}
-        head |= {"episode": message.episode, "settings": asdict(self.settings), "size": size}
-        head |= {"columns": COLUMNS, "edits": model.editable}
-        arrays = {} if self.truth is None else {"truth": as_objects(self.truth, size)}
-        pixels = video[0].permute(0, 2, 3, 1).cpu().numpy()
-        yield encode(head, **arrays, pixels=pixels)
+        head |= {"episode": message.episode, "settings": asdict(self.settings)}
+        head |= {"size": model.image_size, "columns": COLUMNS, "edits": model.editable}
+        return encode(head, pixels=episodes.video[0].permute(0, 2, 3, 1).cpu().numpy())
+
+    def inferred(self, prepared: PreparedView) -> Work:
+        """Infer the given frames in chunks, and create the branch that has no edit."""
+        model, episodes, given = prepared.model, prepared.episodes, self.settings.given
+        how = "always" if self.catalog.is_own(self.shown) else "first"
+        kept, at = self.catalog.chunks_of(self.opened_with), 0
+        for part in perceived(model, episodes.video[:, :given], how, prepared.background, kept):
+            self.chunks.append(part)
+            yield encode({"type": "seen", "at": at}, **arrays_of(part))
+            at += len(part)
+        past = join(self.chunks)
+        self.truth = renamed_truth(episodes, past, model.image_size)
+        if self.truth is not None:
+            yield encode({"type": "truth"}, objects=as_objects(self.truth, model.image_size))
         root = Branch(0, None, tuple(past[i : i + 1] for i in range(given)), 0)
         self.branches.append(root)
         self.rest = self.reconstruct(past)
         yield self.told(root)
-        for edit in message.edits:
+
+    def edited(self, edits: Iterable[Edit]) -> Work:
+        """Create a branch for each edit, up to the first one that does not fit."""
+        for edit in edits:
             try:
                 branch = yield from self.add(edit)
-                yield self.told(branch)
             except UserError as error:
-                yield encode({"type": "error", "line": f"an edit was skipped: {error}"})
-                break
+                line = f"an edit was skipped: {error}"
+                yield encode({"type": "error", "line": line, "request": 0, "of": "edits"})
+                return
+            yield self.told(branch)
 
     def edit(self, edit: Edit) -> Work:
         """Create a branch, or only a preview of it, and imagine its futures."""
@@ -181,7 +203,6 @@ class Desk:
         """Infer the frames after the given ones, and check whether the model fits."""
         assert self.episodes is not None
         video, given = self.episodes.video, len(past)
-        yield encode({"type": "seen", "at": 0}, **arrays_of(past))
         seen = [past]
         state = past.states[-1]
         last = min(video.shape[1], self.length) if self.model.editable else given
@@ -215,8 +236,14 @@ class Desk:
         return misfit.warning(share, header, video="this video" if own else self.shown, own=own)
 
     def masks(self, message: Masks) -> Work:
-        """The visible object at each pixel, for each frame of a branch."""
-        branch, opened = self.branch(message.branch), self.branches
+        """The visible object at each pixel, for each frame of a branch of the video open now."""
+        return self.owners(message, self.branches)
+
+    def owners(self, message: Masks, opened: list[Branch]) -> Work:
+        """The masks of a branch, unless another video is opened meanwhile."""
+        if self.branches is not opened:
+            return
+        branch = self.branch(message.branch)
         if not self.model.editable:
             raise UserError("this model does not assign pixels to objects")
         owners: list[np.ndarray] = []
@@ -303,6 +330,8 @@ class Desk:
 
     def branch(self, number: int) -> Branch:
         """Look up a branch by number."""
+        if not self.branches:
+            raise UserError("no video is open: open one first")
         if not 0 <= number < len(self.branches):
             raise UserError(f"there is no branch {number}; there are {len(self.branches)}")
         return self.branches[number]

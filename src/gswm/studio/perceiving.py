@@ -10,8 +10,11 @@ from torch import Tensor
 from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
 from gswm.studio.branches import Moments, moments_of
 
-CHUNK = 5
-"""Number of frames to infer at once, which bounds how long an edit waits."""
+CHUNK = 3
+"""Number of frames to infer at once.
+
+It bounds how long an edit waits, and how long a page shows a video without objects.
+"""
 
 InferredChunks = WeakValueDictionary[tuple[WorldModel[Any], Discover, bytes], Moments]
 """The chunks of all open pages, by everything that they depend on: the model, its discovery mode,

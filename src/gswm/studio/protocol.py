@@ -3,6 +3,18 @@
 The page sends JSON objects, which msgspec validates completely before use: the result is a frozen
 record whose numbers are in range. The server sends bytes: the length of a JSON header (4 bytes,
 little endian), the header, and the arrays that it lists.
+
+The page hears of a video that it opens in this order, and may send further requests meanwhile,
+which the server answers afterwards:
+
+    opened   the frames of the video and the settings, before any inference
+    seen     the objects and the reconstruction of some given frames; one message per chunk
+    truth    the ground-truth boxes, if known, with the ids of the model
+    branch   the given frames as branch 0; then one message per edit of the request
+    futures  imagined frames of the current branch, in pieces; then `done`
+    seen     the frames after the given ones
+
+An error with `of: "open"` ends this at any point. One with `of: "edits"` ends the list of branches.
 """
 
 import json

@@ -89,10 +89,20 @@ class Session:
 
     @property
     def long(self) -> bool:
-        """Whether that response takes many pieces: an open video, or masks."""
+        """Whether that response takes many pieces: the objects of a video, or masks."""
         if self.takes:
-            return isinstance(self.line[0], Open | Masks)
-        return self.opens or bool(self.others)
+            return isinstance(self.line[0], Masks)
+        return self.desk.completing if self.finishes else bool(self.others)
+
+    @property
+    def finishes(self) -> bool:
+        """Whether there is a piece of an incomplete video or edit to do."""
+        return self.desk.unfinished and not self.waiting
+
+    @property
+    def shows(self) -> bool:
+        """Whether the page shows objects of the video already, and has no further request."""
+        return self.desk.completing and bool(self.desk.chunks) and not self.line
 
     @property
     def job(self) -> ExportJob | None:
@@ -113,7 +123,7 @@ class Session:
             self.imagining, self.opens = self.begin(message), isinstance(message, Open)
             if self.advance(self.imagining, getattr(message, "request", 0)) is None:
                 self.imagining = None
-        elif self.others:
+        elif self.others and not self.finishes:
             sent = self.advance(self.others[0])
             self.answered = sent is not None and (self.answered or bool(sent))
             if sent is None:

@@ -89,13 +89,14 @@ class Worker:
         """Choose among pages that wait for a response.
 
         Short and long responses alternate, so that an edit waits for at most one piece of a long
-        one. Long responses are finished one after the other, oldest first: in turns, all of them
-        would take as long as the last one.
+        one. Of the long ones, pages without any object come first. Apart from that, long responses
+        are finished one after the other, oldest first: in turns, all of them would take as long as
+        the last one.
         """
         short = [each for each in urgent if not each.long]
         long = [each for each in urgent if each.long]
         self.long = bool(long) and not (short and self.long)
-        return min(long, key=lambda each: each.since) if self.long else short[0]
+        return min(long, key=lambda each: (each.shows, each.since)) if self.long else short[0]
 
     def run(self) -> None:
         """Serve until the end."""

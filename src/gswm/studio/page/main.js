@@ -7,11 +7,10 @@ import { address, Link } from "./link.js";
 import * as panels from "./panels.js";
 import { $, toast } from "./panels.js";
 import {
-  asFrames, asFutures, asView, branch, FPS, frameAt, isImagined, known, length, nameOf, newBranch, objectsOf, packed, store, tidy, unpacked, view,
+  asFrames, asFutures, asView, branch, FPS, frameAt, isImagined, known, length, nameOf, newBranch, objectsOf, packed, rowsOf, store, tidy, unpacked, unseenBranch, view,
 } from "./store.js";
 
 const canvases = Object.fromEntries(["imagined", "beside", "truth", "seen"].map((name) => [name, $(`#pane-${name} canvas`)]));
-let wanted = null; // the view that is being restored
 let dirty = 0;
 let request = 0;
 let fallen = false; // the requested view could not be opened, so the default is shown
@@ -20,7 +19,7 @@ let follows = false; // show and play the next branch as soon as it arrives
 // Drawing
 
 function redraw() {
-  dirty ||= requestAnimationFrame(() => { dirty = 0; if (store.opened && branch()) draw(); });
+  dirty ||= requestAnimationFrame(() => { dirty = 0; if (store.opened) draw(); });
 }
 
 function draw() {
@@ -90,31 +89,34 @@ const heard = {
   },
   opened(message) {
     const { model, world, episode, settings, size, edits } = message;
+    const { wanted } = store;
     const first = !store.opened || wanted;
-    fallen = false;
-    Object.assign(store, { opened: { model, world, episode, settings, size, edits }, branches: [], preview: null, seen: [], redo: [], truth: { pixels: message.pixels } });
-    const stride = size * size * 3;
-    store.truth.frames = Array.from({ length: message.pixels.shape[0] }, (_, t) => ({
-      pixels: message.pixels.values.subarray(t * stride, (t + 1) * stride),
-      objects: message.truth ? objectsOf(message.truth.values.subarray(t * 11 * message.truth.shape[1], (t + 1) * 11 * message.truth.shape[1])) : null,
-    }));
+    const frames = rowsOf(message.pixels).map((pixels) => ({ pixels, objects: null }));
+    Object.assign(store, { opened: { model, world, episode, settings, size, edits }, preview: null, seen: [], redo: [] });
+    Object.assign(store, { truth: { pixels: message.pixels, frames }, branches: [unseenBranch(frames.slice(0, settings.given))] });
     Object.assign(store, { current: 0, compare: -1, future: 0, selected: -1, beside: "futures" });
-    if (first) store.frame = Math.min(wanted?.frame ?? 0, length() - 1);
+    if (first) store.frame = wanted?.frame ?? 0;
     if (first && wanted?.frame === undefined && !matchMedia("(prefers-reduced-motion: reduce)").matches) store.playing = true;
     store.frame = Math.min(store.frame, length() - 1);
+    if (wanted) wanted.frame = store.frame;
     [$("#model").value, $("#episode").value] = [model, episode];
     listWorlds();
     $("#world").value = world;
     $("#episode").disabled = $("#episode-back").disabled = $("#episode-on").disabled = isUpload(world);
     showSettings();
+    changed();
+  },
+  truth(message) {
+    rowsOf(message.objects).forEach((values, t) => { store.truth.frames[t].objects = objectsOf(values); });
+    redraw();
   },
   branch(message) {
+    fallen = false;
     store.preview = null;
     store.branches[message.branch] = newBranch(message);
-    if (wanted) {
-      if (message.branch < wanted.edits.length) return;
-      Object.assign(store, { current: Math.min(wanted.current ?? 0, message.branch), compare: wanted.compare ?? -1, future: wanted.future ?? 0, beside: wanted.beside ?? "futures" });
-      wanted = null;
+    if (store.wanted) {
+      if (message.branch < store.wanted.edits.length) return;
+      restored();
     } else if (message.edit && message.request === request) {
       arrive(message.branch);
     }
@@ -135,13 +137,16 @@ const heard = {
     redraw();
   },
   seen(message) {
-    asFrames(message).forEach((frame, i) => { store.seen[message.at + i] = frame; });
+    const root = branch(0);
+    asFrames(message).forEach((frame, i) => {
+      store.seen[message.at + i] = frame;
+      if (root.unseen) root.own[message.at + i] = frame;
+    });
     redraw();
   },
   masks(message) {
     const masks = ((branch(message.branch).masks ??= {})[message.future] ??= []);
-    const stride = message.owners.shape[1] * message.owners.shape[2];
-    for (let i = 0; i < message.owners.shape[0]; i++) masks[message.at + i] = message.owners.values.subarray(i * stride, (i + 1) * stride);
+    rowsOf(message.owners).forEach((owners, i) => { masks[message.at + i] = owners; });
     redraw();
   },
   done(message) {
@@ -162,7 +167,7 @@ const heard = {
     store.preview = null;
     toast(message.line, true);
     if (message.of === "open") refused();
-    else if (wanted) wanted.edits.length = Math.max(0, store.branches.length - 1);
+    else if (message.of === "edits") { restored(); changed(); }
     redraw();
   },
 };
@@ -171,8 +176,8 @@ const heard = {
 
 // Opening failed: keep the current view, or open the default one if there is none.
 function refused() {
-  wanted = null;
-  if (store.branches.length) {
+  store.wanted = null;
+  if (branch(0) && !branch(0).unseen) {
     $("#model").value = store.opened.model;
     listWorlds();
     showSettings();
@@ -183,12 +188,19 @@ function refused() {
 }
 
 function restore(saved) {
-  const { model, world, episode = 0, settings, edits = [], current = 0, toggles } = saved;
+  const { model, episode = 0, edits = [], toggles } = saved;
   const { given = 10, steps = 40 } = store.hello.models.find(({ name }) => name === model) ?? {};
   Object.assign(store.toggles, toggles);
   panels.toggles(toggled);
-  wanted = { ...saved, edits: [...edits] };
-  open({ model, world, episode, settings: settings ?? { given, steps, futures: 8 }, edits, current });
+  store.wanted = { ...saved, episode, edits, settings: saved.settings ?? { given, steps, futures: 8 } };
+  open(store.wanted);
+}
+
+// All branches of the restored view have arrived, perhaps without its last edits.
+function restored() {
+  if (!store.wanted) return;
+  const { current = 0, compare = -1, future = 0, beside = "futures" } = store.wanted;
+  Object.assign(store, { wanted: null, current: Math.min(current, store.branches.length - 1), compare, future, beside });
 }
 
 function open({ model, world, episode, settings, edits = [], current = 0 }) {
@@ -200,12 +212,12 @@ function open({ model, world, episode, settings, edits = [], current = 0 }) {
 // Change settings and keep the edits.
 function reopen(change) {
   const saved = view();
-  wanted = saved;
-  open({ ...saved, settings: { ...saved.settings, ...change } });
+  store.wanted = { ...saved, frame: store.frame, settings: { ...saved.settings, ...change } };
+  open(store.wanted);
 }
 
 function another(change) {
-  wanted = null;
+  store.wanted = null;
   const { model, world, episode, settings } = store.opened;
   open({ model, world, episode, settings, ...change });
 }
@@ -241,7 +253,7 @@ function go(number) {
 function fetchMissing() {
   for (const number of [store.current, store.beside === "before" ? store.compare : -1]) {
     const which = branch(number);
-    if (which && !which.done && known(which) < length()) {
+    if (which && !which.unseen && !which.done && known(which) < length()) {
       link.say({ type: "show", branch: number });
       return;
     }
@@ -311,7 +323,7 @@ let remembers = 0;
 function remember() {
   clearTimeout(remembers);
   remembers = setTimeout(() => {
-    if (store.opened && !wanted) history.replaceState(null, "", `#view=${packed(view())}`);
+    if (store.opened && !store.wanted) history.replaceState(null, "", `#view=${packed(view())}`);
   }, 300);
 }
 
@@ -386,7 +398,7 @@ panels.toggles(toggled);
 keys({
   play, undo, redo, select, seek, step: (by) => seek(store.frame + by), act: (what, amount) => hands.act(what, amount),
   letGo: () => { hands.drop(); store.selected = -1; redraw(); }, holds: () => !!hands.selected(), save: take,
-  future: (by) => pickFuture(Math.max(0, Math.min((branch().futures[0]?.length ?? 1) - 1, store.future + by))),
+  future: (by) => pickFuture(Math.max(0, Math.min((branch()?.futures[0]?.length ?? 1) - 1, store.future + by))),
   beside: () => { if (other()) { store.beside = store.beside === "before" ? "futures" : "before"; fetchMissing(); changed(); } },
 });
 $("#play").onclick = play;

@@ -149,7 +149,9 @@ export function clock() {
   const bar = $("#timeline");
   bar.setAttribute("aria-valuenow", store.frame);
   bar.setAttribute("aria-valuemax", length() - 1);
-  return imagined ? `imagined, ${store.frame - which.frame} on` : store.frame >= which.first && which.edit ? "edited" : "given";
+  if (imagined) return `imagined, ${store.frame - which.frame} on`;
+  if (frameAt(which, store.future, store.frame)?.objects === null) return "finding objects…";
+  return store.frame >= which.first && which.edit ? "edited" : "given";
 }
 
 let hides = 0;

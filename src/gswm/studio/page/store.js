@@ -13,7 +13,8 @@ export const color = (id, alpha = 1) => `rgb(${rgb(id).join(" ")} / ${alpha})`;
 export const store = {
   hello: null, // models, worlds
   opened: null, // model, world, episode, settings, size
-  truth: null, // {objects, pixels} of the video
+  wanted: null, // the view that is being restored, until all of its branches have arrived
+  truth: null, // {pixels, frames} of the video
   seen: [], // the model's inferred objects and reconstruction of each frame
   branches: [],
   preview: null, // the branch of an edit in progress
@@ -33,7 +34,7 @@ export const store = {
   },
 };
 
-export const length = () => store.opened.settings.given + store.opened.settings.steps;
+export const length = () => (store.opened ? store.opened.settings.given + store.opened.settings.steps : 0);
 export const branch = (number = store.current) => store.branches[number];
 
 // One frame of a message's arrays.
@@ -53,6 +54,12 @@ function frames(message, count, future, time) {
 function backgroundOf(array, time) {
   const stride = array.values.length / time.total;
   return array.values.subarray(time.at * stride, (time.at + 1) * stride);
+}
+
+// The parts of an array of a message along its first axis.
+export function rowsOf({ values, shape }) {
+  const stride = values.length / shape[0];
+  return Array.from({ length: shape[0] }, (_, i) => values.subarray(i * stride, (i + 1) * stride));
 }
 
 // Convert rows of eleven numbers to objects, including absent ones, whose presence can be shown.
@@ -106,6 +113,12 @@ export function newBranch(message) {
   };
 }
 
+// The branch of a video whose objects are yet to be inferred: its frames have `objects: null`.
+export function unseenBranch(frames) {
+  const own = frames.map(({ pixels }) => ({ pixels, objects: null, background: null }));
+  return { number: 0, first: 0, frame: own.length - 1, edit: null, own, futures: [], masks: {}, done: false, unseen: true, used: performance.now() };
+}
+
 // Drop the futures that were shown least recently.
 export function tidy() {
   const held = (each) => each.futures.length * (each.futures[0]?.length ?? 0) * store.opened.size ** 2 * 3;
@@ -126,9 +139,10 @@ const NAMES = {
 };
 export const nameOf = (which) => (which.edit ? NAMES[which.edit.change.kind](which.edit.change) : "as inferred");
 
-// Everything needed to restore this view.
+// Everything needed to restore this view, or the one that is being restored.
 export function view() {
-  const { opened, branches, current, compare, beside, future, frame, toggles } = store;
+  const { opened, wanted, branches, current, compare, beside, future, frame, toggles } = store;
+  if (wanted) return { version: 1, ...wanted, frame: wanted.frame ?? frame, toggles };
   const edits = branches.slice(1).map(({ edit }) => ({
     branch: edit.branch, future: edit.future, frame: edit.frame, change: edit.change,
   }));

@@ -96,7 +96,8 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.propagation.position_scale == m.image_size / 2
     balls = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE)
     assert m.propagation.depth_limit == (8 if balls else None)
-    assert m.schedule.overshoot.rate == (0.2 if name in ROLLED_OUT else 1)
+    rates = dict.fromkeys(ROLLED_OUT, 0.2) | {"obj3d-128": 1 / 3}
+    assert m.schedule.overshoot.rate == rates.get(name, 1)
     assert (r.train.batch, r.train.clip) == (16, 1.0)
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian
 from gswm.core.records import map_tensors, stack
@@ -140,7 +140,8 @@ def joint_term(
 ) -> PerVideo:
     """The score of rollouts from random frames of the tracks, to which no gradient flows.
 
-    An object counts as long as its slot still holds the object of the start.
+    The prior learns, and with `joint_decoder` MLP_att. An object counts as long as its slot still
+    holds the object of the start.
     """
     horizon, row = cfg.joint_frames(len(objects)), torch.arange(len(survey), device=survey.device)
     # Not from the first frame, in which the prior has no history.
@@ -159,7 +160,8 @@ def joint_term(
     drawn = map_tensors(
         lambda n: n.unflatten(1, (first.shape[1], -1)).flatten(0, 1), noise.propagation
     )
-    with only_prior_learns(propagation):
+    decoders = propagation.decoders() if cfg.joint_decoder else []
+    with only_prior_learns(propagation, *decoders):
         x = rollouts(propagation, start, seen, drawn, replace(cfg, horizon=horizon))
     there = start.id != NOBODY
     weight = y.pres[..., 0] * (there[:, None] & (ids == start.id[:, None]))
@@ -260,9 +262,10 @@ def distance(
 
 
 @contextmanager
-def only_prior_learns(propagation: Propagation) -> Iterator[None]:
-    """Pass gradients through all networks, but only to the parameters of the prior."""
-    ours = {p for module in propagation.networks_of_prior() for p in module.parameters()}
+def only_prior_learns(propagation: Propagation, *also: nn.Module) -> Iterator[None]:
+    """Pass gradients through all networks, but only to the parameters of the prior and of `also`."""
+    learning = [*propagation.networks_of_prior(), *also]
+    ours = {p for module in learning for p in module.parameters()}
     others = [p for p in propagation.parameters() if p.requires_grad and p not in ours]
     for param in others:
         param.requires_grad_(False)

@@ -271,6 +271,10 @@ class Propagation(nn.Module):
         """Those on which no posterior depends."""
         return [self.rnn_prior, self.latent.mlp_prior]
 
+    def decoders(self) -> list[nn.Module]:
+        """Those that prior and posterior share to decode their samples."""
+        return [self.latent.mlp_att] if isinstance(self.latent, StateLatent) else []
+
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:
         """p(z̃_t | z_<t): the objects move, unseen; none of them leaves (App. D)."""
         return self.imagine_next(prev, seen, noise, self.rnn_prior.interaction.first_layers())

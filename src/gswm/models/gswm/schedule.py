@@ -51,6 +51,10 @@ class Overshooting:
     """Number of random frames of each video from which these rollouts start."""
     joint_horizon: int = 8
     """Length of these rollouts, at most the number of frames after the second."""
+    joint_decoder: bool = False
+    """Train MLP_att on these rollouts too. The ELBO decodes only samples of the posterior. Samples
+    of the prior that lie between two modes decode to a step that is a mixture of both.
+    """
 
     def check(self) -> None:
         """Raise a UserError for invalid settings."""

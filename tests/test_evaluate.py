@@ -34,6 +34,7 @@ from gswm.eval.metrics.distance import TABLE_STEPS, center_errors
 from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, register_protocol, usual
 from gswm.models.base import WorldModel, as_float
 from gswm.models.track import Track
+from gswm.train.launch import validator
 
 SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 
@@ -99,6 +100,30 @@ def test_validation_is_the_evaluation_of_ten_steps() -> None:
     assert light["center_error"] == pytest.approx(full["center_error"])
     assert light["strict_error"] == pytest.approx(full["strict_error"])
     assert light["objects"] == light["true_objects"] == 3
+
+
+class AskedError(Exception):
+    """Raised with the discovery mode that a model was asked for."""
+
+
+class Inquirer(Seer):
+    def __init__(self) -> None:
+        pass
+
+    def imagine(self, *_: Any, discover: str, **__: Any) -> Track:
+        raise AskedError(discover)
+
+
+@pytest.mark.parametrize(
+    ("name", "discover"), [("sqair-interaction", "first"), ("sqair-digits", "always")]
+)
+def test_validation_discovers_objects_as_the_worlds_protocol_does(name: str, discover: str) -> None:
+    of = gswm.recipe(name)
+    few = replace(of, train=replace(of.train, validation_episodes=1))
+    scores, _ = validator(few, torch.device("cpu"))
+    assert scores is not None
+    with pytest.raises(AskedError, match=discover):
+        scores(Inquirer(), None)
 
 
 def test_validation_of_a_model_that_finds_nothing_is_strict_and_finite() -> None:

@@ -33,7 +33,7 @@ from gswm.eval.metrics.tracking import tracked
 from gswm.eval.protocols import PROTOCOLS, protocol
 from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
-from gswm.models.base import WorldModel, as_float
+from gswm.models.base import Discover, WorldModel, as_float
 from gswm.models.track import Track
 
 ROWS = 320
@@ -360,7 +360,12 @@ def past_of(track: Track) -> Track:
 
 
 def validate(
-    model: WorldModel[Any], episodes: Episodes, given: int, steps: int = 10, futures: int = 1
+    model: WorldModel[Any],
+    episodes: Episodes,
+    given: int,
+    steps: int = 10,
+    futures: int = 1,
+    discover: Discover = "first",
 ) -> dict[str, float]:
     """Validate a model during training: center errors and object counts of the mean rollout.
 
@@ -371,8 +376,8 @@ def validate(
     copied to the CPU. If no object is found in any episode, there is no center error.
     """
     if episodes.truth is None:
-        return validate_pixels(model, episodes, given, steps)
-    rules = Rules("validation", given, steps, ("center",))
+        return validate_pixels(model, episodes, given, steps, discover)
+    rules = Rules("validation", given, steps, ("center",), discover=discover)
     episodes = cut(episodes, rules)
     true = Boxes.of_truth(known(episodes), episodes.video.shape[-1])
     predicted = whole(imagine(model, episodes, rules, torch.Generator()))
@@ -383,15 +388,15 @@ def validate(
     if futures > 1:
         scores |= chances(model, episodes, replace(rules, sample=True, futures=futures), true)
     if model.boxes_from == "masks":
-        scores |= validate_pixels(model, episodes, given, steps)
+        scores |= validate_pixels(model, episodes, given, steps, discover)
     return {name: value for name, value in scores.items() if math.isfinite(value)}
 
 
 def validate_pixels(
-    model: WorldModel[Any], episodes: Episodes, given: int, steps: int
+    model: WorldModel[Any], episodes: Episodes, given: int, steps: int, discover: Discover
 ) -> dict[str, float]:
     """Validate by pixels: `error` is the mean squared error of imagined frames."""
-    rules = Rules("validation", given, steps, ONLY_PIXELS)
+    rules = Rules("validation", given, steps, ONLY_PIXELS, discover=discover)
     parts = []
     for batch in regroup([cut(episodes, rules)], MOST):
         drawn = imagine(model, batch, rules, torch.Generator()).reconstruction

@@ -70,7 +70,7 @@ PROTOCOLS = {
         Protocol("gswm-5-4", 5, 4, ("futures",), sample=True, futures=100),
         Protocol("gswm-maze-5", 5, 94, ("corridor", "futures"), sample=True, futures=10),
         Protocol("gswm-clips-8-16", 8, 16, ("center", "tracking", "sizes")),
-        Protocol("sqair-10-10", 10, 10, ("center", "tracking", "counts")),
+        Protocol("sqair-10-10", 10, 10, ("center", "tracking", "counts"), discover="always"),
         Protocol("slotformer-6-44", 6, 44, ("pixels",), discover="always", split="val"),
         Protocol("ocvp-5-25", 5, 25, ("pixels",)),
     )

@@ -245,12 +245,13 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
             return None, f"no validation: {lack}"
         raise UserError(lack)
     steps = min(HORIZON, frames - data.given)
-    futures = SAMPLED if usual(world_of(data.world)).sample else 1
+    rules = usual(world_of(data.world))
+    futures = SAMPLED if rules.sample else 1
 
     def scores(model: WorldModel[Any], place: Callable[[], Path] | None) -> dict[str, float]:
         if place is not None:
             draw(place, model, episodes, data.given, steps)
-        found = validate(model, episodes, data.given, steps, futures)
+        found = validate(model, episodes, data.given, steps, futures, rules.discover)
         some = episodes[:EPISODES]
         known = {"actions": actions_of(model, some), "background": some.background}
         share = measure(model, some.video, **known)

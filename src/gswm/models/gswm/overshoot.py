@@ -263,7 +263,7 @@ def distance(
 
 @contextmanager
 def only_prior_learns(propagation: Propagation, *also: nn.Module) -> Iterator[None]:
-    """Pass gradients through all networks, but only to the parameters of the prior and of `also`."""
+    """Pass gradients through all networks, but only to parameters of the prior and of `also`."""
     learning = [*propagation.networks_of_prior(), *also]
     ours = {p for module in learning for p in module.parameters()}
     others = [p for p in propagation.parameters() if p.requires_grad and p not in ours]

@@ -65,7 +65,7 @@ MEANING = {
     "page": "until a new page has its list of models",
     "open": "from opening a video until the page shows it",
     "objects": "from opening a video until the page shows the objects of its first frames",
-    "given": "from opening a video until all given frames are inferred; no limit",
+    "given": "from opening a video until all given frames are inferred",
     "edit": "until the edited frame is there",
     "drag": "until the preview is there",
     "show": "until the first imagined frame is there",
@@ -74,7 +74,7 @@ MEANING = {
     "export": "until the file is there; no limit",
 }
 """The wait that each time measures."""
-UNLIMITED = ("export", "given")
+UNLIMITED = ("export",)
 VIDEO = ("open", "objects", "given")
 """The waits that an error about opening a video ends."""
 WHICH = {"request": ("edit", "drag"), "branch": ("show", "masks")}

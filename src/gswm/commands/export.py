@@ -97,7 +97,11 @@ class ExportCommand:
             return source
         source = run / f"{self.which}.safetensors"
         if not source.is_file():
-            raise UserError(f"{run} has no {source.name}: omit --which {self.which}")
+            written = {"best": "after a validation", "last": "when it ends or is stopped"}
+            raise UserError(
+                f"{run} has no {source.name}, which training writes {written[self.which]}: omit "
+                f"--which {self.which}"
+            )
         return source
 
     def more(self, run: Path | None, header: dict[str, Any]) -> dict[str, Any]:

@@ -28,10 +28,11 @@ from gswm.data.storage.hdf5 import Writer
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION
 from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline, Rule
-from gswm.eval.evaluate import Result, evaluate, imagine, standard_errors, validate
+from gswm.eval.evaluate import Result, evaluate, imagine, standard_errors
 from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.distance import TABLE_STEPS, center_errors
 from gswm.eval.protocols import PROTOCOLS, Protocol, protocol, register_protocol, usual
+from gswm.eval.validate import validate
 from gswm.models.base import WorldModel, as_float
 from gswm.models.track import Track
 from gswm.train.launch import validator

@@ -8,11 +8,12 @@ from test_evaluate import SHORT, Puppet, marked
 
 from gswm.core.records import concatenate
 from gswm.eval.baselines import Baseline
-from gswm.eval.evaluate import evaluate, validate
+from gswm.eval.evaluate import evaluate
 from gswm.eval.metrics.boxes import Boxes
 from gswm.eval.metrics.motion import motion
 from gswm.eval.metrics.reconstruction import reconstruction
 from gswm.eval.protocols import Protocol
+from gswm.eval.validate import validate
 
 
 def videos(seed: int, *shape: int) -> torch.Tensor:

@@ -29,8 +29,8 @@ from gswm.data.storage.hdf5 import Writer
 from gswm.data.storage.layouts import Layout
 from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.registry import world
-from gswm.eval.evaluate import SAMPLED, validate
 from gswm.eval.explained import measure
+from gswm.eval.validate import SAMPLED, validate
 from gswm.models.objects import Sizes
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build

@@ -23,9 +23,10 @@ from gswm.data.episode import Episodes
 from gswm.data.importing.videos import known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
 from gswm.data.worlds.registry import world
-from gswm.eval.evaluate import SAMPLED, actions_of, validate
+from gswm.eval.evaluate import actions_of
 from gswm.eval.explained import EPISODES, measure
 from gswm.eval.protocols import usual
+from gswm.eval.validate import SAMPLED, validate
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
 from gswm.train import distributed, snapshots

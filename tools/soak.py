@@ -9,7 +9,7 @@ infers the others. Now and then it cuts its connection while it waits for an ans
 an upload; and processes of the server are killed. The soak fails (exit code 1) if
 
 - a request other than an export takes more than 2 seconds: the time until its first answer, and for
-  a video that is opened also the time until its first objects;
+  a video that is opened also the times until its first objects and until all given frames;
 - memory grows after the warm-up: the server's mean over the last third is more than 10 % above
   that over the first third;
 - the server ends, reports an error that the tab did not cause, or leaves a process or a file

@@ -106,3 +106,14 @@ def test_without_a_context_the_background_is_black_and_costs_nothing() -> None:
     assert list(net.state_dict()) == []
     assert len(got.states) == 3
     map_tensors(lambda x: x.repeat_interleave(2, dim=0), got.states[0])
+
+
+def test_large_frames_have_the_gradients_of_their_own_encodings() -> None:
+    torch.manual_seed(0)
+    net, frames, eps = Context(SIZES, 128), video(size=128), noise()
+    e_frame = net.conv(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+    found = [
+        torch.autograd.grad(got.q.mean.square().sum(), list(net.conv.parameters()))
+        for got in (net.infer(net.start(2), eps, frames), net.run(net.start(2), eps, e_frame))
+    ]
+    torch.testing.assert_close(found[0], found[1])

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from tiny import generator
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from gswm.core.networks import (
     MLP,
@@ -13,6 +14,7 @@ from gswm.core.networks import (
     Residual,
     Trunk,
     group_norm,
+    recomputed,
 )
 
 
@@ -72,3 +74,18 @@ def test_sizes_are_those_of_the_tables() -> None:
     assert Trunk(3, 9, 2)(rand(1, 3, 64, 64)).shape == (1, 9, 4, 4)
     assert group_norm(64).num_groups == 4
     assert group_norm(8).num_groups == 1
+
+
+def test_a_recomputed_network_stores_its_input_alone_and_has_the_same_gradients() -> None:
+    net, x = Encoder(32, [3, 8, 16], 5), rand(4, 3, 32, 32)
+    own = {each.untyped_storage().data_ptr() for each in (x, *net.parameters())}
+    found, stored = [], []
+    for apply in (lambda: net(x), lambda: recomputed(net, x)):
+        kept: list[Tensor] = []
+        with saved_tensors_hooks(lambda t, kept=kept: kept.append(t) or t, lambda t: t):
+            y = apply()
+        stored.append([t for t in kept if t.untyped_storage().data_ptr() not in own])
+        found.append(torch.autograd.grad(y.square().sum(), list(net.parameters())))
+    assert stored[0]
+    assert not stored[1]
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=0)

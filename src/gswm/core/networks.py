@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gswm.core.records import concatenate, cut, frames, map_tensors, tensors
 
@@ -172,6 +173,13 @@ def group_norm(num_channels: int) -> nn.GroupNorm:
 def per_object(net: nn.Module, x: Tensor) -> Tensor:
     """Apply `net` to every object of every batch element."""
     return net(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+def recomputed(net: nn.Module, x: Tensor) -> Tensor:
+    """Apply a deterministic network, and store only its input for the backward pass."""
+    if not torch.is_grad_enabled():
+        return net(x)
+    return checkpoint(net, x, use_reentrant=False, preserve_rng_state=False)
 
 
 def in_parts(net: Callable[[Any], Any], x: Any) -> Any:

@@ -14,11 +14,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian
-from gswm.core.networks import MLP, Encoder, FrameDecoder
+from gswm.core.networks import MLP, Encoder, FrameDecoder, recomputed
 from gswm.core.records import frames, stack
 from gswm.core.shapes import Frame, Video
 from gswm.models.layers import ContextNoise, Contexts
 from gswm.models.objects import LSTMState, Sizes
+
+RECOMPUTED = 64
+"""Conv_ctx of frames larger than this is computed again for its gradients, to save memory."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,9 @@ class Context(nn.Module):
 
     def infer(self, state: ContextState, noise: ContextNoise, video: Video) -> Contexts:
         """q(z_ctx | x_t, earlier z_ctx), for every frame of `video`."""
-        return self.run(state, noise, self.conv(video.flatten(0, 1)).unflatten(0, video.shape[:2]))
+        flat = video.flatten(0, 1)
+        e_frame = recomputed(self.conv, flat) if self.conv.size > RECOMPUTED else self.conv(flat)
+        return self.run(state, noise, e_frame.unflatten(0, video.shape[:2]))
 
     def run(
         self,

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from gswm.data.batches.batch import Batch
 from gswm.models.base import check_video
 from gswm.models.gswm.discovery import DiscoveryConfig
 from gswm.models.gswm.gswm import GSWM
+from gswm.models.gswm.propagation import FADING, PropagationConfig
 from gswm.models.objects import Sizes, select
 
 # -- the factorization of §3.1, one line a factor
@@ -84,6 +86,22 @@ def test_without_discovery_frames_are_as_if_it_found_nothing(name: str) -> None:
         torch.testing.assert_close(a, b)
     for a, b in zip(tensors(known), tensors([e.known for e in evidence[1:]]), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_twins_fade_in_inference_alone() -> None:
+    model = lively("interaction", propagation=PropagationConfig(twins=0.0))
+    slots = model.cfg.num_objects
+    like = model.empty(1)
+    o = replace(like.o, pres=torch.ones(1, slots, 1), hw=torch.full((1, slots, 2), 0.3))
+    before = replace(like, o=o, id=torch.arange(slots)[None])
+    now = model.noise_shape.none(1, 1, torch.zeros(1, dtype=torch.bool), 0).frames()[0].propagation
+    seen = model.propagation.situation.survey(torch.zeros(1, 1, 3, 64, 64))[:, 0]
+    at = before, seen, video(1, 1)[:, 0], now
+    kept = model.propagate(*at)[0].o.pres
+    with torch.no_grad():
+        alone = model.propagate(*at)[0].o.pres
+    assert torch.equal(alone[:, :1], kept[:, :1])
+    torch.testing.assert_close(alone[:, 1:], FADING * kept[:, 1:])
 
 
 def test_the_given_frames_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:

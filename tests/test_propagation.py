@@ -12,7 +12,10 @@ from torch import Tensor
 
 from gswm.core.distributions import Bernoulli, Gaussian
 from gswm.core.records import map_tensors, tensors
+from gswm.core.shapes import NOBODY
 from gswm.models.gswm.propagation import (
+    ALIKE,
+    FADING,
     Drawn,
     NoStateLatent,
     Propagation,
@@ -20,6 +23,7 @@ from gswm.models.gswm.propagation import (
     PropagationNoise,
     StateLatent,
     UpdateScales,
+    fade_twins,
     rescaled,
 )
 from gswm.models.objects import Attributes, Objects, Sizes
@@ -228,6 +232,38 @@ def test_a_depth_limit_bounds_depth_and_changes_nothing_else(seed: int) -> None:
     )
     torch.testing.assert_close(limited.depth, free.depth.clamp(-2, 2))
     assert torch.equal(replace(limited, depth=free.depth).cat(), free.cat())
+
+
+@given(SEEDS)
+def test_the_younger_of_two_twins_fades_as_by_loops(seed: int) -> None:
+    """Boxes near two places, with two motions; ids and presences of empty slots too."""
+    g = generator(seed)
+
+    def one_of_two(size: float) -> Tensor:
+        return size * torch.randint(2, (2, 5, 1), generator=g)
+
+    like = objects(2, 5, seed)
+    xy = one_of_two(0.9) + 0.005 * torch.rand(2, 5, 2, generator=g)
+    moved = one_of_two(0.05) + 0.001 * torch.rand(2, 5, 2, generator=g)
+    pres = torch.randint(0, 5, (2, 5, 1), generator=g) / 4
+    ids = torch.stack([torch.randperm(5, generator=g) for _ in range(2)])
+    ids = torch.where(torch.rand(2, 5, generator=g) < 0.2, NOBODY, ids)
+    before = replace(like, o=replace(like.o, xy=xy - moved), id=ids)
+    o = replace(like.o, xy=xy, hw=torch.full_like(xy, 0.3), pres=pres)
+    got = fade_twins(before, replace(before, o=o), 0.8)
+    for b in range(2):
+        for k in range(5):
+            twins = [
+                j
+                for j in range(5)
+                if NOBODY != ids[b, j] < ids[b, k]
+                and pres[b, j] > 0.5
+                and (xy[b, j] - xy[b, k]).norm() < 0.1
+                and (moved[b, j] - moved[b, k]).norm() < ALIKE
+            ]
+            assert got.o.pres[b, k] == pytest.approx((FADING if twins else 1) * pres[b, k])
+    assert torch.equal(replace(got.o, pres=pres).cat(), o.cat())
+    assert got.id is before.id
 
 
 @given(SEEDS, st.floats(0.1, 10))

@@ -89,7 +89,9 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     special |= {"occlusion": (0.2, 0.6), "two-layer": (0.1, 0.6)}
     assert rejection == special.get(name.removesuffix("-elbo"), (0.4, 0.6))
     behind = (m.discovery.inside, m.discovery.hidden)
-    assert behind == ((0.8, 0.6) if name.startswith("occlusion") else (None, None))
+    occluded = name.startswith("occlusion")
+    assert behind == ((0.8, 0.6) if occluded else (None, None))
+    assert m.propagation.twins == (0.8 if occluded else None)
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
@@ -135,7 +137,7 @@ CURRICULA: dict[str, Any] = {
 
 
 def longest_match(table: dict[str, Any], name: str, other: Any) -> Any:
-    """What a table says of the longest beginning of a name that it knows."""
+    """The entry of a table for the longest known prefix of a name."""
     found = [known for known in table if name.startswith(known)]
     return table[max(found, key=len)] if found else other
 

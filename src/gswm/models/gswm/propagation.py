@@ -31,10 +31,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import Bernoulli, Gaussian
-from gswm.core.geometry import crop
+from gswm.core.geometry import crop, overlap
 from gswm.core.networks import MLP, Encoder, per_object
 from gswm.core.records import frames
-from gswm.core.shapes import Scalars, Video
+from gswm.core.shapes import NOBODY, Scalars, Video
 from gswm.models.gswm.interaction import FirstLayers, Interaction
 from gswm.models.gswm.situation import CHANNELS, Situation, SituationKind, Survey
 from gswm.models.objects import XY, Attributes, Latents, LSTMState, Objects, Sizes
@@ -50,6 +50,12 @@ READ_POSITIONS = {
     }.items()
 }
 """The weights of `Propagation` that read positions, and of how many objects each reads them."""
+
+ALIKE = 0.005
+"""Largest difference between the motions of two twins in a frame, in units of xy."""
+FADING = 0.92
+"""Factor on the presence of the younger twin in each frame, which is then absent after 9 frames. A
+track whose object is hidden follows the object in front for a shorter time."""
 
 Hidden = Float[Tensor, "*batch object hidden"]
 Encoding = Float[Tensor, "batch object e"]
@@ -94,6 +100,10 @@ class PropagationConfig:
     """Largest |depth| of a propagated object. Rendering reads σ(depth), so the depth of an object
     in front may grow from frame to frame at no cost, and networks that read it then fail in videos
     longer than those of the training. Default: None (no limit, as in the paper).
+    """
+    twins: float | None = None
+    """IoU of two objects that move alike above which the younger one fades in inference: both
+    follow the same thing. Default: None (never, as in the paper).
     """
 
 
@@ -335,6 +345,24 @@ class Propagation(nn.Module):
             xy=o.xy + xy,
             what=o.what + c.what * gate.what * z.what.tanh(),
         )
+
+
+def fade_twins(before: Objects, after: Objects, least: float) -> Objects:
+    """Reduce the presence of objects that coincide with an older one and move as it does.
+
+    Args:
+        before: The objects of the previous frame.
+        after: The same objects, propagated.
+        least: See `PropagationConfig.twins`.
+    """
+    o, ids = after.o, after.id
+    known = (ids != NOBODY) & (o.pres[..., 0] > 0.5)
+    moved = o.xy - before.o.xy
+    alike = (moved[:, :, None] - moved[:, None]).norm(dim=-1) < ALIKE
+    alike = alike & (overlap(o.xy, o.hw, o.xy, o.hw) > least)
+    older = known[:, None] & (ids[:, None] < ids[:, :, None])
+    unique = ~(alike & older).any(dim=-1, keepdim=True)
+    return replace(after, o=replace(o, pres=o.pres * torch.where(unique, 1.0, FADING)))
 
 
 def rescaled(weights: dict[str, Tensor], factor: float, prefix: str) -> dict[str, Tensor]:

@@ -52,8 +52,11 @@ def occlusion() -> Recipe:
     """3 balls that pass over each other."""
     # No ball ever enters: a ball discovered later was hidden behind another one.
     found = DiscoveryConfig(rejection=0.2, inside=0.8, hidden=0.6)
+    model = balls()
+    once = replace(model.propagation, twins=0.8)
+    model = replace(model, discovery=found, propagation=once)
     # Without overshooting, which doubles the error over 90 frames.
-    return Recipe("occlusion", DataConfig("occlusion"), replace(balls(), discovery=found), OF_BALLS)
+    return Recipe("occlusion", DataConfig("occlusion"), model, OF_BALLS)
 
 
 def two_layer() -> Recipe:

@@ -101,6 +101,10 @@ def test_without_weights_there_are_all_worlds(
     assert all(f"worlds/{name}.gif" in source for name in WORLDS)
 
 
+def test_the_first_scene_is_in_3d() -> None:
+    assert WORLDS[demo.SCENES[0].name].style == "stills"
+
+
 def test_every_scene_is_of_a_world_and_a_recipe() -> None:
     for scene in demo.SCENES:
         assert scene.name in WORLDS

@@ -55,6 +55,10 @@ class DemoScene:
 
 SCENES = (
     DemoScene(
+        *("obj3d-128", "Ten frames are given, before a sphere hits the objects."),
+        *(50, 1, 1, ("obj3d",), ("obj3d-128",)),
+    ),
+    DemoScene(
         *("two-layer", "Three red balls over three blue ones. Ten frames are given."),
         *(40, 1, 16, ("error", "strict", "mota"), ("ways", "tracking")),
     ),
@@ -89,11 +93,13 @@ class DemoCommand:
         check_folder(self.out, names, force=self.force)
         make_folder(self.out, "demo")
         there = installed()
-        sections = [self.scene(scene) for scene in SCENES if scene.name in there]
+        able = [s for s in SCENES if s.name in there and not WORLDS[s.name].missing()]
+        sections = [self.scene(scene) for scene in able]
         if not sections:
             print("no weights are installed, so the demo shows only worlds")
         if ANY_VIDEO in there:
-            sections.insert(0, self.film())
+            in_3d = [scene for scene in able if WORLDS[scene.name].style == "stills"]
+            sections.insert(len(in_3d), self.film())
         else:
             print(f"skipped the example video: '{ANY_VIDEO}', which tracks it, is not installed")
         can = {name: world for name, world in WORLDS.items() if not world.missing()}

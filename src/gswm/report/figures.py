@@ -23,7 +23,7 @@ COLORS = {
     **{"SILOT": PURPLE, "SQAIR": SKY, "OP3": ORANGE},
     **{"maze": BLUE, "maze-no-mu": VERMILION, "maze-no-aoe": GREEN, "maze-no-sa": PURPLE},
     **dict(zip(BALLS, (BLUE, GREEN, PURPLE, VERMILION), strict=True)),
-    **{"obj3d": SKY, "obj3d-two": ORANGE, "digits": ORANGE},
+    **{"obj3d": SKY, "digits": ORANGE} | dict.fromkeys(("obj3d-128", "obj3d-two"), ORANGE),
 }
 RULES = {"stay": "stationary", "walls": "no collisions"}
 SOLID_RULES = {"stay": "stationary", "straight": "constant velocity"}
@@ -75,6 +75,7 @@ CAPTIONS = {
     "obj3d": "Rollouts of 90 frames after 10 given frames, at steps "
     f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. Imagined frames have a border. Each "
     "imagined object carries the id of the true object it was matched to in the last given frame.",
+    "obj3d-128": "The same in frames of 128 × 128 pixels.",
     "obj3d-two": "The same with two objects per scene.",
     "obj3d-curves": "The 3D world: scores at each imagined frame, averaged over the test episodes. "
     "Thin lines show the strict error. Gray lines show baselines: stationary objects (solid) and "

@@ -16,7 +16,7 @@ from gswm.viz.imagination import GENERATED
 from gswm.viz.pictures import Frames, Picture, PixelBoxes
 
 SCALE, LETTERS = 3, 20
-"""Enlargement factor of frames and of the text beside them."""
+"""Enlargement factor of frames of 64 pixels, and the size of the text beside them."""
 FRAMES = 8
 """Number of frames of a strip."""
 GAP = 6
@@ -72,12 +72,18 @@ Strip = tuple[str, Frames, Sequence[int]]
 def strips(title: str, shown: Mapping[str, dict[str, Any]]) -> list[Strip]:
     """True frames, and below them the rollout of each model."""
     first = next(iter(shown.values()))
-    true = boxed(from_text(first["true"]), first["true_boxes"], SCALE)
+    true = enlarged(first["true"], first["true_boxes"])
     lines: list[Strip] = [(f"{title}, true", true, first["steps"])]
     for name, held in shown.items():
-        frames = boxed(from_text(held["imagined"]), held["boxes"], SCALE)
+        frames = enlarged(held["imagined"], held["boxes"])
         lines.append((f"{title}, {name}", pictures.border(frames, GENERATED, SCALE), held["steps"]))
     return lines
+
+
+def enlarged(stills: str, boxes: Sequence[Sequence[Sequence[float | int]]]) -> Frames:
+    """Frames from the text in a result file, with their boxes."""
+    frames = from_text(stills)
+    return boxed(frames, boxes, max(1, round(64 * SCALE / frames.shape[1])))
 
 
 def painted(lines: Sequence[Strip]) -> Picture | None:

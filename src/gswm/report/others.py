@@ -7,6 +7,7 @@ from gswm.report.cells import NOTHING, Columns, N, Table, cell
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL, SOLID_RULES
 from gswm.report.paper import BALLS, MODELS, OTHER_TESTS, SOLIDS
 from gswm.report.results import ResultFile, Results, recipe_of
+from gswm.report.space import PROTOCOL
 
 SCORES: Columns = {
     **{"center error": ("center_error", 3), "strict error": ("strict_error", 3)},
@@ -47,8 +48,8 @@ def shown_elsewhere(results: Results) -> list[ResultFile]:
     which += [*SINGLE_BALL.values(), *(("G-SWM", recipe) for recipe in ABLATIONS)]
     which += [(rule, world) for rule in SOLID_RULES for world in SOLIDS]
     which = list(dict.fromkeys(which))
-    by_pixels = results.models("obj3d", "slotformer-6-44").values()
-    by_pixels = [*results.of("stay", "obj3d", "slotformer-6-44"), *chain(*by_pixels)]
+    by_pixels = (results.models(world, PROTOCOL).values() for world in SOLIDS)
+    by_pixels = [*results.of("stay", "obj3d", PROTOCOL), *chain(*chain(*by_pixels))]
     drawn = [
         m
         for model in MODELS

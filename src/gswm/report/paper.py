@@ -10,10 +10,10 @@ BALLS = {"interaction": 3, "occlusion": 3, "two-layer": 6, "two-layer-dense": 16
 """The worlds of both tables, with their number of objects."""
 FIGURED = (*BALLS, "single-ball", "maze", "obj3d")
 """The worlds of the paper's figures."""
-SOLIDS = {"obj3d": "", "obj3d-two": ", two objects"}
+SOLIDS = {"obj3d": "", "obj3d-128": ", 128 pixels", "obj3d-two": ", two objects"}
 """The 3D worlds, the paper's first, with the suffix of model names in their rows."""
-OTHER_TESTS = ("digits", "obj3d-two")
-"""Easier worlds that are not in the paper, which show that SQAIR and OP3 learn."""
+OTHER_TESTS = ("digits", "obj3d-128", "obj3d-two")
+"""Worlds that are not in the paper: larger frames, and easier worlds for SQAIR and OP3."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,11 @@ def solid_rows(results: Results, columns: Columns) -> tuple[tuple[str, ...], ...
 
 def slotformer(results: Results) -> Table:
     """PSNR and SSIM in the 3D world by SlotFormer's protocol."""
-    ours = results.models("obj3d", PROTOCOL) or {"G-SWM": []}
+    ours = {
+        f"{model}{place}": each
+        for world, place in SOLIDS.items()
+        for model, each in results.models(world, PROTOCOL).items()
+    } or {"G-SWM": []}
     columns = {"PSNR": ("psnr", 2), "SSIM": ("ssim", 3)}
     said = [
         (f"{model}{ORIGINAL}", f"{psnr:.2f}", f"{ssim:.2f}")

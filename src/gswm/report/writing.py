@@ -9,6 +9,7 @@ from gswm.report.cells import N, Table, markdown
 from gswm.report.charts import Charts
 from gswm.report.drawing import Drawing
 from gswm.report.page import Section, element, figure, inline, page, table_html
+from gswm.report.paper import SOLIDS
 from gswm.report.results import Results
 from gswm.report.space import ORIGINAL
 from gswm.report.tables import tables
@@ -17,7 +18,7 @@ from gswm.viz.pictures import Picture
 
 COLORS = 128
 """Palette size of PNGs: a third of the file size, without visible loss."""
-PHOTOS = ("obj3d", "obj3d-two", "others-stills")
+PHOTOS = (*SOLIDS, "others-stills")
 """Figures with shading, which keep all colors."""
 Figures = Mapping[str, Drawing | Charts | Picture]
 TITLE = "Results"
@@ -33,7 +34,7 @@ BESIDE = {
     "mota": ("tracking",),
     "futures": ("futures",),
     "corridor": ("maze", "corridor"),
-    "obj3d": ("obj3d", "obj3d-two", "obj3d-curves"),
+    "obj3d": (*SOLIDS, "obj3d-curves"),
     "digits": ("digits",),
     "others": ("others", "others-stills"),
     "trainings": ("learning",),

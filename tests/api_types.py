@@ -1,4 +1,4 @@
-"""What type checkers know of the public API: `make lint` checks this file, and nothing runs it."""
+"""Types of the public API. `make lint` checks this file, and nothing runs it."""
 
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 

@@ -22,7 +22,7 @@ def ball_example(number: int = 0) -> dict[str, Any]:
 
 
 def result(recipe: str = "two-layer", kind: str = "GSWM", **changes: Any) -> dict[str, Any]:
-    """What `gswm eval --json` could have written."""
+    """A possible output of `gswm eval --json`."""
     world = changes.pop("world", recipe)
     about = {"seed": changes.pop("seed", 0), "step": 9_000, "minutes": 4.25, "commit": "abcdef012"}
     made = {

@@ -38,7 +38,7 @@ def catalog(recipe: str = "interaction") -> Catalog:
 
 
 class Page:
-    """What a page says and hears, without a browser between."""
+    """A page's side of the protocol, without a browser."""
 
     def __init__(self, shelf: Catalog | None = None) -> None:
         self.heard: Heard = []

@@ -30,7 +30,7 @@ READ = "import json, sys; asked = json.load(sys.stdin); "
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Callable[..., Any]]:
-    """What torch was asked to compile, and has left as it is."""
+    """Record the functions passed to `torch.compile`, which returns them unchanged."""
     asked: list[Callable[..., Any]] = []
 
     def compile(method: Callable[..., Any], dynamic: bool) -> Callable[..., Any]:
@@ -226,7 +226,7 @@ def test_the_process_ends_when_there_is_nobody_to_compile_for(
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Recipe, Ahead]]:
-    """Which processes were started, and for what; they only sleep."""
+    """Record the processes that were started, with their input; they only sleep."""
     all_of_them: list[tuple[Recipe, Ahead]] = []
 
     class Sleeping(Ahead):

@@ -73,7 +73,7 @@ def test_the_size_of_frames_changes_the_scale_alone() -> None:
 
 
 def outlined(truth: Truth, margin: float, side: int) -> Tensor:
-    """Which pixels are in the box of any object, present or not."""
+    """A mask of the pixels in the box of any object, present or not."""
     middle = torch.arange(side) + 0.5
     far = (middle - truth.positions[..., None]).abs()
     x, y = far.unbind(-2)

@@ -1,4 +1,4 @@
-"""How clips are drawn: noise, cameras, sprites over each other, light and compression."""
+"""Drawing clips: noise, cameras, overlapping sprites, light and compression."""
 
 from math import cos, pi, sqrt
 

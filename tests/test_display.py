@@ -1,4 +1,4 @@
-"""What a person sees: plain lines where there is no terminal, a bar above them where there is."""
+"""Progress: plain lines without a terminal, and a bar above them on one."""
 
 import errno
 import io

@@ -15,7 +15,7 @@ import tiny
 import gswm
 from gswm.cli import COMMANDS, find, main, parse
 from gswm.data.example import CARS
-from gswm.report.results import FAIL
+from gswm.report.results import FAIL, is_benchmark
 from gswm.weights.files import read_header
 from gswm.weights.finding import shipped
 
@@ -259,7 +259,7 @@ def test_messages_on_the_page_of_troubles_are_in_the_code() -> None:
 
 
 def resolve(name: str) -> object:
-    """What a dotted name stands for: a module, or something in one."""
+    """Import the module or attribute with a dotted name."""
     module, _, last = name.rpartition(".")
     if not module or importlib.util.find_spec(module) is None:
         return importlib.import_module(name)
@@ -318,7 +318,7 @@ def scores_of(name: str) -> dict[str, float] | None:
 
 
 def in_short(scores: dict[str, float] | None) -> str:
-    """What a table says of them."""
+    """The cell of a table for these scores."""
     if scores is None:
         return ""
     return "fails" if scores["mota"] < FAIL else f"{scores['center_error']:.3f}"
@@ -346,21 +346,26 @@ def test_weights_say_of_themselves_what_was_measured_with_them(name: str) -> Non
 
 
 def name_of(command: str) -> str:
-    """What the file of a result is called: by its weights and, if it is not the usual one, the
-    first word of its protocol; or by its rule and world."""
+    """The name of a result file: that of its weights or run and, unless it is the usual one, the
+    first word of its protocol; or those of its baseline and world."""
     words = command.removeprefix("gswm eval ").split()
     if words[0].startswith("--"):
         given = dict(zip(words[::2], words[1::2], strict=True))
         return f"{given['--baseline']}-{given['--world']}"
-    name, rest = words[0], dict(zip(words[1::2], words[2::2], strict=True))
+    name, rest = Path(words[0]).name, dict(zip(words[1::2], words[2::2], strict=True))
     return "-".join([name, *(value.split("-")[0] for value in rest.values())])
 
 
 def test_a_result_is_named_after_its_command() -> None:
     assert name_of("gswm eval obj3d") == "obj3d"
     assert name_of("gswm eval obj3d --protocol slotformer-6-44") == "obj3d-slotformer"
+    assert name_of("gswm eval runs/two-layer-seed-1") == "two-layer-seed-1"
     for file in (ROOT / "docs" / "results").glob("*.json"):
-        assert name_of(json.loads(file.read_text())["command"]) == file.stem
+        held = json.loads(file.read_text())
+        if is_benchmark(held):
+            assert file.stem.startswith("bench-")
+        else:
+            assert name_of(held["command"]) == file.stem
 
 
 def test_every_test_that_the_page_on_reliability_names_is_in_the_file_named_before_it() -> None:

@@ -84,7 +84,7 @@ def part_of(path: Path, data: bytes) -> None:
 def test_a_file_that_has_changed_is_downloaded_anew(
     left: bytes, site: Site, tmp_path: Path
 ) -> None:
-    """What is here does not go on where the server's content does, or is longer than it."""
+    """The partial file differs from the server's content, or is longer."""
     part_of(tmp_path / "file", left)
     get(site, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == BODY

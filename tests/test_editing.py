@@ -1,4 +1,4 @@
-"""What an editor needs of a model: views, owners, regions, and to go on from a state."""
+"""The interface of an editor: views, owners, regions, and continuing from a state."""
 
 from collections.abc import Callable
 from dataclasses import replace

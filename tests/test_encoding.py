@@ -24,7 +24,7 @@ values = st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False)
 
 
 def restored(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a file gives back, and the scale of each value."""
+    """The decoded values, and the scale of each."""
     integers, scale = to_rows(tensor)
     assert integers.dtype == torch.int8
     assert integers.shape == tensor.shape

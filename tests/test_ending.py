@@ -24,7 +24,7 @@ from gswm.data.storage import hdf5
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a command."""
+    """The outcome of a command."""
 
     code: int | None
     said: str
@@ -40,7 +40,7 @@ def run_and_press(
 
 
 def pressed(args: list[str], which: int, log: Path, times: int, lost: bool) -> None:
-    """What such a process does; a signal may be lost where C calls Python."""
+    """The code of such a process; a signal may be lost where C calls Python."""
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

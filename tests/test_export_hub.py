@@ -34,7 +34,7 @@ def trained(tmp_path: Path) -> Path:
 
 
 def measured(path: Path, episodes: int) -> Path:
-    """What `gswm eval --json` writes, in short."""
+    """A short version of the output of `gswm eval --json`."""
     held: dict[str, Any] = {"command": "gswm eval w", "episodes": episodes, "seed": 5}
     held |= {"commit": "def", "protocol": {"name": "gswm-5-4"}, "data": {"world": NAME}}
     held |= {"scores": SCORES, "model": {"recipe": NAME, "about": ABOUT}}

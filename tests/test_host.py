@@ -17,7 +17,7 @@ WAITS = {"item", "_local_scalar_dense", "nonzero", "masked_select", "_unique2", 
 
 
 def waits(work: Callable[[], Any]) -> set[str]:
-    """Which of them some work does, its backward pass included."""
+    """The operations of `WAITS` that a computation runs, including its backward pass."""
     with profile(use_device=None) as seen:
         work()
     assert seen.kineto_results is not None

@@ -1,4 +1,4 @@
-"""What the interpreter takes, the compiler of a GPU takes too; and a machine without Triton."""
+"""Kernels compile for a GPU as they run in the interpreter; a machine without Triton."""
 
 import os
 import subprocess

@@ -111,7 +111,7 @@ def test_refreshed_weights_are_those_of_the_modules_now() -> None:
 
 
 def of_pairs(slots: int) -> tuple[Tensor, ...]:
-    """What the kernel of all pairs reads."""
+    """The inputs of the kernel of all pairs."""
     g, e = generator(), SIZES.encoding
     shapes = [(2, 1, slots, 5 * e), (1, slots), (2, 3, e, e), (2, 3, e), (2, e)]
     tensors = [torch.randn(shape, generator=g).to(DEVICE) for shape in shapes]

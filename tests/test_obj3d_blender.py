@@ -1,4 +1,4 @@
-"""What is asked of Blender, and what is made of its answer; Blender itself is not run here."""
+"""Requests to Blender, and the use of its output; Blender itself is not run here."""
 
 import ast
 import sys

@@ -48,7 +48,7 @@ from gswm.data.worlds.obj3d.world import solids_of
 MOMENTUM = 1e-9
 """Of what there is: how much the momentum of a simulated scene may change."""
 DEPTH = 0.08
-"""How far two objects may enter each other: two thirds of a pixel of 64."""
+"""The largest overlap of two objects: two thirds of a pixel of 64."""
 EPISODES = 12
 FREE = Settings(friction=0.0, mass=None)
 

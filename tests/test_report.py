@@ -224,7 +224,7 @@ def test_a_trainings_validations_are_a_line_over_its_minutes(tmp_path: Path) -> 
 
 
 class Page(HTMLParser):
-    """What a page loads."""
+    """The resources that a page loads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ def truth(frames: list[list[Box]], visibility: list[list[float]]) -> Truth:
 
 
 def tracks(frames: list[list[Box]]) -> Boxes:
-    """What a model says of one episode, in no certain slots."""
+    """A model's track of one episode, in arbitrary slots."""
     shape = 1, len(frames), max(1, *map(len, frames))
     xy, hw = torch.zeros(*shape, 2).double(), torch.zeros(*shape, 2).double()
     id = torch.full(shape, NOBODY)

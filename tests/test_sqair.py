@@ -72,7 +72,7 @@ def test_samples_of_a_video_are_rows_of_their_own() -> None:
 
 @torch.no_grad()
 def test_empty_slots_pay_nothing() -> None:
-    """Where all are empty and stay so, presence alone is paid for: the choice to find nothing."""
+    """If all slots stay empty, the only cost is that of presence."""
     model, frames = build(schedule=SqairSchedule().steady(2)), video(2, 2)
     model.discovery.mlp_pres[-1].bias[0] = -60
     terms = loss(model, frames).terms

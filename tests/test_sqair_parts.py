@@ -53,7 +53,7 @@ def call(net: nn.Module, *parts: Tensor) -> Tensor:
 
 
 def seen(model: nn.Module, frame: Tensor, where: Tensor, mask: Tensor | None = None) -> Tensor:
-    """What the glimpse encoder makes of one box."""
+    """The glimpse encoder's output for one box."""
     xy, hw = box(where[None, None])
     pixels = crop(frame[None], xy, hw, SIZES.glimpse)[0, 0].flatten(1)
     pixels = pixels if mask is None else pixels * mask
@@ -139,7 +139,7 @@ def test_objects_are_drawn_as_their_sum(seed: int) -> None:
 
 
 def networks(model: nn.Module) -> tuple[object, ...]:
-    """What discovery uses of the whole model."""
+    """The parts of the model that discovery uses."""
     return model.encoder, model.glimpse, model.renderer, model.propagation.start()
 
 

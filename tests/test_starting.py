@@ -193,7 +193,7 @@ def paced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def far(one: Any, other: Any, part: str) -> float:
-    """How much the weights of a part of two models differ at most."""
+    """The largest difference between the weights of a part of two models."""
     first, second = (dict(each.get_submodule(part).named_parameters()) for each in (one, other))
     return max((first[name] - second[name]).abs().max().item() for name in first)
 

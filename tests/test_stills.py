@@ -23,7 +23,7 @@ def balls(n: int = 2, frames: int = 40) -> Episodes:
 
 
 def seen(episodes: Episodes, given: int = 10) -> tuple[Boxes, Tensor]:
-    """What one says who knows everything."""
+    """A perfect prediction."""
     steps = episodes.video.shape[1] - given
     track = Baseline("simulator").imagine(episodes, given, steps)
     return whole(track), as_float(episodes.video[:, given:])

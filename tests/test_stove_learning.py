@@ -17,7 +17,7 @@ from gswm.models.stove.supair import EncoderConfig
 STEPS, BATCH, LR = 160, 10, 8e-3
 SIZE, FRAMES, LENGTH, RADIUS = 16, 9, 5, 2.5
 SHIFT = 0.5 - RADIUS / 17
-"""How far from a ball's place the middle of its sprite is drawn."""
+"""The distance between a ball's position and the middle of its sprite."""
 
 
 def balls(num: int, g: torch.Generator) -> tuple[Tensor, Tensor]:

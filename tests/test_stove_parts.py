@@ -92,7 +92,7 @@ def test_what_is_hidden_is_what_others_cover_and_what_is_outside(
 
 
 def test_an_earlier_box_owns_its_pixels() -> None:
-    """What is under it means nothing to a later one, nor to the background."""
+    """Pixels under it do not count for later objects or for the background."""
     model = lively(ImageModel(IMAGES, SIZE, 1))
     xy, hw = torch.zeros(1, 2, 2), torch.tensor([[[0.9, 0.9], [0.3, 0.3]]])
     images = rand(1, 1, SIZE, SIZE)

@@ -83,7 +83,7 @@ def done(page: Page, branch: int) -> Page:
 
 
 def objects(page: Page, branch: int, future: int, frame: int) -> dict[int, tuple[float, float]]:
-    """Where the objects of a frame are."""
+    """The positions of the objects in a frame."""
     script = """([b, f, t]) => studio.frameAt(studio.branch(b), f, t).objects
         .filter((o) => o.there).map((o) => [o.id, o.x, o.y])"""
     return {id: (x, y) for id, x, y in page.evaluate(script, [branch, future, frame])}

@@ -30,7 +30,7 @@ QUICK = (sys.executable, "-c", "import sys; open(sys.argv[1] + '/export.csv', 'w
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go."""
+    """The folder of temporary files."""
     path = tmp_path / "temporary"
     path.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(path))
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ordered(page: Page, folder: Path, **request: Any) -> drawing.ExportedView:
-    """What the process that draws a file gets to see."""
+    """The view that the process drawing a file reads."""
     page.say(type="export", branch=0, **request)
     page.session.step()
     order = page.session.jobs.pop().order

@@ -27,7 +27,7 @@ JSON = st.recursive(
 
 
 def fields(value: object, path: tuple = ()) -> list[tuple]:
-    """Where in a message there is a value."""
+    """The paths of all values in a message."""
     if not isinstance(value, dict):
         return [path]
     return [path, *(found for key, inner in value.items() for found in fields(inner, (*path, key)))]

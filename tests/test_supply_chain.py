@@ -30,7 +30,7 @@ UNTESTED = {"hub", "wandb"}
 
 
 def requirements() -> list[tuple[str, Requirement]]:
-    """What pyproject.toml asks for, and for which part of gswm."""
+    """The requirements in pyproject.toml, with the extra that each belongs to."""
     groups = {"gswm": PROJECT["dependencies"]}
     groups |= {f"gswm[{name}]": EXTRAS[name] for name in EXTRAS if name not in UNTESTED}
     return [(user, Requirement(line)) for user, lines in groups.items() for line in lines]

@@ -31,7 +31,7 @@ def test_two_threads_get_equal_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many threads torch is told to use, last; 4 at first."""
+    """The last number of threads set in torch; 4 at first."""
     told = [4]
     monkeypatch.setattr(torch, "get_num_threads", lambda: told[-1])
     monkeypatch.setattr(torch, "set_num_threads", told.append)

@@ -23,7 +23,7 @@ def trained() -> GSWM:
 
 @pytest.fixture(scope="module")
 def track(trained: GSWM) -> Track:
-    """What it sees in ten frames of six balls."""
+    """Its state after ten frames of six balls."""
     balls = world("two-layer")
     *_, episodes = balls.episodes(balls.splits["test"].seed, 2)
     return trained.infer(episodes.video[1:, :10], discover="first")

@@ -1,4 +1,4 @@
-"""What a run shows beside its metrics: TensorBoard events, Weights & Biases, and pictures."""
+"""Trackers: TensorBoard events, Weights & Biases, and pictures."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Who waits is told what for, and who does not is told nothing."""
+"""Messages about long waits; short waits are silent."""
 
 import time
 

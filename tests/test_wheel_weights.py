@@ -73,7 +73,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def listing(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What `gswm weights` says of each model; the last line under an empty name."""
+    """The line of `gswm weights` for each model; the last line has an empty name."""
     lines = capsys.readouterr().out.splitlines()
     return {line.split()[0]: line for line in lines[1:-1]} | {"": lines[-1]}
 

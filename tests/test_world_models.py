@@ -1,4 +1,4 @@
-"""What every model promises: laws of inference and imagination, over time and over futures."""
+"""Laws of every model: inference and imagination, over time and over futures."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -76,7 +76,7 @@ def small(steps: int = 6, **changes: Any) -> Recipe:
 
 
 def arguments(one: Recipe) -> list[str]:
-    """What to write after `gswm train` for this recipe."""
+    """The arguments of `gswm train` for this recipe."""
     found = [one.name]
 
     def add(name: str, value: Any, usual: Any) -> None:
@@ -151,7 +151,7 @@ def start(
 
 
 def in_process(args: list[str], log: Path, file_bytes: int | None, env: dict[str, str]) -> None:
-    """What such a process does."""
+    """The code of such a process."""
     os.environ.update(env)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)

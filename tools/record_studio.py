@@ -76,7 +76,7 @@ class Recording:
 
 
 def objects(page: Page) -> dict[int, dict[str, Any]]:
-    """What the frame that is shown has in it."""
+    """The objects in the frame on display."""
     return {each["id"]: each for each in page.evaluate("() => studio.hands.objects()")}
 
 

@@ -95,7 +95,7 @@ def command_line() -> str:
 
 
 def help_of(name: str, args: list[str]) -> str:
-    """What `--help` prints, without the lines of its boxes."""
+    """The output of `--help`, without the lines of its boxes."""
     caught = io.StringIO()
     with contextlib.redirect_stdout(caught), contextlib.suppress(SystemExit):
         parse(name, [*args, "--help"])

@@ -88,7 +88,7 @@ EXPECTED = (
 
 @dataclass
 class Record:
-    """What happened in all tabs."""
+    """Measurements of all tabs."""
 
     began: float = field(default_factory=time.monotonic)
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))

@@ -40,7 +40,7 @@ class TooLongError(BaseException):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command."""
+    """The outcome of a command."""
 
     words: tuple[str, ...]
     code: object

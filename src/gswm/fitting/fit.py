@@ -292,7 +292,7 @@ class Kept:
         return "" if self.choice is None or start is None else self.choice.line(start, FITTED)
 
     def to_json(self) -> dict[str, Any]:
-        """Which model is kept, and why."""
+        """Name the model that is kept, and the reason."""
         return {"kept": "fit"} if self.choice is None else self.choice.to_json(self.line)
 
 

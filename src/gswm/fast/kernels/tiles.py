@@ -27,7 +27,7 @@ def celu_slope(x):
 @triton.jit
 @no_type_check
 def exist(rows, count, columns, width: tl.constexpr):
-    """Which of some rows and columns are there; with no `width`, all columns are."""
+    """A mask of the rows and columns that exist; without a `width`, all columns do."""
     if width is None:
         return (rows < count)[:, None]
     else:

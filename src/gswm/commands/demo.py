@@ -56,7 +56,7 @@ class DemoScene:
 SCENES = (
     DemoScene(
         *("obj3d-128", "Ten frames are given, before a sphere hits the objects."),
-        *(50, 1, 1, ("obj3d",), ("obj3d-128",)),
+        *(50, 1, 1, ("obj3d",), ("obj3d-128",), FPS, 1),
     ),
     DemoScene(
         *("two-layer", "Three red balls over three blue ones. Ten frames are given."),

@@ -97,9 +97,9 @@ def test_twins_fade_in_inference_alone() -> None:
     now = model.noise_shape.none(1, 1, torch.zeros(1, dtype=torch.bool), 0).frames()[0].propagation
     seen = model.propagation.situation.survey(torch.zeros(1, 1, 3, 64, 64))[:, 0]
     at = before, seen, video(1, 1)[:, 0], now
-    kept = model.propagate(*at)[0].o.pres
+    kept = model.propagation.infer(*at)[0].o.pres
     with torch.no_grad():
-        alone = model.propagate(*at)[0].o.pres
+        alone = model.propagation.infer(*at)[0].o.pres
     assert torch.equal(alone[:, :1], kept[:, :1])
     torch.testing.assert_close(alone[:, 1:], FADING * kept[:, 1:])
 

@@ -95,7 +95,7 @@ class DemoCommand:
         there = installed()
         able = [s for s in SCENES if s.name in there and not WORLDS[s.name].missing()]
         sections = [self.scene(scene) for scene in able]
-        if not sections:
+        if not there:
             print("no weights are installed, so the demo shows only worlds")
         if ANY_VIDEO in there:
             in_3d = [scene for scene in able if WORLDS[scene.name].style == "stills"]

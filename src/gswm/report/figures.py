@@ -23,7 +23,7 @@ COLORS = {
     **{"SILOT": PURPLE, "SQAIR": SKY, "OP3": ORANGE},
     **{"maze": BLUE, "maze-no-mu": VERMILION, "maze-no-aoe": GREEN, "maze-no-sa": PURPLE},
     **dict(zip(BALLS, (BLUE, GREEN, PURPLE, VERMILION), strict=True)),
-    **{"obj3d": SKY, "digits": ORANGE} | dict.fromkeys(("obj3d-128", "obj3d-two"), ORANGE),
+    **{"obj3d": SKY, "obj3d-128": ORANGE, "obj3d-two": ORANGE, "digits": ORANGE},
 }
 RULES = {"stay": "stationary", "walls": "no collisions"}
 SOLID_RULES = {"stay": "stationary", "straight": "constant velocity"}

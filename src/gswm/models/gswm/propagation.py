@@ -308,13 +308,15 @@ class Propagation(nn.Module):
     def infer(
         self, prev: Objects, seen: Seen, frame: View, noise: PropagationNoise
     ) -> tuple[Objects, PropagationEvidence]:
-        """q(z̃_t | x_t, z_<t)."""
+        """q(z̃_t | x_t, z_<t); twins fade, but not in training."""
         e_ctx = self.situation(seen, prev.o)
         h_prior, h_post = self.remember(prev, e_ctx)
         drawn = self.latent.post(h_post.h, self.look(frame, prev.o, h_post.h), noise)
         o = self.move(prev.o, drawn, noise.pres)
         objects = replace(prev, o=o, z_state=drawn.z_state, h_prior=h_prior, h_post=h_post)
         weight = prev.o.pres.detach()
+        if self.cfg.twins is not None and not torch.is_grad_enabled():
+            objects = fade_twins(prev, objects, self.cfg.twins)
         return objects, PropagationEvidence(drawn.q, h_prior.h, drawn.pres, weight)
 
     def remember(self, prev: Objects, e_ctx: Encoding) -> tuple[LSTMState, LSTMState]:

@@ -21,7 +21,6 @@ from gswm.models.gswm.propagation import (
     Seen,
     View,
     Views,
-    fade_twins,
 )
 from gswm.models.gswm.rendering import Renderer
 from gswm.models.gswm.situation import Survey
@@ -102,7 +101,7 @@ class Recurrence(PosteriorModel[GSWMConfig]):
         noise: GSWMNoise,
     ) -> tuple[Objects, Evidence]:
         """Advance by one frame: propagate known objects, discover new ones, and keep K of both."""
-        propagated, known = self.propagate(objects, seen, frame, noise.propagation)
+        propagated, known = self.propagation.infer(objects, seen, frame, noise.propagation)
         objects, found = self.discover(propagated, e_img, noise)
         return objects, Evidence(found, known)
 
@@ -193,16 +192,7 @@ class Recurrence(PosteriorModel[GSWMConfig]):
         self, objects: Objects, seen: Seen, frame: View, noise: PropagationNoise
     ) -> tuple[Objects, PropagationEvidence]:
         """Advance by one frame without discovery."""
-        return self.propagate(objects, seen, frame, noise)
-
-    def propagate(
-        self, objects: Objects, seen: Seen, frame: View, noise: PropagationNoise
-    ) -> tuple[Objects, PropagationEvidence]:
-        """Known objects in the next frame; twins fade, but not in training."""
-        propagated, known = self.propagation.infer(objects, seen, frame, noise)
-        if (least := self.cfg.propagation.twins) is not None and not torch.is_grad_enabled():
-            propagated = fade_twins(objects, propagated, least)
-        return propagated, known
+        return self.propagation.infer(objects, seen, frame, noise)
 
 
 def context_of(cfg: GSWMConfig, sizes: Sizes) -> Context | StaticContext | NoContext:

@@ -111,13 +111,15 @@ def test_boxes_go_where_their_pixels_go() -> None:
     assert boxes.present.all()
 
 
-def test_boxes_whose_middle_leaves_the_frame_become_unclear() -> None:
+def test_boxes_are_cut_at_the_border_and_become_unclear_beyond_it() -> None:
     there = torch.zeros(1, 1, SIZE, SIZE, dtype=torch.bool)
-    there[..., :4, :4] = True
-    away = replace(plain(1), shift=torch.tensor([[-0.125, 0.0]]))
-    boxes = moved(boxes_around(there), away, SIZE)
-    assert not boxes.present.any()
-    assert boxes.visibility.item() == pytest.approx(UNCLEAR)
+    there[..., : SIZE // 4, : SIZE // 4] = True
+    for up, present in ((0.125, True), (0.25, False)):
+        away = replace(plain(1), shift=torch.tensor([[-up, 0.0]]))
+        boxes = moved(boxes_around(there), away, SIZE)
+        assert boxes.hw[0, 0, 0].tolist() == pytest.approx([0.25 - up, 0.25])
+        assert boxes.present.item() is present
+        assert boxes.visibility.item() == pytest.approx(1.0 if present else UNCLEAR)
 
 
 def boxes_around(masks: Tensor) -> Labels:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from gswm.core.distributions import Bernoulli, Gaussian
@@ -183,6 +185,31 @@ def test_pixels_outside_of_true_boxes_are_the_backgrounds() -> None:
     want = torch.zeros(8, 8)
     want[5:7, 3:5] = 1  # a quarter of the side, around row 6 and column 4
     assert torch.equal(got, want)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_cut_boxes_cover_the_pixels_of_whole_boxes(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    xy, hw = 3 * torch.rand(1, 2, 3, 2, generator=generator) - 1.5, torch.rand(1, 2, 3, 2)
+    ones = torch.ones(1, 2, 3)
+    whole = Labels(ones > 0, ones, xy, hw)
+    cut, share = whole.cut()
+    assert torch.equal(teaching.inside(cut, SIZE, ones > 0), teaching.inside(whole, SIZE, ones > 0))
+    assert (cut.xy.abs() + cut.hw.flip(-1) <= 1 + 1e-6).all()
+    assert torch.allclose(share, cut.hw.prod(dim=-1) / whole.hw.prod(dim=-1), atol=1e-5)
+
+
+def test_an_object_that_enters_is_labelled_by_its_part_in_the_frame() -> None:
+    made = next(iter(WORLD.episodes(3, 64)))
+    assert made.truth is not None
+    got, truth = made.truth.labels(SIZE), made.truth
+    assert truth.visibility is not None
+    entering = got.present & ~truth.present
+    assert entering.any()
+    assert (got.present >= truth.present).float().mean() > 0.999
+    assert (got.visibility[entering] >= truth.visibility[entering].float()).all()
+    assert not got.present[truth.ids == 0].any()
 
 
 @pytest.mark.parametrize("fresh", [None, Pool(4, 2)])

@@ -5,14 +5,14 @@ x then y, with pixel i covering [i, i + 1). Times are frames. An empty slot has 
 present.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8
 from torch import Tensor
 
 from gswm.core.records import map_tensors
-from gswm.data.labels import Labels
+from gswm.data.labels import ENTERED, Labels
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,22 @@ class Truth:
         return 2 * self.sizes[..., None].expand(*self.sizes.shape, 2)
 
     def labels(self, image_size: int) -> Labels:
-        """Boxes for supervision; a world without visibility treats all objects as visible."""
+        """Boxes for supervision, cut at the borders of the frame.
+
+        Visibility is that of the part in the frame; a world without it treats all objects as
+        visible.
+        """
         seen = self.visibility if self.visibility is not None else torch.ones_like(self.sizes)
-        return Labels(
+        whole = Labels(
             present=self.present,
             visibility=(seen * (self.ids > 0)).float(),
             xy=(2 * self.positions / image_size - 1).float(),
             hw=(self.boxes_hw() / image_size).float(),
         )
+        cut, share = whole.cut()
+        entered = share >= ENTERED
+        visibility = torch.where(entered, (whole.visibility / share).clamp(max=1), whole.visibility)
+        return replace(cut, present=entered & (self.ids > 0), visibility=visibility)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Procedural worlds know their objects (`Truth.labels`). In a video, `looking.teac
 that move; it labels other differences from the background as unclear.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float32
@@ -14,6 +14,8 @@ NUMBERS = 6
 """Numbers per box in a file: present, visibility, x, y, height and width."""
 UNCLEAR = 0.2
 """The visibility of a box that may or may not contain an object."""
+ENTERED = 0.15
+"""Share of a whole box that must be in the frame for an object to count as present."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,17 @@ class Labels:
     """Centers; (-1, -1) is the top left corner of the frame, (1, 1) its bottom right."""
     hw: Float32[Tensor, "episode time object 2"]
     """Heights and widths, as fractions of the frame."""
+
+    def cut(self) -> tuple["Labels", Float32[Tensor, "episode time object"]]:
+        """Boxes cut at the borders of the frame, and the share of each that is left.
+
+        A box is thus around what a frame shows of an object, and grows while the object enters.
+        """
+        half = self.hw.flip(-1)
+        low, high = (self.xy - half).clamp(-1, 1), (self.xy + half).clamp(-1, 1)
+        hw = (high - low).flip(-1) / 2
+        share = (hw / self.hw.clamp_min(1e-6)).prod(dim=-1)
+        return replace(self, xy=(low + high) / 2, hw=hw), share
 
     @staticmethod
     def unpacked(values: Float32[Tensor, "episode time object 6"]) -> "Labels":

@@ -5,7 +5,7 @@ large only at objects. With the difference recolored, b + R d, a white car becom
 one on the same road. A model trained on few objects then learns what objects are in general.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gswm.core.shapes import Frame, Video
 from gswm.data.background import match_light
-from gswm.data.labels import UNCLEAR, Labels
+from gswm.data.labels import ENTERED, UNCLEAR, Labels
 
 FARTHEST = 0.15
 """Largest shift, as a fraction of the side."""
@@ -66,9 +66,10 @@ def moved(labels: Labels, noise: AugmentNoise, size: int) -> Labels:
     flip = torch.stack([sign, torch.ones_like(sign)], dim=-1)
     by = 2 * (size * noise.shift).round().flip(-1) / size
     xy = labels.xy * flip[:, None, None] + by[:, None, None]
-    inside = (xy.abs() < 1).all(dim=-1)
-    visibility = torch.where(inside, labels.visibility, labels.visibility.clamp(max=UNCLEAR))
-    return Labels(labels.present & inside, visibility, xy, labels.hw)
+    cut, share = replace(labels, xy=xy).cut()
+    entered = share >= ENTERED
+    visibility = torch.where(entered, labels.visibility, labels.visibility.clamp(max=UNCLEAR))
+    return replace(cut, present=labels.present & entered, visibility=visibility)
 
 
 def places(size: int, noise: AugmentNoise) -> tuple[Int[Tensor, "batch y"], Int[Tensor, "batch x"]]:

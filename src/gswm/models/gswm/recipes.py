@@ -173,16 +173,16 @@ def clips() -> Recipe:
             tau=0.3,
         ),
         schedule=Schedule(
-            lengths=((0, 2), (1_000, 4), (3_000, 8), (7_000, 12)),
+            lengths=((0, 2), (800, 4), (2_200, 8), (5_000, 12)),
             likelihood_std=Anneal(0.1, 0.1),
             hw_prior_mean=Anneal(-2.0, -2.0),
-            pres_prior=Anneal(0.03, 0.005, 4_000, 10_000, geometric=True),
-            motion_weight=Anneal(2.0, 0.5, 3_000, 7_000),
+            pres_prior=Anneal(0.03, 0.005, 3_000, 7_500, geometric=True),
+            motion_weight=Anneal(2.0, 0.5, 2_200, 5_000),
             label_weight=Anneal(500.0, 500.0),
         ),
     )
     data = DataConfig("clips", episodes=2_048, fresh=True, given=8)
-    train = TrainConfig(steps=15_000, lr=4e-4, clip_by="part")
+    train = TrainConfig(steps=11_000, lr=4e-4, clip_by="part")
     return Recipe("clips", data, model, train)
 
 

@@ -14,9 +14,11 @@ from torch import Tensor
 from gswm.core.records import map_tensors
 from gswm.core.shapes import NOBODY
 from gswm.models.gswm.discovery import (
+    SAME,
     Discovery,
     DiscoveryConfig,
     DiscoveryNoise,
+    correct,
     reappear,
     revive,
 )
@@ -396,3 +398,61 @@ def test_a_revived_track_keeps_its_identity_and_history() -> None:
     same = ("id", "z_state", "h_prior", "h_post")
     assert all(getattr(now, name) is getattr(known, name) for name in same)
     assert now.o.what is known.o.what
+
+
+@given(SEEDS)
+def test_boxes_move_towards_those_of_their_cells_as_by_loops(seed: int) -> None:
+    g, grid = generator(seed), 2
+    known, found = objects(2, 3, seed), objects(2, grid**2, seed + 1)
+
+    def placed(like: Objects, ids: bool) -> Objects:
+        shape = like.o.xy.shape[:2]
+        xy = 0.4 * torch.rand(*shape, 2, generator=g) - 0.2
+        hw = 0.3 + 0.3 * torch.rand(*shape, 2, generator=g)
+        pres = torch.rand(*shape, 1, generator=g)
+        number = torch.arange(shape[1]).expand(shape)
+        empty = torch.rand(shape, generator=g) < 0.3
+        return replace(
+            like,
+            o=replace(like.o, xy=xy, hw=hw, pres=pres),
+            id=torch.where(empty, NOBODY, number) if ids else torch.full(shape, NOBODY),
+        )
+
+    known, found = placed(known, ids=True), placed(found, ids=False)
+    keep = torch.tensor([True, False])
+    got = correct(known, found, keep, 0.25)
+    assert torch.equal(got.o.cat()[1], known.o.cat()[1])
+    ours, theirs = boxes(known.o, 0), boxes(found.o, 0)
+    there = [k for k in range(3) if known.o.pres[0, k] > 0.5 and known.id[0, k] != NOBODY]
+    for k in range(3):
+        x, y = known.o.xy[0, k].tolist()
+        cell = grid * (y >= 0) + (x >= 0)
+        best = max((iou(ours[j], theirs[cell]) for j in there), default=0.0)
+        own = iou(ours[k], theirs[cell])
+        share = 0.25 if k in there and own > SAME and own >= best else 0.0
+        for name in ("xy", "hw"):
+            before, cells = getattr(known.o, name)[0, k], getattr(found.o, name)[0, cell]
+            want = before + share * (cells - before)
+            torch.testing.assert_close(getattr(got.o, name)[0, k], want)
+    assert torch.equal(got.o.pres, known.o.pres)
+    assert torch.equal(got.id, known.id)
+
+
+@torch.no_grad()
+def test_inference_rejects_cells_that_are_not_certain() -> None:
+    known, eps = objects(2, 3), noise()
+    plain, evidence = discovery().infer(known, e_img(), KEEP, eps, h_0())
+    probability = evidence.pres.logit.sigmoid()
+    least = float(probability.median())
+    unsure = discovery(replace(CFG, certainty=least, rivals=False, rejection=1.0))
+    sure = probability >= least
+    got, weighed = unsure.infer(known, e_img(), KEEP, eps, h_0())
+    assert sure.any()
+    assert not sure.all()
+    assert torch.equal(weighed.weight, torch.where(sure, evidence.weight, 0.0))
+    assert torch.equal(got.o.pres, weighed.weight)
+    with torch.enable_grad():
+        trained, _ = discovery(replace(CFG, certainty=least)).infer(
+            known, e_img(), KEEP, eps, h_0()
+        )
+    assert torch.equal(trained.o.pres, plain.o.pres)

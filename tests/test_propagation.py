@@ -219,19 +219,24 @@ def test_a_step_moves_no_further_than_its_scale(seed: int, large: float) -> None
     assert (o.pres >= 0).all()
 
 
-@given(SEEDS)
-def test_a_depth_limit_bounds_depth_and_changes_nothing_else(seed: int) -> None:
+@pytest.mark.parametrize("name", ["depth", "what"])
+@given(seed=SEEDS)
+def test_a_limit_bounds_an_attribute_and_changes_nothing_else(name: str, seed: int) -> None:
     prev, g = objects(seed=seed), generator(seed)
     z = 5 * torch.randn(2, 3, SIZES.z_att, generator=g)
     drawn = Drawn(
         Gaussian(z, z), prev.z_state, Bernoulli(z[..., :1]), z, torch.ones(2, 3, SIZES.z_att)
     )
     free, limited = (
-        propagation(replace(CFG, depth_limit=limit)).move(prev.o, drawn, torch.zeros(2, 3, 1))
-        for limit in (None, 2.0)
+        propagation(replace(CFG, **{f"{name}_limit": limit})).move(
+            prev.o, drawn, torch.zeros(2, 3, 1)
+        )
+        for limit in (None, 0.5)
     )
-    torch.testing.assert_close(limited.depth, free.depth.clamp(-2, 2))
-    assert torch.equal(replace(limited, depth=free.depth).cat(), free.cat())
+    whole = getattr(free, name)
+    assert whole.abs().max() > 0.5
+    torch.testing.assert_close(getattr(limited, name), whole.clamp(-0.5, 0.5))
+    assert torch.equal(replace(limited, **{name: whole}).cat(), free.cat())
 
 
 @given(SEEDS)

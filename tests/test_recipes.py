@@ -92,6 +92,8 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     occluded = name.startswith("occlusion")
     assert behind == ((0.8, 0.6) if occluded else (None, None))
     assert m.propagation.twins == (0.8 if occluded else None)
+    assert m.propagation.what_limit == (5.5 if occluded else None)
+    assert (m.discovery.certainty, m.discovery.correction) == (None, None)
     assert m.discovery.cond_sigma == 0.1
     assert (m.propagation.update.depth, m.propagation.update.what) == (1.0, 0.2)
     assert m.propagation.situation_size == 0.25
@@ -147,8 +149,8 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
-    balls = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE)
-    assert r.train.muon == (("posterior", "prior") if balls else ())
+    dynamics = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE, "clips")
+    assert r.train.muon == (("posterior", "prior") if dynamics else ())
     assert r.train.clip_by == ("part" if name.startswith(("clips", "silot", "sqair")) else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
     assert (r.train.validate_every, r.train.validation_episodes) == (2_000, 64)

@@ -13,7 +13,7 @@ which is bitwise deterministic: its gradient needs no scatter operations.
 
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.shapes import Points
@@ -72,6 +72,12 @@ def cell_centers(grid: int, like: Tensor) -> Float[Tensor, "cell 2"]:
     """The c of A.3: the center of each of grid × grid cells, row by row."""
     at = centers(grid, like)
     return rearrange(torch.stack(torch.meshgrid(at, at, indexing="xy"), -1), "i j xy -> (i j) xy")
+
+
+def cell_of(xy: Float[Tensor, "*batch 2"], grid: int) -> Int[Tensor, " *batch"]:
+    """The cell in which a point is, or the nearest one if it is outside of all."""
+    place = ((xy.clamp(-0.999, 0.999) + 1) * (grid / 2)).floor().long()
+    return place[..., 1] * grid + place[..., 0]
 
 
 def gaussian_kernel(offset: Float[Tensor, "*batch 2"], sigma: float) -> Float[Tensor, " *batch"]:

@@ -125,6 +125,7 @@ class GSWMConfig(ModelConfig):
             given = self.sizes.glimpse
             raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
         check_positive(self.propagation, "--model.propagation", "position_scale")
-        if self.propagation.depth_limit is not None:
-            check_positive(self.propagation, "--model.propagation", "depth_limit")
+        for limit in ("depth_limit", "what_limit"):
+            if getattr(self.propagation, limit) is not None:
+                check_positive(self.propagation, "--model.propagation", limit)
         check_shares(self.discovery, "--model.discovery", "dropout")

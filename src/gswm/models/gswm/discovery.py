@@ -14,6 +14,10 @@ Presence is a product over time, so a long track fades although every factor is 
 `DiscoveryConfig.revival`, a discovered object that overlaps a faded one continues its track: the
 slot keeps its id and its history, and takes over the new presence and box.
 
+The box of a track is the sum of all its updates, so small errors add up. A cell sees the object
+anew in each frame. With `DiscoveryConfig.correction`, inference moves each track's box towards that
+of the cell in which its center is.
+
 The posterior cannot see an object behind another one. Its track may then follow the object in
 front, and the object itself is discovered again when it reappears. With `DiscoveryConfig.hidden`,
 it continues the hidden track: the slot keeps its id, and takes over everything else.
@@ -29,7 +33,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import SMALLEST_STD, Bernoulli, Gaussian
-from gswm.core.geometry import cell_centers, gaussian_kernel, overlap
+from gswm.core.geometry import cell_centers, cell_of, gaussian_kernel, overlap
 from gswm.core.networks import MLP, Trunk, in_parts
 from gswm.core.shapes import NOBODY, Points, Scalars, Video
 from gswm.models.objects import Attributes, Latents, LSTMState, Objects, Sizes, accept
@@ -38,6 +42,8 @@ Cells = Float[Tensor, "batch cell e"]
 Keep = Bool[Tensor, " batch"]
 START_WEIGHT = 0.1
 """Factor on the last layer's weights if discovery starts at its prior."""
+SAME = 0.3
+"""IoU with an object above which the box of its cell is about the same object."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,15 @@ class DiscoveryConfig:
     revival: float | None = None
     """IoU with a faded object above which a discovered one continues its track. Default: None
     (never, as in the paper).
+    """
+    correction: float | None = None
+    """How far inference moves the box of a known object towards that of its cell: 0 is not at all,
+    and 1 replaces it. Only for models whose cells learn the boxes of known objects too, as they do
+    from labels. Default: None (never, as in the paper).
+    """
+    certainty: float | None = None
+    """Probability of presence below which inference rejects a cell. Labels count a missed object
+    twice, which shifts probabilities; 2/3 undoes it. Default: None (0.5, as in the paper).
     """
     hidden: float | None = None
     """IoU with an object in front above which a track counts as hidden, so that a discovered object
@@ -160,6 +175,8 @@ class Discovery(nn.Module):
         pres, q_att, q_state = Bernoulli(logit), Gaussian.of(att), Gaussian.of(state)
 
         there = pres.draw(noise.pres, self.cfg.tau) * keep[:, None, None]
+        if (least := self.cfg.certainty) is not None and not torch.is_grad_enabled():
+            there = there * (logit.sigmoid() >= least)
         z = Latents.split(q_att.draw(noise.att))
         hw = z.hw.sigmoid()
         xy = center + (2 / self.cfg.grid) * z.xy.tanh()
@@ -186,6 +203,35 @@ class Discovery(nn.Module):
     def prior_att(self, hw_mean: Float[Tensor, ""]) -> Gaussian:
         """p(z̄_att) of every cell, except presence."""
         return Gaussian(self.is_hw * hw_mean, 1 - self.is_hw * (1 - self.cfg.hw_std))
+
+
+def correct(propagated: Objects, found: Objects, keep: Keep, weight: float) -> Objects:
+    """Move the boxes of known objects towards those of the cells in which their centers are.
+
+    Nothing changes where a cell's box is about another object: if it overlaps this one by less than
+    `SAME`, or another one by more.
+
+    Args:
+        propagated: The known objects.
+        found: One object per cell.
+        keep: The batch elements with discovery.
+        weight: See `DiscoveryConfig.correction`.
+    """
+    ours, theirs = propagated.o, found.o
+    known = keep[:, None] & (propagated.id != NOBODY) & (ours.pres[..., 0] > 0.5)
+    iou = overlap(ours.xy, ours.hw, theirs.xy, theirs.hw) * known[..., None]
+    cell = cell_of(ours.xy, math.isqrt(theirs.xy.shape[1]))
+    own = iou.gather(2, cell[..., None])[..., 0]
+    most = iou.amax(dim=1).gather(1, cell)
+    same = ((own > SAME) & (own >= most))[..., None]
+    at = cell[..., None].expand_as(ours.xy)
+    xy, hw = theirs.xy.gather(1, at), theirs.hw.gather(1, at)
+    moved = replace(
+        ours,
+        xy=torch.where(same, ours.xy.lerp(xy, weight), ours.xy),
+        hw=torch.where(same, ours.hw.lerp(hw, weight), ours.hw),
+    )
+    return replace(propagated, o=moved)
 
 
 def revive(propagated: Objects, found: Objects, least: float) -> tuple[Objects, Objects]:

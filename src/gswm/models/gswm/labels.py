@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.distributions import Bernoulli, Gaussian
-from gswm.core.geometry import cell_centers, centers
+from gswm.core.geometry import cell_centers, cell_of, centers
 from gswm.core.records import map_tensors, stack
 from gswm.core.shapes import NOBODY, Video
 from gswm.data.labels import Labels
@@ -180,8 +180,7 @@ def cell_terms(
     grid = math.isqrt(pres.logit.shape[2])
     clear = (labels.present & (labels.visibility > VISIBLE))[:, :, None]
     new = clear & ~held[:, :, None]
-    place = ((labels.xy.clamp(-0.999, 0.999) + 1) * (grid / 2)).floor().long()
-    cell = place[..., 1] * grid + place[..., 0]
+    cell = cell_of(labels.xy, grid)
     here = cell[:, :, None] == torch.arange(grid * grid, device=cell.device)[:, None]
     near = close_by(labels, grid)
     faint = (labels.visibility > 0) & (labels.visibility <= VISIBLE)

@@ -101,6 +101,12 @@ class PropagationConfig:
     in front may grow from frame to frame at no cost, and networks that read it then fail in videos
     longer than those of the training. Default: None (no limit, as in the paper).
     """
+    what_limit: float | None = None
+    """Largest |what|, of each component, of a propagated object. An object that looks the same in
+    every frame may move its appearance by a constant step, which adds up: in videos longer than
+    those of the training, every network that reads it then fails. Default: None (no limit, as in
+    the paper).
+    """
     twins: float | None = None
     """IoU of two objects that move alike above which the younger one fades in inference: both
     follow the same thing. Default: None (never, as in the paper).
@@ -340,12 +346,15 @@ class Propagation(nn.Module):
         depth = o.depth + c.depth * gate.depth * z.depth
         if (most := self.cfg.depth_limit) is not None:
             depth = depth.clamp(-most, most)
+        what = o.what + c.what * gate.what * z.what.tanh()
+        if (most := self.cfg.what_limit) is not None:
+            what = what.clamp(-most, most)
         return Attributes(
             pres=o.pres * drawn.pres.draw(noise_pres, self.cfg.tau),
             depth=depth,
             hw=o.hw + hw,
             xy=o.xy + xy,
-            what=o.what + c.what * gate.what * z.what.tanh(),
+            what=what,
         )
 
 

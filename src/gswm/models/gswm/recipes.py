@@ -19,7 +19,9 @@ PIXELS = 32.0
 """Pixels in one unit of xy, in frames of 64 × 64: half the image size."""
 DEPTH_LIMIT = 8.0
 """σ(8) is 0.9997: beyond it, rendering hardly changes."""
-OF_BALLS = TrainConfig(steps=16_000, lr=4e-4, muon=("posterior", "prior"))
+DYNAMICS = ("posterior", "prior")
+"""The parts of a model that Muon trains."""
+OF_BALLS = TrainConfig(steps=16_000, lr=4e-4, muon=DYNAMICS)
 """Training on the ELBO in the worlds of several balls."""
 TO_REST = Overshooting(rate=1 / 3, windows=4_096, batch=64, horizon=40)
 """Rollouts in which 3D objects come to rest, and stay at rest."""
@@ -53,7 +55,7 @@ def occlusion() -> Recipe:
     # No ball ever enters: a ball discovered later was hidden behind another one.
     found = DiscoveryConfig(rejection=0.2, inside=0.8, hidden=0.6)
     model = balls()
-    once = replace(model.propagation, twins=0.8)
+    once = replace(model.propagation, twins=0.8, what_limit=5.5)
     model = replace(model, discovery=found, propagation=once)
     # Without overshooting, which doubles the error over 90 frames.
     return Recipe("occlusion", DataConfig("occlusion"), model, OF_BALLS)
@@ -153,7 +155,9 @@ def clips() -> Recipe:
     """Procedural clips of a fixed camera: a pretrained start for any video.
 
     Boxes learn from labels alone. Presence is nearly binary, because a product of relaxed samples
-    fades over a long video. The grid separates objects that are close together.
+    fades over a long video. The grid separates objects that are close together. Muon trains the
+    dynamics. Videos are longer than the clips, so appearance and depth have limits, and boxes are
+    corrected by discovery in every frame.
     """
     model = any_video(128)
     model = replace(
@@ -164,13 +168,17 @@ def clips() -> Recipe:
         boxes_by_label=True,
         motion_threshold=0.06,
         sizes=Sizes(glimpse=32),
-        discovery=replace(model.discovery, grid=16, inside=0.8, tau=0.3),
+        discovery=replace(
+            model.discovery, grid=16, inside=0.8, tau=0.3, certainty=0.75, correction=0.6
+        ),
         propagation=replace(
             model.propagation,
             proposal_range=(0.15, 0.15),
             update=UpdateScales(xy=1.0, hw=0.5),
             relative=True,
             tau=0.3,
+            depth_limit=DEPTH_LIMIT,
+            what_limit=3.0,
         ),
         schedule=Schedule(
             lengths=((0, 2), (800, 4), (2_200, 8), (5_000, 12)),
@@ -182,7 +190,7 @@ def clips() -> Recipe:
         ),
     )
     data = DataConfig("clips", episodes=2_048, fresh=True, given=8)
-    train = TrainConfig(steps=11_000, lr=4e-4, clip_by="part")
+    train = TrainConfig(steps=11_000, lr=4e-4, clip_by="part", muon=DYNAMICS)
     return Recipe("clips", data, model, train)
 
 

@@ -271,7 +271,18 @@ def test_the_younger_of_two_twins_fades_as_by_loops(seed: int) -> None:
     assert got.id is before.id
 
 
-@given(SEEDS, st.floats(0.1, 10))
+@given(st.sampled_from([-9.0, 9.0]))
+def test_relative_updates_never_leave_the_numbers(size: float) -> None:
+    net, o = propagation(replace(CFG, relative=True)), objects().o
+    z = torch.full((2, 3, SIZES.z_att), size)
+    drawn = Drawn(Gaussian(z, z), z, Bernoulli(z[..., :1]), z, torch.ones_like(z))
+    for _ in range(2_000):
+        o = net.move(o, drawn, torch.zeros(2, 3, 1))
+    assert o.cat().isfinite().all()
+    assert (o.hw > 0).all()
+
+
+@given(SEEDS, st.floats(0.1, 2))
 def test_relative_updates_scale_with_the_object(seed: int, factor: float) -> None:
     def moved(o: Attributes, margin: float) -> Attributes:
         net = propagation(replace(CFG, relative=True, proposal_range=(margin, margin)))

@@ -73,9 +73,9 @@ class DiscoveryConfig:
     (never, as in the paper).
     """
     correction: float | None = None
-    """How far inference moves the box of a known object towards that of its cell: 0 is not at all,
-    and 1 replaces it. Only for models whose cells learn the boxes of known objects too, as they do
-    from labels. Default: None (never, as in the paper).
+    """Share of the way that inference moves the box of a known object towards that of its cell.
+    Only for models whose cells learn the boxes of known objects too, as they do from labels.
+    Default: None (never, as in the paper).
     """
     certainty: float | None = None
     """Probability of presence below which inference rejects a cell. Labels count a missed object

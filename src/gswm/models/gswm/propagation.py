@@ -57,6 +57,9 @@ FADING = 0.92
 """Factor on the presence of the younger twin in each frame, which is then absent after 9 frames. A
 track whose object is hidden follows the object in front for a shorter time."""
 
+RELATIVE_HW = 1e-3, 2.0
+"""Smallest and largest side of a box that changes by factors."""
+
 Hidden = Float[Tensor, "*batch object hidden"]
 Encoding = Float[Tensor, "batch object e"]
 Seen = Float[Tensor, " batch *seen"]
@@ -342,7 +345,8 @@ class Propagation(nn.Module):
         xy, hw = c.xy * gate.xy * z.xy.tanh(), c.hw * gate.hw * z.hw.tanh()
         if self.cfg.relative:
             xy = xy * (o.hw.detach() + self.cfg.proposal_range[1]).flip(-1)
-            hw = o.hw * hw.expm1()
+            # An empty slot would grow without end.
+            hw = (o.hw * hw.exp()).clamp(*RELATIVE_HW) - o.hw
         depth = o.depth + c.depth * gate.depth * z.depth
         if (most := self.cfg.depth_limit) is not None:
             depth = depth.clamp(-most, most)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -102,6 +103,19 @@ def test_twins_fade_in_inference_alone() -> None:
         alone = model.propagation.infer(*at)[0].o.pres
     assert torch.equal(alone[:, :1], kept[:, :1])
     torch.testing.assert_close(alone[:, 1:], FADING * kept[:, 1:])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"discovery": DiscoveryConfig(correction=1.5)}, "discovery.correction is 1.5"),
+        ({"discovery": DiscoveryConfig(certainty=-0.1)}, "discovery.certainty is -0.1"),
+        ({"propagation": PropagationConfig(what_limit=0.0)}, "propagation.what-limit"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        build(config("interaction", **settings))
 
 
 def test_the_given_frames_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:

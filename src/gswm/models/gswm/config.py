@@ -128,4 +128,6 @@ class GSWMConfig(ModelConfig):
         for limit in ("depth_limit", "what_limit"):
             if getattr(self.propagation, limit) is not None:
                 check_positive(self.propagation, "--model.propagation", limit)
-        check_shares(self.discovery, "--model.discovery", "dropout")
+        optional = ("certainty", "correction")
+        used = [name for name in optional if getattr(self.discovery, name) is not None]
+        check_shares(self.discovery, "--model.discovery", "dropout", *used)

@@ -345,7 +345,7 @@ class Propagation(nn.Module):
         xy, hw = c.xy * gate.xy * z.xy.tanh(), c.hw * gate.hw * z.hw.tanh()
         if self.cfg.relative:
             xy = xy * (o.hw.detach() + self.cfg.proposal_range[1]).flip(-1)
-            # An empty slot would grow without end.
+            # Otherwise the box of an empty slot grows without end.
             hw = (o.hw * hw.exp()).clamp(*RELATIVE_HW) - o.hw
         depth = o.depth + c.depth * gate.depth * z.depth
         if (most := self.cfg.depth_limit) is not None:

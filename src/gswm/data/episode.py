@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8
 from torch import Tensor
 
 from gswm.core.records import map_tensors
-from gswm.data.labels import ENTERED, Labels
+from gswm.data.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,14 @@ class Truth:
         """
         seen = self.visibility if self.visibility is not None else torch.ones_like(self.sizes)
         whole = Labels(
-            present=self.present,
+            present=self.ids > 0,
             visibility=(seen * (self.ids > 0)).float(),
             xy=(2 * self.positions / image_size - 1).float(),
             hw=(self.boxes_hw() / image_size).float(),
         )
         cut, share = whole.cut()
-        entered = share >= ENTERED
-        visibility = torch.where(entered, (whole.visibility / share).clamp(max=1), whole.visibility)
-        return replace(cut, present=entered & (self.ids > 0), visibility=visibility)
+        in_frame = (whole.visibility / share).clamp(max=1)
+        return replace(cut, visibility=torch.where(cut.present, in_frame, whole.visibility))
 
 
 @dataclass(frozen=True)

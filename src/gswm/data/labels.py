@@ -35,13 +35,15 @@ class Labels:
     def cut(self) -> tuple["Labels", Float32[Tensor, "episode time object"]]:
         """Boxes cut at the borders of the frame, and the share of each that is left.
 
-        A box is thus around what a frame shows of an object, and grows while the object enters.
+        A box is thus around what a frame shows of an object, and grows while the object enters. An
+        object is present only if `ENTERED` of its box is left.
         """
         half = self.hw.flip(-1)
         low, high = (self.xy - half).clamp(-1, 1), (self.xy + half).clamp(-1, 1)
         hw = (high - low).flip(-1) / 2
         share = (hw / self.hw.clamp_min(1e-6)).prod(dim=-1)
-        return replace(self, xy=(low + high) / 2, hw=hw), share
+        present = self.present & (share >= ENTERED)
+        return replace(self, present=present, xy=(low + high) / 2, hw=hw), share
 
     @staticmethod
     def unpacked(values: Float32[Tensor, "episode time object 6"]) -> "Labels":

@@ -69,7 +69,7 @@ def moved(labels: Labels, noise: AugmentNoise, size: int) -> Labels:
     cut, share = replace(labels, xy=xy).cut()
     entered = share >= ENTERED
     visibility = torch.where(entered, labels.visibility, labels.visibility.clamp(max=UNCLEAR))
-    return replace(cut, present=labels.present & entered, visibility=visibility)
+    return replace(cut, visibility=visibility)
 
 
 def places(size: int, noise: AugmentNoise) -> tuple[Int[Tensor, "batch y"], Int[Tensor, "batch x"]]:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,20 @@ def test_every_public_name_is_documented_and_says_its_types(name: str) -> None:
         hints = inspect.signature(value)
         assert hints.return_annotation is not inspect.Signature.empty
         assert all(p.annotation is not p.empty for p in hints.parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_importing_limits_how_long_threads_spin_unless_told(
+    given: dict[str, str], spins: str
+) -> None:
+    names = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
+    env = {name: value for name, value in os.environ.items() if name not in names} | given
+    code = "import os, gswm; print(os.environ.get('GOMP_SPINCOUNT'))"
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert run.stdout.strip() == spins, run.stderr
 
 
 def test_type_checkers_see_the_same_names_as_python() -> None:

@@ -14,9 +14,16 @@ gswm.studio(model, video)                the studio, in a notebook
 Names are imported when they are first used, so `import gswm` does not wait for torch.
 """
 
+import os
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+# torch's CPU threads wait for each other by spinning, for milliseconds, after every operation. If
+# another process occupies a core, each wait lasts as long as that process has its turn. OpenMP
+# reads this when torch is imported; 1,000 turns of the loop last for microseconds.
+if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+    os.environ["GOMP_SPINCOUNT"] = "1000"
 
 if TYPE_CHECKING:
     from gswm.core.errors import UserError

@@ -2,20 +2,32 @@
 
 import ast
 import importlib.util
+import inspect
 import json
 import re
 import shlex
 import sys
+import tomllib
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import tiny
+import torch
 
 import gswm
 from gswm.cli import COMMANDS, find, main, parse
 from gswm.data.example import CARS
+from gswm.data.storage import hdf5
+from gswm.data.worlds import registry as worlds
+from gswm.data.worlds.base import Layout, Style
+from gswm.data.worlds.registry import WORLDS
+from gswm.eval import protocols
+from gswm.eval.protocols import Metric
+from gswm.models import registry
+from gswm.models.contract import Contract
+from gswm.models.registry import REGISTRY
 from gswm.report.results import FAIL, is_benchmark
 from gswm.weights.files import read_header
 from gswm.weights.finding import shipped
@@ -201,6 +213,59 @@ def test_the_python_about_videos_runs(
     assert names["future"].past.pres.shape[1] == 10
 
 
+def test_the_example_of_a_world_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the page has it, and the file of its episodes is lossless."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(WORLDS, "_found", dict(WORLDS))
+    monkeypatch.setattr(protocols, "PROTOCOLS", dict(protocols.PROTOCOLS))
+    names: dict[str, Any] = {"__name__": "my_world"}
+    for block in blocks(ROOT / "docs" / "adding-a-dataset.md", "python"):
+        exec(compile(block, "adding-a-dataset.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "mine.gif" in printed
+    assert "mine, test: 20 episodes, mine-5-25" in printed
+    assert main(["data", "make", "mine", "--split", "test"]) == 0
+    later = next(names["MyWorld"]().episodes(2, 1, first=3))
+    assert torch.equal(later.video[0], hdf5.read(Path("data/mine/test.hdf5")).video[3])
+
+
+def test_the_example_of_a_model_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page has the whole file that the tests of the registry use."""
+    monkeypatch.chdir(tmp_path)
+    REGISTRY.load()
+    monkeypatch.setattr(REGISTRY, "entries", dict(REGISTRY.entries))
+    monkeypatch.setattr(REGISTRY, "recipes", dict(REGISTRY.recipes))
+    example, commands = blocks(ROOT / "docs" / "adding-a-model.md", "python")
+    assert example == (ROOT / "tests" / "third_party" / "blob_model.py").read_text()
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "third_party"))
+    module = importlib.import_module("blob_model")
+    exec(compile(commands, "adding-a-model.md", "exec"), {"gswm": gswm, "MODEL": module.MODEL})
+    assert "single-ball, test: 100 episodes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["adding-a-dataset.md", "adding-a-model.md"])
+def test_an_entry_point_on_a_page_is_that_of_its_example(page: str) -> None:
+    (text,) = blocks(ROOT / "docs" / page, "toml")
+    read = tomllib.loads(text)
+    ((group, points),) = read["project"]["entry-points"].items()
+    assert group in (registry.GROUP, worlds.GROUP)
+    ((_, value),) = points.items()
+    module, _, name = value.partition(":")
+    assert read["tool"]["setuptools"]["py-modules"] == [module]
+    example = blocks(ROOT / "docs" / page, "python")[0]
+    assert re.search(rf"^(class )?{name}\b", example, re.M)
+
+
+@pytest.mark.parametrize("values", [Layout, Style, Metric])
+def test_the_page_on_datasets_has_all_values(values: Any) -> None:
+    page = (ROOT / "docs" / "adding-a-dataset.md").read_text()
+    assert not [value for value in get_args(values) if f"`{value}`" not in page]
+
+
 @pytest.mark.usefixtures("small_trunk")
 def test_the_first_commands_of_the_readme_print_what_it_says(
     small_clips: Path,
@@ -246,7 +311,17 @@ def test_tables_are_what_was_measured(page: Path) -> None:
 def test_the_reference_has_every_public_name() -> None:
     shown = set(re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.M))
     public = {f"{home}.{name}" for name, home in gswm.HOME.items()}
-    assert shown == public | {"gswm.studio.notebook.studio"}
+    assert shown == public | {"gswm.studio.notebook.studio", "gswm.models.contract.Contract"}
+
+
+def test_the_methods_on_the_page_on_models_have_these_arguments() -> None:
+    text = (ROOT / "docs" / "adding-a-model.md").read_text()
+    rows = "\n".join(re.findall(r"^\| (`.*?) \|", text, re.M))
+    found = re.findall(r"`(\w+)\(([^)]*)\)`", rows)
+    assert {"loss", "perceive", "rollout", "infer_after"} <= dict(found).keys()
+    for name, arguments in found:
+        _, *takes = inspect.signature(getattr(Contract, name)).parameters
+        assert [each for each in arguments.split(", ") if each not in ("", "*")] == takes, name
 
 
 def test_messages_on_the_page_of_troubles_are_in_the_code() -> None:

@@ -49,7 +49,11 @@ AnyFrame = Float[Tensor, "*picture 3 rows columns"] | UInt8[Tensor, "*picture 3 
 
 
 class WorldModel(Contract[Config]):
-    """An object-centric world model of video."""
+    """An object-centric world model of video.
+
+    The methods below are for users of a model. `Contract`, the base class, has those that authors
+    of a model implement, and properties such as `num_actions`.
+    """
 
     @torch.no_grad()
     def infer(
@@ -68,7 +72,7 @@ class WorldModel(Contract[Config]):
             video: bytes, or floats from 0 to 1.
             discover: find new objects in every frame ("always"), or only in the first ("first").
             render: also draw the frames.
-            actions: see `num_actions`.
+            actions: see `Contract.num_actions`.
             background: the scene without its objects, for a model with a static background.
                 Default: computed from the frames by `background_for`.
             generator: if given, sample from the posterior. Default: None (use its means).
@@ -190,7 +194,7 @@ class WorldModel(Contract[Config]):
             discover: find objects only in the first frame ("first"), as the paper does, or in every
                 given frame ("always"), so that objects that enter later are imagined too.
             render: also draw the frames.
-            actions: actions in all given and imagined frames; see `num_actions`.
+            actions: actions in all given and imagined frames; see `Contract.num_actions`.
             background: see `infer`. By default, only the given frames are used.
             sample_given: infer the given frames with a posterior sample, as the authors'
                 release does; otherwise with the posterior's means.

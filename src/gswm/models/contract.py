@@ -83,7 +83,11 @@ Config = TypeVar("Config", bound=ModelConfig)
 
 
 class Contract(nn.Module, ABC, Generic[Config]):
-    """The methods that authors of world models implement; most have defaults."""
+    """The methods that authors of world models implement.
+
+    A model is a subclass of `WorldModel`, which inherits them. It must implement `loss`, `perceive`
+    and `rollout`; all other methods have defaults.
+    """
 
     boxes_from: ClassVar[Literal["latents", "masks"]] = "latents"
     """The source of a track's boxes: the model infers them, or they are found in its masks.

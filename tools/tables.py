@@ -30,8 +30,12 @@ Known = dict[str, ResultFile]
 def known() -> Known:
     """Read the result of every model in weights/ that has one."""
     names = [file.stem for file in sorted((ROOT / "weights").glob("*.safetensors"))]
-    files = {name: ROOT / "docs" / "results" / f"{name}.json" for name in names}
-    return {name: read([file]).all[0] for name, file in files.items() if file.is_file()}
+    folder = ROOT / "docs" / "results"
+    # Some results have the number of measured episodes in their names.
+    files = {
+        name: [*folder.glob(f"{name}.json"), *folder.glob(f"{name}-[0-9]*.json")] for name in names
+    }
+    return {name: read(found[:1]).all[0] for name, found in files.items() if found}
 
 
 def zoo_row(name: str, result: ResultFile) -> list[str]:
@@ -41,7 +45,7 @@ def zoo_row(name: str, result: ResultFile) -> list[str]:
     minutes = result.about.get("minutes")
     return [
         *(model_name(name, result), result.world, score),
-        here(result) if result.world in paper.BALLS else f"{result.scores[key]:.3f}",
+        here(result) if result.world in paper.BALLS else cell([result], key, 3),
         said(result.model, result.world),
         *(f"{size:.1f}", NONE if minutes is None else f"{minutes:.0f}", f"`{result.command}`"),
     ]

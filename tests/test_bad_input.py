@@ -48,6 +48,7 @@ from gswm.weights import files as weights
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
 HUGE = 2**64
+WORLDS = ("single-ball", "two-layer", "maze", "digits", "clips-64", "obj3d")
 
 
 def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -151,6 +152,28 @@ def test_numbers_anywhere_in_settings_are_checked() -> None:
 def test_a_device_must_hold_values(name: str) -> None:
     with pytest.raises(UserError, match=r"device|GPU"):
         find_device(name)
+
+
+@pytest.mark.parametrize("name", ["gpu", "abacus", "cuda:77"])
+def test_a_device_that_this_machine_lacks_is_a_users_error_in_python(
+    name: str, tmp_path: Path
+) -> None:
+    single = gswm.world("single-ball")
+    some = next(single.episodes(seed=1, n=1))
+    film = tmp_path / "film.gif"
+    film.write_bytes(b"GIF89a")
+    asks: list[Callable[[], Any]] = [
+        *(lambda w=w: next(gswm.world(w).episodes(1, 1, device=name)) for w in WORLDS),
+        lambda: some.to(name),
+        lambda: gswm.load("single-ball", device=name),
+        lambda: gswm.evaluate(build("single-ball"), [some], single.protocol, device=name),
+        lambda: gswm.track(film, "single-ball", device=name),
+        lambda: gswm.fit(film, device=name, out=tmp_path / "fit"),
+    ]
+    for ask in asks:
+        with pytest.raises(UserError, match=r"no device|no CUDA device"):
+            ask()
+    assert not (tmp_path / "fit").exists()
 
 
 def test_too_little_memory_is_one_line(

@@ -9,18 +9,21 @@ import torch
 from gswm.core.errors import UserError
 
 
-def find_device(name: str) -> torch.device:
+def find_device(device: str | torch.device) -> torch.device:
     """Return a device by name; `auto` is a GPU if available."""
+    name = str(device)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()  # some devices, such as meta, store no values
+        found = torch.device(name)
+        torch.zeros(1, device=found).item()  # some devices, such as meta, store no values
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         if name.partition(":")[0] == "cuda" and not torch.cuda.is_available():
-            raise UserError("no CUDA device found; use --device cpu") from error
+            raise UserError(
+                'no CUDA device found; use --device cpu (in Python, device="cpu")'
+            ) from error
         raise UserError(f"there is no device '{name}' here; use cpu, cuda or auto") from error
-    return device
+    return found
 
 
 @contextmanager

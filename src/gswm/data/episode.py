@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.core.records import map_tensors
 from gswm.data.labels import Labels
 
@@ -126,4 +127,5 @@ class Episodes:
 
     def to(self, device: str | torch.device) -> "Episodes":
         """The same episodes on `device`."""
-        return map_tensors(lambda tensor: tensor.to(device), self)
+        there = find_device(device)
+        return map_tensors(lambda tensor: tensor.to(there), self)

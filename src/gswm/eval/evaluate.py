@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate, map_tensors, regroup
 from gswm.data.episode import Episodes
@@ -119,6 +120,7 @@ def evaluate(
         lpips: The network of LPIPS, if its score is wanted.
         progress: Called with the number of episodes done so far.
     """
+    device = find_device(device)
     rules = protocol(rules) if isinstance(rules, str) else rules
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, make_folder
 from gswm.core.limits import LARGEST_SIDE, MINUTES, STEPS, check_range, check_seed
@@ -81,7 +82,8 @@ class FitConfig:
         return {name: getattr(self, name) for name in names} | {"decided": decided}
 
     def check(self) -> None:
-        """Raise a UserError for numbers out of range."""
+        """Raise a UserError for numbers out of range, or a device that this machine lacks."""
+        find_device(self.device)
         check_seed(self.seed)
         check_range({"--minutes": self.minutes}, *MINUTES)
         check_range({"--steps": self.steps}, 1, STEPS)

@@ -206,7 +206,7 @@ def trained_before(header: dict[str, Any]) -> list[dict[str, Any]]:
 
 def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[ModelConfig]:
     """Load a trained model from a file, or by name."""
-    there = find_device(str(device))
+    there = find_device(device)
     path = find(name)
     header = read_header(path)
     try:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import torch
 
+from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.records import tensors
 from gswm.data.batches.kept import keep
@@ -87,7 +88,7 @@ def open_loader(
         kept: for a world on a CPU, a folder in which episodes are cached; see `kept`. Default:
             None (no cache).
     """
-    device = torch.device(device)
+    device = find_device(device)
     memory = making_memory(device) if memory is None else memory
     common = {"batch": batch, "seed": seed, "rank": rank, "ranks": ranks, "device": device}
     if not isinstance(source, str | Path):

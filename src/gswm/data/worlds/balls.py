@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float64, Int64, UInt8
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.base import MEMORY, REUSED, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.physics import simulate
@@ -78,7 +79,7 @@ class Balls(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
-        device = torch.device(device)
+        device = find_device(device)
         path_bytes = self.num_frames * len(self.layers) * 4 * 8
         video_bytes = self.num_frames * self.image_size**2 * 3
         for seeds in episode_seeds(seed, n, max(1, memory // 4 // path_bytes), first):

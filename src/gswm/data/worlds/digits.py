@@ -19,6 +19,7 @@ from einops import einsum
 from jaxtyping import Bool, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
 from gswm.data.episode import Episodes, Truth
@@ -104,7 +105,7 @@ class Digits(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`. On a GPU, pixels may differ from a CPU's by rounding."""
-        device = torch.device(device)
+        device = find_device(device)
         # Two intermediate canvases of a lane, the sum of the lanes, and the frames, in bytes.
         each = self.num_frames * self.image_size**2 * (4 * (self.lanes + 2) + 3)
         step = max(1, memory // each)

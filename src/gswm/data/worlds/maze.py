@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.data.episode import Corridors, Episodes, Truth
 from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.maze_drawing import draw_mazes
@@ -83,6 +84,7 @@ class Maze(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
+        device = find_device(device)
         step = max(1, memory // (DRAWING * self.image_size**2))
         for start in count(0, AT_ONCE):
             size = AT_ONCE if n is None else min(AT_ONCE, n - start)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.sprites import draw
@@ -58,6 +59,7 @@ class SingleBall(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`. Episode i follows number i of `randint(2)` of `RandomState(seed)`."""
+        device = find_device(device)
         both = two_episodes(self.image_size).to(device)
         chunk = max(1, memory // (4 * both.video[0].nbytes))
         rng = np.random.RandomState(seed)

@@ -6,6 +6,7 @@ from itertools import count
 
 import torch
 
+from gswm.core.devices import find_device
 from gswm.data.episode import Episodes
 from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.clips.plan import make_plan
@@ -59,7 +60,7 @@ class Clips(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`. On a GPU, pixels may differ from a CPU's by rounding."""
-        device = torch.device(device)
+        device = find_device(device)
         step = max(1, memory // (self.num_frames * self.image_size**2 * FRAME))
         step = min(step, ON_CPU) if device.type == "cpu" else step
         at_once = max(AT_ONCE, step)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.records import regroup
 from gswm.data.episode import Episodes, Space, Truth
@@ -142,6 +143,7 @@ class Obj3D(World):
         first: int = 0,
     ) -> Iterator[Episodes]:
         """See `World`."""
+        device = find_device(device)
         step = max(1, memory // 4 // (self.num_frames * self.image_size**2 * FRAME))
         for scenes in self.scenes(seed, n, step, first):
             yield self.show(scenes, device, memory // 4)

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -174,6 +175,39 @@ def test_a_device_that_this_machine_lacks_is_a_users_error_in_python(
         with pytest.raises(UserError, match=r"no device|no CUDA device"):
             ask()
     assert not (tmp_path / "fit").exists()
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_folder_of_videos_is_not_read_as_one(
+    number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("10.mkv", "2.mkv"):
+        video(tmp_path / "in" / name)
+    folder = str(pictures(tmp_path / "in", number))
+    out, model, labels = (str(tmp_path / name) for name in ("out", "m.safetensors", "labels.txt"))
+    gswm.save(model, build("single-ball"))
+    Path(labels).write_text("1,1,1,1,5,5,1,-1,-1,-1\n")
+    asks = [
+        ["track", folder, "--model", model, "--out", f"{out}.csv"],
+        ["imagine", model, "--video", folder, "--out", out],
+        ["eval", model, folder, "--labels", labels],
+        ["eval", folder, "--baseline", "median-sort", "--labels", labels],
+        ["eval", folder, "--tracks", labels, "--labels", labels],
+        ["bench", "track", "--model", model, "--video", folder, "--device", "cpu"],
+    ]
+    for ask in asks:
+        said = refused(ask, capsys)
+        assert re.search(r"a folder of 2 videos.*pass one file, such as .*2\.mkv", said)
+        assert (f" and {counted(number, 'image')};" in said) == bool(number)
+    with pytest.raises(UserError, match="a folder of 2 videos"):
+        gswm.track(folder, model)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_images_stay_one_video_while_a_video_is_written_beside_them(tmp_path: Path) -> None:
+    film = gswm.open_video(pictures(tmp_path / "in"), 8)
+    video(tmp_path / "in" / "boxes.mkv")
+    assert film.read().shape[1] == len(list(film.source_frames())) == 8
 
 
 def test_too_little_memory_is_one_line(

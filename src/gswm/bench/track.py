@@ -14,6 +14,7 @@ import torch
 from gswm.bench.train import collect, machine, wait
 from gswm.core.errors import UserError
 from gswm.data.importing.film import Film
+from gswm.data.importing.sources import check_one_video
 from gswm.data.importing.videos import Cut
 from gswm.fast.loading import load
 from gswm.models.base import WorldModel
@@ -32,6 +33,7 @@ def bench_track(
     """Measure, and return JSON data."""
     if min(frames, repeats) < 1:
         raise UserError("frames and repeats must be at least 1")
+    check_one_video(video)
     device = torch.device(device)
     model = load(name, device)
     film = Film(video, Cut.like(model.videos, model.image_size, None, None, None), frames)

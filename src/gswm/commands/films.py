@@ -10,6 +10,7 @@ from gswm.core.errors import UserError
 from gswm.core.limits import MOST_TAKEN
 from gswm.core.words import printable
 from gswm.data.importing.film import Film
+from gswm.data.importing.sources import check_one_video
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, as_text
 
@@ -48,6 +49,7 @@ def own_film(
     It is imported like the training videos (`known`), except for the given settings; a line reports
     settings that are not the defaults.
     """
+    check_one_video(path)
     cut, plain = Cut.like(known, size, fps, fit, region), Cut.like({}, size, fps, fit, region)
     if path.is_dir():  # images have no times
         cut, plain = replace(cut, fps=None), replace(plain, fps=None)

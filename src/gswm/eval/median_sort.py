@@ -20,7 +20,7 @@ from scipy import ndimage
 
 from gswm.core.errors import UserError
 from gswm.core.shapes import NOBODY
-from gswm.data.importing.sources import Source
+from gswm.data.importing.sources import Source, check_one_video
 from gswm.data.importing.videos import Cut, TimedFrame, UnusableError, frames_of
 from gswm.data.mot import MotBoxes
 from gswm.data.standing import without_standing
@@ -247,6 +247,7 @@ def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
     """All frames of a video; raises a UserError if there are none."""
     if not path.exists():
         raise UserError(f"there is no video {path}; check the path")
+    check_one_video(path)
     empty = True
     try:
         cut = Cut(allow_damaged=allow_damaged)

@@ -8,6 +8,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.limits import check_range
 from gswm.data.importing.film import Film
+from gswm.data.importing.sources import check_one_video
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, Region, check_region
 
@@ -45,6 +46,7 @@ def open_video(
             raise UserError(f"region is {region}; it must be (left, top, width, height)")
         check_region(region)
     check_range({"frames": frames}, 1)
+    check_one_video(Path(path))
     cut = Cut(size, fps, fit=fit, region=region, allow_damaged=allow_damaged)
     return Film(path, cut, frames)
 

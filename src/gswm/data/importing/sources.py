@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gswm.core.words import printable
+from gswm.core.errors import UserError
+from gswm.core.words import counted, printable
 from gswm.data.splits import SplitName
 
 VIDEOS = (".mp4", ".webm", ".avi", ".mov", ".mkv", ".gif", ".m4v", ".mpg", ".mpeg", ".wmv", ".ogv")
@@ -90,8 +91,8 @@ def in_folder(root: Path) -> Iterator[Source | Skipped]:
         seen.add(real)
         folders[:] = sorted((f for f in folders if not f.startswith(".")), key=natural)
         here = Path(folder)
-        videos = [f for f in files if Path(f).suffix.lower() in VIDEOS and f[0] != "."]
-        for file in sorted(videos, key=natural):
+        videos = named_like(files, VIDEOS)
+        for file in videos:
             yield source(root, here / file)
         if not videos and images(here):
             yield source(root, here)
@@ -100,8 +101,33 @@ def in_folder(root: Path) -> Iterator[Source | Skipped]:
 
 def images(folder: Path) -> list[Path]:
     """The images in `folder`, sorted by the numbers in their names."""
-    names = [f for f in os.listdir(folder) if Path(f).suffix.lower() in IMAGES and f[0] != "."]
-    return [folder / name for name in sorted(names, key=natural)]
+    return [folder / name for name in named_like(os.listdir(folder), IMAGES)]
+
+
+def named_like(names: Iterable[str], endings: tuple[str, ...]) -> list[str]:
+    """The names of visible files with one of these endings, sorted by the numbers in them."""
+    kept = (n for n in names if Path(n).suffix.lower() in endings and not n.startswith("."))
+    return sorted(kept, key=natural)
+
+
+def check_one_video(path: Path) -> None:
+    """Raise a UserError for a folder of video files, of which only one can be read here.
+
+    Images beside them would pass for a video. What cannot be listed is left to the reading.
+    """
+    try:
+        names = os.listdir(path) if path.is_dir() else []
+    except OSError:
+        return
+    if not (videos := named_like(names, VIDEOS)):
+        return
+    found = counted(len(videos), "video")
+    if pictures := len(named_like(names, IMAGES)):
+        found += f" and {counted(pictures, 'image')}"
+    raise UserError(
+        f"{printable(str(path))} is a folder of {found}; pass one file, such as "
+        f"{printable(str(path / videos[0]))}, or a folder that has only images"
+    )
 
 
 def natural(name: str) -> list[tuple[int, str]]:

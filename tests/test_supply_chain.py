@@ -4,13 +4,16 @@ import hashlib
 import re
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import lock
@@ -41,6 +44,18 @@ def test_the_lock_file_has_the_versions_of_the_constraints_without_torch() -> No
         "torch": PINNED["torch"]
     } == PINNED
     assert "torch" not in LOCKED
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_each_pinned_version_installs_on_the_oldest_python(name: str) -> None:
+    """Checked by the installed metadata, if that version is installed."""
+    try:
+        about = metadata(name)
+    except PackageNotFoundError:
+        pytest.skip("it is not installed")
+    if Version(about["Version"]).public != PINNED[name]:
+        pytest.skip("another version is installed")
+    assert SpecifierSet(about.get("Requires-Python") or "").contains(f"3.{lock.OLDEST}.0")
 
 
 def test_pre_commit_runs_the_ruff_of_the_constraints() -> None:

@@ -101,6 +101,30 @@ def test_a_positional_argument_without_a_value_has_the_name_of_the_help() -> Non
     assert one_line(box.format("--fps"), known) == "--fps needs a value"
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["imagine", "maze", "--futures", "zero"], "--futures must be a whole number, not 'zero'"),
+        (["imagine", "maze", "--futures", "1.5"], "--futures must be a whole number, not '1.5'"),
+        (["train", "maze", "--train.lr", "abc"], "--train.lr must be a number, not 'abc'"),
+        (["studio", "--port", "abc"], "--port must be a whole number, not 'abc'"),
+        (["track", "a.mp4", "--frames", "many"], "--frames must be a whole number, not 'many'"),
+        (["track", "a.mp4", "--video-fps", "x"], "--video-fps must be a number, not 'x'"),
+        (
+            ["bench", "train", "--objects", "x"],
+            "--objects must be whole numbers, not 'x'",
+        ),
+    ],
+)
+def test_text_in_place_of_a_number_is_told_without_python(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"gswm: {said}; `gswm ")
+    assert line.endswith("--help` lists all options")
+
+
 @pytest.mark.parametrize("args", [["eval", "maze"], ["data", "make", "maze"]])
 def test_a_wrong_choice_is_told_what_there_is(
     args: list[str], capsys: pytest.CaptureFixture[str]

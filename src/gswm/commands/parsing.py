@@ -62,6 +62,10 @@ def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
         lambda said: f"{names.get(said[1], said[1])} needs a value",
         text,
     )
+    typed = (
+        r"(?:Value error )?Error parsing (\S+): (.*?) Argument helptext: \S+ (.*?)(?= For full|$)"
+    )
+    text = re.sub(typed, unread, text)
     text = re.sub(r"(?:Required options )?Missing from .*?: (.*) \(required\)", missing, text)
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
     text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
@@ -69,6 +73,17 @@ def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
         r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` lists all options", text
     )
     return text.replace("?;", "?")
+
+
+def unread(said: re.Match[str]) -> str:
+    """What a number must be, from Python's reason why some text is none."""
+    option, why, metavar = said.groups()
+    given = re.search(r"\['.*?'\]|'[^']*'$", why)
+    kind = {"INT": "whole number", "FLOAT": "number"}.get(metavar.split()[0].strip("[]"))
+    if given is None or kind is None:
+        return f"{option}: {why}"
+    must_be = f"must be {kind}s" if metavar.startswith("[") else f"must be a {kind}"
+    return f"{option} {must_be}, not {given[0].strip('[]')}"
 
 
 def missing(said: re.Match[str]) -> str:

@@ -125,6 +125,22 @@ def test_text_in_place_of_a_number_is_told_without_python(
     assert line.endswith("--help` lists all options")
 
 
+@pytest.mark.parametrize("numbers", ["0 0 768 400", "0, 0, 768, 400"])
+@pytest.mark.parametrize("command", ["track", "fit", "data look", "data import"])
+def test_a_region_in_several_arguments_is_told_its_form(
+    command: str, numbers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), "a.mp4", "--region", *numbers.split(), "--force"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--region x,y,width,height" in line
+    assert line.endswith("use --region 0,0,768,400")
+
+
+def test_another_mistake_beside_a_region_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["track", "a.mp4", "--region", "0,0,768,400", "--no-such"]) == 2
+    assert "--no-such" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("args", [["eval", "maze"], ["data", "make", "maze"]])
 def test_a_wrong_choice_is_told_what_there_is(
     args: list[str], capsys: pytest.CaptureFixture[str]

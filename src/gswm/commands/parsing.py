@@ -31,9 +31,21 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
             return tyro.cli(cls, args=full, registry=HELP, **settings)
     except SystemExit as stop:
         if stop.code:
+            check_region_in_one(full)
             raise UserError(one_line(caught.getvalue(), metavars(cls))) from stop
         print(epilog(cls), end="")
         raise
+
+
+def check_region_in_one(args: list[str]) -> None:
+    """Raise a UserError if the numbers of --region are separate arguments."""
+    _, _, after = " ".join(args).partition("--region ")
+    numbers = re.match(r"-?\d+,?(?: -?\d+,?)+(?= |$)", after)
+    if numbers is not None:
+        given = ",".join(re.findall(r"-?\d+", numbers[0]))
+        raise UserError(
+            f"--region is one argument with commas, --region x,y,width,height: use --region {given}"
+        )
 
 
 def check_json(path: Path | None, *, force: bool = False) -> None:

@@ -195,7 +195,7 @@ BAD = {
     "gif": "it is damaged at",
     "damaged": "it is damaged at",
     "text": "choose a video",
-    "empty file": "cannot be decoded",
+    "empty file": "the file is empty",
     "empty folder": "this folder has no videos or images",
     "no image": "test_3.png in it is damaged or not an image; replace or delete it",
     "half image": "test_3.png in it is damaged or not an image; replace or delete it",

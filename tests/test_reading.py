@@ -123,7 +123,7 @@ def test_images_have_no_times(tmp_path: Path) -> None:
         ("a.mp4", {"frames": 0}, "frames is 0"),
         ("a.mp4", {"region": (0, 0, 0, 5)}, "has no pixels"),
         ("a.mp4", {"region": (40, 0, 20, 20)}, "outside the frame of 48 x 32"),
-        ("nothing.mp4", {}, "cannot be decoded"),
+        ("nothing.mp4", {}, "the file is empty"),
         ("cut.mp4", {}, "cannot be decoded"),
     ],
 )

@@ -42,6 +42,8 @@ def decoding(path: Path) -> Iterator[None]:
 
     if not path.is_file():
         raise UnusableError("it is not a regular file; choose a video")
+    if not path.stat().st_size:
+        raise UnusableError("the file is empty; copy it again, or choose another video")
     try:
         yield
     except (FFmpegError, ValueError, OverflowError) as error:

@@ -469,6 +469,22 @@ def test_a_folder_in_which_another_process_trains_is_refused(
     RunFolder(tmp_path).lock()
 
 
+def test_a_folder_in_use_is_refused_before_videos_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    RunFolder(tmp_path).check_free()
+    assert not list(tmp_path.iterdir())
+    train_here(small(1), tmp_path)
+    monkeypatch.setattr(launch, "training_loader", lambda *args: made.append(args))
+    (other := RunFolder(tmp_path)).lock()
+    with pytest.raises(UserError, match="being trained by another process"):
+        train_here(small(1), tmp_path)
+    other.close()
+    assert not made
+    RunFolder(tmp_path).check_free()
+
+
 def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
     trained_once(small(3), tmp_path)
     found = checkpoints.load(tmp_path / "checkpoints" / "00000003")

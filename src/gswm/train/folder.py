@@ -35,6 +35,7 @@ from gswm.models.recipe import Recipe
 
 Listener = Callable[[Mapping[str, int | float]], None]
 """Receives each line of metrics."""
+BUSY = "{} is being trained by another process"
 
 
 class RunFolder:
@@ -130,9 +131,23 @@ class RunFolder:
         try:
             fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UserError(f"{self.path} is being trained by another process") from error
+            raise UserError(BUSY.format(self.path)) from error
         except OSError:  # a file system without locks
             pass
+
+    def check_free(self) -> None:
+        """Raise if another process trains in this folder; it keeps no lock, and writes nothing."""
+        try:
+            held = (self.path / ".lock").open()
+        except OSError:  # there is none; other problems are reported by `lock`
+            return
+        with held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UserError(BUSY.format(self.path)) from error
+            except OSError:  # a file system without locks
+                pass
 
     def close(self) -> None:
         """Release the folder."""

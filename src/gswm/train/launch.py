@@ -75,6 +75,7 @@ def train(
                 at_the_end.enter_context(tf32(True))
             check(recipe, folder, processes)
             if processes.is_first:
+                folder.check_free()
                 folder.check(recipe, any_code=cfg.any_code)
                 if not numbered(folder.checkpoints):
                     folder.check_none_lost()

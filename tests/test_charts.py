@@ -127,7 +127,7 @@ def test_without_matplotlib_a_report_has_tables_and_names_the_extra(
     given, text = saved(tmp_path / "in", result()), tmp_path / "out" / "tables.md"
     assert main(["report", str(given), "--out", str(text.parent), "--markdown", str(text)]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert "pip install 'gswm[report]'" in line
+    assert "pip install -c constraints.txt -e '.[report]'" in line
     assert "<table" in (text.parent / "index.html").read_text()
     assert "error.png" not in text.read_text()
     assert not (text.parent / "error.png").exists()

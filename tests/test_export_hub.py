@@ -68,6 +68,8 @@ def test_a_folder_for_a_hub_has_weights_settings_and_a_complete_card(
     assert config["encoding"] == "int8"
     assert config["about"]["test"] == SCORES
     said = sections(card)
+    assert "A G-SWM world model" in card
+    assert "pip install -c constraints.txt -e '.[hub]'" in said["Use"]
     assert list(said) == ["", "Use", "Scores", "Training", "Limits", "Files", "License"]
     assert 'license: "apache-2.0"' in said[""]
     (index,) = map(json.loads, re.findall(r"^model-index: (.*)$", said[""], re.M))

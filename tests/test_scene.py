@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny import build, config, objects, video
 
 from gswm.core.errors import UserError
-from gswm.core.records import repeat
+from gswm.core.records import map_tensors, repeat
 from gswm.models.gswm.context import ContextState
 from gswm.models.objects import Extents, LSTMState
 from gswm.models.scene import Scene, as_track
@@ -211,3 +211,8 @@ def test_an_edit_goes_on_into_imagination() -> None:
     torch.testing.assert_close(moved.xy[1], plain.xy[1], atol=1e-5, rtol=1e-4)
     copied = model.imagine_from(deepcopy(state), 2, sample=False)
     assert torch.equal(copied.reconstruction, plain.reconstruction)
+
+
+def test_a_state_is_shown_by_its_public_name() -> None:
+    assert repr(scene()) == "State: 3, 3 objects in 2 videos"
+    assert repr(map_tensors(lambda tensor: tensor[:1], scene())) == "State: 3 objects in 1 video"

@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_new, check_output, make_folder
 from gswm.core.waiting import tell
-from gswm.core.words import counted
+from gswm.core.words import counted, install
 from gswm.report import results, writing
 from gswm.report.charts import can_draw
 from gswm.report.figures import CAPTIONS
@@ -58,7 +58,7 @@ class ReportCommand:
             where = ", ".join(map(str, paths))
             raise UserError(f"there are no results in {where}: `gswm eval --json` writes them")
         if not can_draw():
-            tell("the report has no charts, which need matplotlib: `pip install 'gswm[report]'`")
+            tell(f"the report has no charts, which need matplotlib: {install('report')}")
         make_folder(self.out)
         files = writing.write(found, self.out, self.markdown)
         print(f"{counted(len(found.all), 'result')}: {', '.join(map(str, files))}")

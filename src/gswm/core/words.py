@@ -29,6 +29,11 @@ def counted(number: int, name: str) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
+def install(extra: str) -> str:
+    """The command that installs an extra, which no package index has."""
+    return f"in a clone of gswm, run `pip install -c constraints.txt -e '.[{extra}]'`"
+
+
 def ordinal(number: int) -> str:
     """An ordinal number: 1st, 2nd, 3rd, 4th, 11th."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

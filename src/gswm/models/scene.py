@@ -16,6 +16,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, stack
 from gswm.core.shapes import NOBODY, Points, Video
+from gswm.core.words import counted
 from gswm.models.objects import Attributes, Extents, Slotted
 from gswm.models.state import State
 from gswm.models.track import Track
@@ -40,7 +41,9 @@ class Scene(State, Generic[Slotted]):
 
     def __repr__(self) -> str:
         there = (self.objects.o.pres[..., 0] > 0.5).sum(dim=1).tolist()
-        return f"{type(self).__name__}: {', '.join(map(str, there))} objects in {len(there)} videos"
+        *before, last = there or [0]
+        objects = ", ".join([*map(str, before), counted(last, "object")])
+        return f"State: {objects} in {counted(len(there), 'video')}"
 
     @property
     def boxes(self) -> tuple[Points, Points]:

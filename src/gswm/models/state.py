@@ -15,7 +15,7 @@ class State:
     """
 
     def __repr__(self) -> str:
-        return type(self).__name__
+        return "State"
 
     def move(self, id: int, xy: tuple[float, float], of: int | None = None) -> "State":
         """Move an object, so that the center of its reported box is `xy`."""

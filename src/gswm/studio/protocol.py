@@ -27,12 +27,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from gswm.core.errors import UserError
+from gswm.core.words import install
 
 try:
     import msgspec
     from msgspec import Meta
 except ImportError as error:
-    raise UserError("the studio needs more packages: pip install 'gswm[studio]'") from error
+    raise UserError(f"the studio needs more packages: {install('studio')}") from error
 
 LONGEST = 1 << 18
 """Maximum bytes of a message from the page."""

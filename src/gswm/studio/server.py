@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.words import install
 from gswm.studio import uploads
 from gswm.studio.catalog import Catalog
 from gswm.studio.protocol import LONGEST, MessageError, encode, parse
@@ -27,7 +28,7 @@ try:
 
     from gswm.studio.safety import LOOPBACK, NOTEBOOKS, Guard, Rules
 except ImportError as error:
-    raise UserError("the studio needs more packages: pip install 'gswm[studio]'") from error
+    raise UserError(f"the studio needs more packages: {install('studio')}") from error
 
 PAGE = Path(__file__).parent / "page"
 MOST_TABS = 16

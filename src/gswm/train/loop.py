@@ -15,6 +15,7 @@ import torch
 from gswm.core.errors import UserError
 from gswm.core.limits import MINUTES, check_range
 from gswm.core.settings import differences, from_dict, to_dict
+from gswm.core.words import counted
 from gswm.data.batches.resident import Loader
 from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.models.base import WorldModel
@@ -170,8 +171,8 @@ class Run:
         before = starts[-2].get("threads", now) if len(starts) > 1 else now
         if self.saved and before != now and self.device.type == "cpu":
             self.display.tell(
-                f"warning: torch uses {now} threads instead of {before} as before, so the "
-                f"weights will differ by rounding; set OMP_NUM_THREADS={before} to avoid this"
+                f"warning: torch uses {counted(now, 'thread')} instead of {before} as before, so "
+                f"the weights will differ by rounding; set OMP_NUM_THREADS={before} to avoid this"
             )
 
     def check_best(self) -> None:

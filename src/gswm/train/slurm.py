@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
+from gswm.core.words import install
 from gswm.train.sweep import Job
 
 
@@ -72,7 +73,7 @@ def launcher(
     try:
         import submitit
     except ImportError as error:
-        raise UserError("--launcher slurm needs submitit: pip install 'gswm[slurm]'") from error
+        raise UserError(f"--launcher slurm needs submitit: {install('slurm')}") from error
     if cluster == "slurm" and shutil.which("sbatch") is None:
         raise UserError(
             "--launcher slurm: sbatch not found; run this on a machine that can submit jobs"

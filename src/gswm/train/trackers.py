@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.settings import to_dict
+from gswm.core.words import install
 from gswm.train.loop import Run
 
 
@@ -76,7 +77,7 @@ class Wandb:
         try:
             import wandb  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise UserError("--wandb needs wandb: pip install 'gswm[wandb]'") from error
+            raise UserError(f"--wandb needs wandb: {install('wandb')}") from error
         self.run = wandb.init(
             project=project,
             id=id_in(folder),

@@ -19,6 +19,8 @@ BITS = {
     "float16": "16 bits",
     "int8": "8 bits (the networks that see or draw frames, with a scale for each row) and 16 bits",
 }
+NAMES = {"GSWM": "G-SWM"}
+"""Names of models that differ from those of their classes."""
 UNKNOWN = "not recorded"
 
 
@@ -35,7 +37,7 @@ def card(
     """The model card in Markdown; `size` is that of the weights file in bytes."""
     recipe: Recipe = header["recipe"]
     name = printable(recipe.name)
-    kind = type(model).__name__
+    kind = NAMES.get(type(model).__name__, type(model).__name__)
     lead = (
         f"A {kind} world model of video: it detects and tracks objects, and imagines their future. "
         f"Trained on `{world_of(header)}` without labels."
@@ -87,7 +89,12 @@ def use(name: str) -> str:
         "track = model.infer(video)",
         "future = model.imagine(video, given=10, steps=40, futures=4)",
     ]
-    return "    pip install 'gswm[hub]'\n\n```python\n" + "\n".join(code) + "\n```"
+    command = "    pip install -c constraints.txt -e '.[hub]'"
+    return (
+        f"In a clone of the repository of `gswm`:\n\n{command}\n\n```python\n"
+        + "\n".join(code)
+        + "\n```"
+    )
 
 
 def known_scores(header: dict[str, Any]) -> dict[str, float]:

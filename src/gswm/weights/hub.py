@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 from gswm.core.errors import UserError
+from gswm.core.words import install
 
 SCHEME = "hf://"
 FILE = "model.safetensors"
 """The name of the weights in a repository, as `gswm export --hub` writes it."""
-EXTRA = "pip install 'gswm[hub]'"
 
 
 def fetch_from_hub(address: str) -> Path:
@@ -19,7 +19,7 @@ def fetch_from_hub(address: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise UserError(f"{address} needs the package huggingface_hub: {EXTRA}") from error
+        raise UserError(f"{address} needs the package huggingface_hub: {install('hub')}") from error
     try:
         return Path(hf_hub_download(repo_id=found[1], filename=FILE, revision=found[2]))
     except Exception as error:  # its errors have no common base class

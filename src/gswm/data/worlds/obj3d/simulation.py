@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from gswm.core.errors import UserError
+from gswm.core.words import install
 from gswm.data.worlds.obj3d.settings import CUBE, SHAPES, SPHERE, Settings
 
 SUBSTEPS = 64
@@ -183,7 +184,7 @@ def import_mujoco() -> Any:
         import mujoco
     except ImportError as error:
         raise UserError(
-            "simulating 3D scenes needs MuJoCo: pip install 'gswm[sim]', or use the world "
+            f"simulating 3D scenes needs MuJoCo: {install('sim')}, or use the world "
             "obj3d:FOLDER with scene files from another machine (or `gswm data make --scenes FILE`)"
         ) from error
     return mujoco

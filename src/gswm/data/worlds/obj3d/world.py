@@ -14,6 +14,7 @@ from torch import Tensor
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.records import regroup
+from gswm.core.words import install
 from gswm.data.episode import Episodes, Space, Truth
 from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.obj3d import scene_file
@@ -97,7 +98,7 @@ class Obj3D(World):
 
     def missing(self) -> str:
         """See `World`: MuJoCo, unless there are scene files."""
-        return "" if self.files or can_simulate() else "MuJoCo, pip install 'gswm[sim]'"
+        return "" if self.files or can_simulate() else f"MuJoCo: {install('sim')}"
 
     def identity(self) -> str:
         """See `World`; empty for scenes of files, and for Blender's pictures."""

@@ -88,7 +88,7 @@ def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
 
 
 def unread(said: re.Match[str]) -> str:
-    """What a number must be, from Python's reason why some text is none."""
+    """Name the kind of number that an option needs, instead of Python's reason."""
     option, why, metavar = said.groups()
     given = re.search(r"\['.*?'\]|'[^']*'$", why)
     kind = {"INT": "whole number", "FLOAT": "number"}.get(metavar.split()[0].strip("[]"))

@@ -113,7 +113,8 @@ def named_like(names: Iterable[str], endings: tuple[str, ...]) -> list[str]:
 def check_one_video(path: Path) -> None:
     """Raise a UserError for a folder of video files, of which only one can be read here.
 
-    Images beside them would pass for a video. What cannot be listed is left to the reading.
+    Images beside them would pass for a video. Folders that cannot be listed fail when they are
+    read.
     """
     try:
         names = os.listdir(path) if path.is_dir() else []

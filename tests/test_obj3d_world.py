@@ -244,7 +244,7 @@ def test_a_mistake_is_one_line(
 
 def test_simulating_without_mujoco_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "mujoco", None)
-    with pytest.raises(UserError, match=r"gswm\[sim\]"):
+    with pytest.raises(UserError, match=r"\.\[sim\]"):
         next(world("obj3d").episodes(31, 1))
 
 

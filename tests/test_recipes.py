@@ -47,9 +47,9 @@ TABLE["obj3d-128"] = TABLE["obj3d"]
 
 OF_BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
 ALONE = ("single-ball", "single-ball-d")
-ROLLED_OUT = ("interaction", "two-layer", *ALONE)
+ROLLED_OUT = ("interaction", "two-layer", "maze", *ALONE)
 ROLLOUTS = dict.fromkeys(ROLLED_OUT, 3_500) | dict.fromkeys(ALONE, 3_000)
-ROLLOUTS |= {"obj3d": 6_000, "obj3d-128": 2_000}
+ROLLOUTS |= {"maze": 4_000, "obj3d": 6_000, "obj3d-128": 2_000}
 TABLE |= {f"{name}-elbo": TABLE[name] for name in ROLLED_OUT if name != "single-ball-d"}
 
 
@@ -79,10 +79,12 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.tight_boxes != name.startswith("maze")
     assert (m.image_size, m.sizes.glimpse) == ((128, 32) if name == "obj3d-128" else (64, 16))
     fall = {"from_step": 2_500, "to_step": 7_000}
-    prior = Anneal(0.1, 1e-10, **fall, geometric=True) if solid else Anneal(1e-10, 1e-10)
-    assert m.schedule.pres_prior == prior
+    corridors = name in ("maze", "maze-elbo")
+    falls = Anneal(0.1, 1e-10, **fall, geometric=True)
+    falls = Anneal(0.1, 1e-10, 2_000, 6_000, geometric=True) if corridors else falls
+    assert m.schedule.pres_prior == (falls if solid or corridors else Anneal(1e-10, 1e-10))
     assert m.schedule.aux_weight == (Anneal(0.0, 1.0, **fall) if solid else Anneal(1.0, 1.0))
-    assert m.discovery.start_at_prior == solid
+    assert m.discovery.start_at_prior == (solid or corridors)
     assert m.discovery.revival is None
     rejection = (m.discovery.rejection, m.discovery.rival_rejection)
     special = {"obj3d": (0.5, 0.4), "obj3d-128": (0.5, 0.4)}
@@ -99,7 +101,7 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
     assert m.propagation.situation_size == 0.25
     assert m.propagation.position_scale == m.image_size / 2
     balls = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE)
-    assert m.propagation.depth_limit == (8 if balls else None)
+    assert m.propagation.depth_limit == (8 if balls or corridors else None)
     rates = dict.fromkeys(ROLLED_OUT, 0.2) | {"obj3d-128": 1 / 3}
     assert m.schedule.overshoot.rate == rates.get(name, 1)
     assert (r.train.batch, r.train.clip) == (16, 1.0)
@@ -108,7 +110,8 @@ def test_a_recipe_has_the_experiments_settings(name: str) -> None:
 STEPS = {
     "interaction": 19_500, "occlusion": 16_000, "two-layer": 19_500, "two-layer-dense": 13_000,
     "interaction-elbo": 16_000, "two-layer-elbo": 16_000, "single-ball-elbo": 10_000,
-    "single-ball": 13_000, "single-ball-d": 13_000, "maze": 24_000, "maze-no-mu": 24_000,
+    "single-ball": 13_000, "single-ball-d": 13_000, "maze": 19_000, "maze-elbo": 15_000,
+    "maze-no-mu": 24_000,
     "maze-no-aoe": 24_000, "maze-no-sa": 24_000, "obj3d": 30_000, "obj3d-128": 12_000,
     "clips": 11_000,
     "op3-obj3d": 8_000, "op3-obj3d-two": 12_000,
@@ -120,6 +123,7 @@ STEPS = {
     "stove-two-layer-dense": 30_000, "stove-single-ball": 15_000,
 }  # fmt: skip
 RATES = dict.fromkeys((*OF_BALLS, *ALONE, "clips"), 4e-4) | {"sqair": 5e-4, "stove": 2e-3}
+RATES |= {"maze": 2e-4, "maze-no": 3e-4}
 BATCHES = {"sqair": 32, "stove": 128}
 CURRICULA: dict[str, Any] = {
     **dict.fromkeys(OF_BALLS, ((0, 2), (1_000, 6), (3_000, 12), (6_500, 20))),
@@ -149,7 +153,7 @@ def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
     assert r.train.lr == longest_match(RATES, name, 3e-4)
-    dynamics = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE, "clips")
+    dynamics = name.removesuffix("-elbo") in (*OF_BALLS, *ALONE, "clips", "maze")
     assert r.train.muon == (("posterior", "prior") if dynamics else ())
     assert r.train.clip_by == ("part" if name.startswith(("clips", "silot", "sqair")) else "all")
     assert (r.train.warmup, r.train.last_lr, r.train.start) == (500, 0.05, None)
@@ -204,7 +208,7 @@ def test_every_other_recipe_is_a_baselines() -> None:
 
 def test_the_maze_begins_with_its_background_alone() -> None:
     schedule = recipe("maze").model.schedule
-    assert schedule.anew is None
+    assert schedule.anew == 15_000
     assert schedule.stage(499).background_only
     assert not schedule.stage(500).background_only
     assert float(schedule.likelihood_std.at(torch.tensor(0))) == pytest.approx(0.1)

@@ -341,7 +341,7 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["two-layer", "maze"], "Unrecognized options: maze"),
         (["two-layer", "--train.start", "none"], "'none' is not a run"),
         (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
-        (["two-layer", "--train.lr", "fast"], "Error parsing --train.lr: could not convert"),
+        (["two-layer", "--train.lr", "fast"], "--train.lr must be a number"),
         (["two-layer", "--checkpoint-parts", "15X"], "'15X' is not a size; use, for example, 15M"),
         (
             ["two-layer", "--checkpoint-parts", "1K"],

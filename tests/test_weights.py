@@ -60,7 +60,7 @@ def test_settings_from_before_positions_had_a_scale_mean_none() -> None:
     saved = to_dict(recipe("two-layer"))
     del saved["model"]["propagation"]["position_scale"]
     assert from_dict(Recipe, saved).model.propagation.position_scale == 1
-    assert load("maze").cfg.propagation.position_scale == 1
+    assert load("maze-no-sa").cfg.propagation.position_scale == 1
 
 
 def test_a_loaded_model_is_saved_again_with_its_recipe(tmp_path: Path) -> None:

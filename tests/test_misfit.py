@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 import gswm
 from gswm.cli import main
 from gswm.data.example import CARS
-from gswm.eval.explained import FRAMES, busiest, measure, measure_track, unexplained
+from gswm.eval.explained import (
+    FRAMES,
+    busiest,
+    measure,
+    measure_drawn,
+    measure_track,
+    unexplained,
+)
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.tracking import following
@@ -69,6 +76,16 @@ def test_the_frames_that_change_most_are_looked_at() -> None:
     video[:, 60:80, :, ::4, ::4] = torch.arange(20).view(1, 20, 1, 1, 1) % 2
     assert 56 <= busiest(video) <= 60
     assert busiest(video[:, :10]) == 0
+
+
+def test_frames_in_which_nothing_moves_are_not_judged() -> None:
+    g = torch.Generator().manual_seed(0)
+    video = 0.5 + 0.002 * torch.randn(1, 40, 3, 16, 16, generator=g)
+    black = torch.zeros_like(video)
+    assert measure_drawn(video, black) is None
+    assert measure_drawn(video, black, black) is None
+    video[:, 30:, :, 4:8] = 1
+    assert (measure_drawn(video, black) or 0) > 2
 
 
 def said(share: float, about: dict[str, Any] | None = None, own: bool = False) -> str | None:

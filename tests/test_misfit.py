@@ -98,9 +98,16 @@ def test_the_line_says_what_is_wrong_how_much_and_what_to_do() -> None:
     line = said(31.9, own=True)
     assert line is not None
     assert "does not fit film.mp4" in line
-    assert "31.9 times as much as all of what moves" in line
-    assert "gswm fit" in line
+    assert "31.9 times the error of a still picture" in line
+    assert "default model, `clips`, or fit one with `gswm fit" in line
     assert "\n" not in line
+    assert "95% of the error" in (said(0.95) or "")
+
+
+def test_the_default_model_is_not_replaced_by_itself() -> None:
+    line = warning(1.5, read_header(find("clips")), video="film.mp4", own=True)
+    assert "gswm fit" in (line or "")
+    assert "default model" not in (line or "")
 
 
 def test_the_share_on_the_validation_videos_is_compared_where_it_is_known() -> None:

@@ -17,6 +17,8 @@ LARGEST_SIDE = 4_096
 """Largest side of a model's frames in pixels."""
 LARGEST_SCALE = 16
 """Largest factor by which frames are enlarged."""
+LARGEST_DEPTH = 1_000
+"""Largest depth of an edited object, in either direction. Models bound depths to 8 or not at all."""
 MOST_FPS = 1_000
 """Largest frame rate of an animation."""
 MOST_TAKEN = 1_000_000

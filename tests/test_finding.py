@@ -270,6 +270,7 @@ def test_without_the_package_one_line_names_the_extra(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     line = refused(["eval", "hf://a/b", "--episodes", "1"], capsys)
     assert "pip install -c constraints.txt -e '.[hub]'" in line
+    assert "pip install 'FILE.whl[hub]'" in line
 
 
 def test_an_error_of_the_hub_is_one_line(

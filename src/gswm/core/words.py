@@ -30,8 +30,11 @@ def counted(number: int, name: str) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, which no package index has."""
-    return f"in a clone of gswm, run `pip install -c constraints.txt -e '.[{extra}]'`"
+    """The commands that install an extra: from a clone, or from a wheel, as no index has gswm."""
+    return (
+        f"in a clone of gswm, run `pip install -c constraints.txt -e '.[{extra}]'`; elsewhere, "
+        f"`pip install 'FILE.whl[{extra}]'` with the wheel of gswm"
+    )
 
 
 def ordinal(number: int) -> str:

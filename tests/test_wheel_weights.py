@@ -109,7 +109,7 @@ def test_a_model_that_should_be_in_the_wheel_is_missed(
     (installed / "two-layer.safetensors").unlink()
     assert main(["weights"]) == 2
     said = capsys.readouterr()
-    assert "1 of 1 files are damaged or missing: two-layer missing" in said.err
+    assert "1 of 1 file is damaged or missing: two-layer missing" in said.err
     assert len(said.err.splitlines()) == 1
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
-from gswm.core.words import no_such
+from gswm.core.words import counted, no_such
 from gswm.weights import files as weights
 from gswm.weights import finding
 
@@ -46,10 +46,13 @@ class WeightsCommand:
         for line in lines([model.row() for model in models], get_terminal_size().columns):
             print(line)
         here = sum(model.is_here for model in models)
-        if bad := [f"{model.name} {model.fault}" for model in models if model.fault is not None]:
-            count = f"{len(bad)} of {here} files are damaged or missing"
-            raise UserError(f"{count}: {', '.join(bad)}; {finding.MEND}")
-        print(f"{here} file{'s' * (here != 1)}, checksums verified{elsewhere(models)}")
+        if bad := [model for model in models if model.fault is not None]:
+            listed = ", ".join(f"{model.name} {model.fault}" for model in bad)
+            are = "is" if len(bad) == 1 else "are"
+            count = f"{len(bad)} of {counted(here, 'file')} {are} damaged or missing"
+            mends = dict.fromkeys(model.mend for model in bad)
+            raise UserError(f"{count}: {listed}; {'; '.join(mends)}")
+        print(f"{counted(here, 'file')}, checksums verified{elsewhere(models)}")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,13 @@ class KnownModel:
     def is_here(self) -> bool:
         """Whether its file exists, or should."""
         return self.path is not None
+
+    @property
+    def mend(self) -> str:
+        """The remedy for its fault."""
+        if self.place == "cache":
+            return f"run `gswm weights fetch {self.name}`"
+        return finding.MEND
 
     def row(self) -> dict[str, str]:
         """The row of a table, by column; nearly empty for a damaged model."""

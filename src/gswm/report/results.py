@@ -10,6 +10,7 @@ from typing import Any
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_regular
+from gswm.core.words import model_name
 from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
@@ -17,8 +18,6 @@ from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
 
 FAIL = 0.5
 """Models with a lower MOTA are marked as failed: more than one error for two true objects."""
-NAMES = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
-
 
 PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
 """Recipes of the paper's experiments and of our additional tests, without model names."""
@@ -231,7 +230,7 @@ def one(path: Path, held: Any) -> ResultFile:
         model, data, rules = held["model"], held["data"], held["protocol"]
         rule, about = model.get("baseline"), model.get("about", {})
         return ResultFile(
-            model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
+            model=rule or model_name(str(model["kind"])),
             recipe=base_name(data["world"]) if rule else model["recipe"],
             world=base_name(data["world"]),
             of=data.get("of", base_name(data["world"])),

@@ -18,7 +18,7 @@ LARGEST_SIDE = 4_096
 LARGEST_SCALE = 16
 """Largest factor by which frames are enlarged."""
 LARGEST_DEPTH = 1_000
-"""Largest depth of an edited object, in either direction. Models bound depths to 8 or not at all."""
+"""Largest absolute depth of an edited object; some models bound depths to 8, others not at all."""
 MOST_FPS = 1_000
 """Largest frame rate of an animation."""
 MOST_TAKEN = 1_000_000

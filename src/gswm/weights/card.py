@@ -41,8 +41,8 @@ def card(
     kind = model_name(type(model).__name__)
     article = "An" if kind[0] in "AEIOU" else "A"
     lead = (
-        f"{article} {kind} world model of video: it detects and tracks objects, and imagines their future. "
-        f"Trained on `{world_of(header)}` without labels."
+        f"{article} {kind} world model of video: it detects and tracks objects, and imagines their "
+        f"future. Trained on `{world_of(header)}` without labels."
     )
     if recipe.model.takes_labels:
         lead = lead.replace("without labels", "with the true boxes of its objects")
@@ -132,8 +132,10 @@ def scores(header: dict[str, Any]) -> str:
         f"| {name} | {value:.0f} |" if name.startswith(COUNTS) else f"| {name} | {value:.4f} |"
         for name, value in found.items()
     ]
-    where = "`docs/metrics.md` in the repository of `gswm` defines the scores. Lengths are in sides "
-    where += "of the frame; integers are counts over all test episodes."
+    where = (
+        "`docs/metrics.md` in the repository of `gswm` defines the scores. Lengths are in sides of "
+        "the frame; integers are counts over all test episodes."
+    )
     return "\n".join([*head, "", where, "", "| score | value |", "|---|---|", *rows])
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast
 
 import safetensors.torch
 import torch
@@ -101,8 +101,8 @@ def read_encoding(path: str | Path) -> str | None:
 
 def encoding_in(path: str | Path) -> Encoding:
     """The encoding of a weights file; in older files, that of its tensors."""
-    if (said := read_encoding(path)) in get_args(Encoding):
-        return said
+    if (said := read_encoding(path)) is not None:
+        return cast(Encoding, said)  # loading refuses unknown ones
     with safe_open(path, framework="pt") as file:
         kinds = {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
     return "float16" if "F16" in kinds else "float32"

@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
 FAIL = 0.5
 """Models with a lower MOTA are marked as failed: more than one error for two true objects."""
 
+MAIN = {
+    "f1_all": "detection F1 ↑",
+    "in_corridor_50": "in corridor after 50 frames ↑",
+    "on_mode": "futures at a true end ↑",
+    "center_error": "center error ↓",
+}
+"""Main scores and their names: that of a model is the first one that its evaluation has."""
 PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
 """Recipes of the paper's experiments and of our additional tests, without model names."""
 
@@ -160,6 +167,11 @@ def fails(results: Sequence[ResultFile]) -> bool:
     """Whether a model loses its objects even in given frames; see `FAIL`."""
     found = mean_and_spread([m.scores.get("mota") for m in results])
     return found is not None and found[0] < FAIL
+
+
+def main_score(scores: Mapping[str, float | None]) -> str | None:
+    """The name of the main score among these; see `MAIN`."""
+    return next((name for name in MAIN if scores.get(name) is not None), None)
 
 
 def recipe_of(model: str, world: str) -> str:

@@ -114,6 +114,8 @@ def test_the_share_on_the_validation_videos_is_compared_where_it_is_known() -> N
     known = {"validation": {"unexplained": 0.02}}
     assert said(0.25, known) is None
     assert "2% on its own validation videos" in (said(0.35, known) or "")
+    tiny_share = {"validation": {"unexplained": 0.0003}}
+    assert "under 1% on its own validation videos" in (said(0.35, tiny_share) or "")
     assert said(0.85, {"validation": {"unexplained": 0.3}}) is None
 
 

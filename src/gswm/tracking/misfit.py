@@ -52,7 +52,10 @@ def warning(share: float | None, header: dict[str, Any], *, video: str, own: boo
     if share is None or share <= limit:
         return None
     size = f"{share:.0%} of" if share < 2 else f"{share:,.1f} times"
-    own_share = "" if known is None else f" ({known:.0%} on its own validation videos)"
+    own_share = ""
+    if known is not None:
+        usual_share = "under 1%" if known < 0.01 else f"{known:.0%}"
+        own_share = f" ({usual_share} on its own validation videos)"
     error = f"its reconstruction has {size} the error of a still picture{own_share}"
     said = f"the model does not fit {video}: {error}"
     if hardly_began:

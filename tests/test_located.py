@@ -30,6 +30,7 @@ from gswm.eval import explained
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.tracking import following
+from gswm.tracking.windows import windows_for
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import beside
@@ -348,7 +349,7 @@ def test_a_long_video_is_tracked_in_chunks(
         monkeypatch.setattr(explained, name, lambda *_, **__: None)
     monkeypatch.setattr(Take, "batch", counted)
     assert main([*args, str(parts)]) == 0
-    assert seen == [4, 4, 4, 3]  # the first is also taken to measure whether the model fits
+    assert seen == [4, 4, 3]
     assert parts.read_text() == whole.read_text()
     assert len(rows(whole)) > 11
 
@@ -407,7 +408,9 @@ def test_the_progress_is_shown_within_a_chunk_and_all_of_the_first_is_drawn(
     monkeypatch.setattr(following, "progress_bar", lambda *_: nullcontext(seen.append))
     monkeypatch.setattr(following, "CHUNK", 5)
     monkeypatch.setattr(following, "PIECE", 2)
-    (_, first), (_, last) = following.followed(lively, film, draw_first=True)
+    windows, behind = windows_for(lively, film)
+    parts = following.followed(lively, windows, behind, draw_first=True)
+    first, last = (part.track for part in parts)
     assert seen == [2, 4, 5, 7]
     assert first.reconstruction is not None
     assert whole.reconstruction is not None
@@ -422,11 +425,12 @@ def test_a_model_that_cannot_go_on_takes_all_frames_at_once(
     film = Film(encode(tmp_path / "a.mp4", moving(5)), Cut(64))
     lively = tiny.lively()
     monkeypatch.setattr(type(lively), "continues", False)
-    (only,) = following.followed(lively, film)
-    assert len(only[0]) == 5
+    seen = windows_for(lively, film)
+    (only,) = following.followed(lively, *seen)
+    assert len(only.take) == 5
     monkeypatch.setattr(following, "AT_ONCE", 4)
     with pytest.raises(UserError, match="give --frames"):
-        list(following.followed(lively, film))
+        list(following.followed(lively, *seen))
 
 
 # -- the command

@@ -20,6 +20,7 @@ from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.tracking.following import followed, piece_of
 from gswm.tracking.misfit import share_of
+from gswm.tracking.windows import WindowedFilm
 
 
 def bench_track(
@@ -61,10 +62,10 @@ def bench_track(
 def track_film(model: WorldModel[Any], film: Film) -> None:
     """Track a video like `gswm track`: background, boxes, and the check of the fit."""
     behind = model.background_for(film)
-    for i, (take, track) in enumerate(followed(model, film, background=behind, draw_first=True)):
+    windows = WindowedFilm(film, model.image_size)
+    for i, part in enumerate(followed(model, windows, behind, draw_first=True)):
         if i == 0:
-            share_of(model, take.batch(), track, behind)
-        track.located(take.footage)
+            share_of(model, part.video, part.track, behind)
 
 
 def timed(call: Callable[[], object], device: torch.device) -> float:

@@ -18,8 +18,9 @@ from gswm.eval.forecast import ForecastScores, film_windows, forecast, held_out_
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
 from gswm.models.base import WorldModel
-from gswm.tracking.backgrounds import BackgroundFrom, background_in
+from gswm.tracking.backgrounds import BackgroundFrom
 from gswm.tracking.following import locate
+from gswm.tracking.windows import windows_for
 from gswm.viz.located import Located
 from gswm.viz.overlay import boxes_of
 
@@ -133,7 +134,7 @@ class VideoModel:
     def tracks(self) -> tuple[MotBoxes, Picture]:
         """The tracks of the model in every frame of the video, as `gswm track` writes them."""
         model, film, place = self.resolved[0], self.film, self.film.placement
-        rows = locate(model, film, background=background_in(model, film, self.background))
+        rows = locate(model, *windows_for(model, film, source=self.background))
         every = Located.join(list(boxes_of(film, rows).every(film.source_times)))
         picture = Picture(place.width, place.height, len(film.source_times))
         return every.mot(), picture

@@ -1,5 +1,6 @@
 """`gswm track`."""
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, make_folder
 from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
-from gswm.core.words import counted
+from gswm.core.words import counted, printable
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -26,9 +27,10 @@ from gswm.eval import explained
 from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
-from gswm.tracking.backgrounds import BackgroundFrom, background_in
+from gswm.tracking.backgrounds import BackgroundFrom
 from gswm.tracking.following import followed
 from gswm.tracking.misfit import share_of
+from gswm.tracking.windows import WindowedFilm, check_windows, windows_for
 from gswm.viz import formats
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
@@ -72,12 +74,17 @@ class TrackCommand:
     split: SplitName | None = None
     """Dataset split. Default: test for a world, all episodes for a file."""
     frames: int | None = None
-    """Track only the first n frames. Default: all."""
+    """Track only the first n frames of a video, and compute its background from these. Default:
+    all."""
     discover: bool = True
     """Discover new objects in every frame, not only in the first."""
     background: BackgroundFrom = "auto"
     """Background of a video: computed from its frames (video), as stored by `gswm fit` (stored), or
     in each region the emptier of the two (auto), if the model has one of the same scene."""
+    windows: int | None = None
+    """Number of overlapping windows along the longer side of a video, each of which the model sees
+    in a frame of its own: more for smaller objects. Default: 1 to 3, by the size of objects; 1 for
+    models that are not for any video."""
     video_fps: float | None = None
     """Frame rate at which to sample the video, by its timestamps; 0 uses every frame. Default: the
     frame rate of the training videos."""
@@ -112,10 +119,17 @@ class TrackCommand:
         is_file = not is_world and hdf5.is_name_of_file(self.source)
         if (is_world or is_file) and self.background != "auto":
             raise UserError(f"--background needs a video, unlike {self.source}: omit it")
+        check_windows(self.windows)
+        if (is_world or is_file) and self.windows is not None:
+            raise UserError(f"--windows needs a video, unlike {self.source}: omit it")
         if self.picture is not None:
             images = [] if is_world else images_of(Path(self.source))
             kinds = formats.STILL + formats.MOVING
             check_output(self.picture, kinds, images, force=self.force)
+            if (self.windows or 1) > 1:
+                raise UserError(
+                    "--picture shows frames of the model: use --windows 1, or --out FILE.mp4"
+                )
         kinds = (".csv",) if is_world else (".csv", ".txt") if is_file else LOCATED
         outs = self.out or (TABLE,)
         for out in outs:
@@ -138,23 +152,27 @@ class TrackCommand:
         """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
-        behind = background_in(model, film, self.background)
+        # A picture shows the frames of the model, so it needs a single one.
+        along = 1 if self.windows is None and self.picture is not None else self.windows
+        windows, behind = windows_for(model, film, along, self.background)
+        if along is None and len(windows) > 1:
+            say_windows(windows)
         share: float | None = None
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []
         discover = "always" if self.discover else "first"
-        for take, track in followed(model, film, discover, behind, draw_first=True):
+        for part in followed(model, windows, behind, discover, draw_first=True):
             if not located:
-                share = share_of(model, take.batch(), track, behind)
-            located.append(track.located(take.footage))
+                share = share_of(model, part.video, part.track, behind)
+            located.append(part.located)
             if self.picture is not None:
-                kept.append((take, replace(track, reconstruction=None, background=None)))
+                kept.append((part.take, replace(part.track, reconstruction=None, background=None)))
                 frames = sum(len(take) for take, _ in kept)
                 check_bytes(frames, 1, self.scale * model.image_size)
         rows = Located.join(located)
         for out in outs:
-            save_located(out, film, rows, self.trail, self.fps)
-            say(out, rows, film.footage)
+            save_located(out, windows.film, rows, self.trail, self.fps)
+            say(out, rows, windows.film.footage)
         if kept:
             videos = torch.cat([take.batch() for take, _ in kept], dim=1)
             self.draw(Track.join([track for _, track in kept]), videos)
@@ -223,6 +241,15 @@ def default_model(source: str) -> str:
     """The default weights: those shipped for a world, otherwise those for videos."""
     world = worlds.base_name(source)
     return world if world in worlds.WORLDS and is_available(world) else for_any_video()
+
+
+def say_windows(windows: WindowedFilm) -> None:
+    """Print how many windows a video has."""
+    print(
+        f"{printable(windows.film.path.name)}: objects are small, so the model sees "
+        f"{len(windows)} overlapping windows (--windows 1 shows it the whole picture)",
+        file=sys.stderr,
+    )
 
 
 def say(out: Path, rows: Located, footage: Footage) -> None:

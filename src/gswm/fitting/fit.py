@@ -29,8 +29,8 @@ from gswm.fitting.episodes import FitData, prepare
 from gswm.fitting.starting import check_start, find_start
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
-from gswm.tracking.backgrounds import background_in
 from gswm.tracking.following import locate
+from gswm.tracking.windows import windows_for
 from gswm.weights import files as weights
 from gswm.weights.finding import find as find_weights
 
@@ -348,8 +348,7 @@ def write_results(
         films, data.backgrounds, showing.track_names(len(films)), strict=False
     ):
         seen = Film(film.path, replace(film.cut, fps=data.said["fps"]))
-        picture = background_in(model, seen, stored=behind)
-        rows.append(locate(model, seen, background=picture))
+        rows.append(locate(model, *windows_for(model, seen, 1, stored=behind)))
         showing.write_tracks(out, seen, rows[-1], stem)
     showing.imagine(out, model, end.episodes, given)
     begun = "" if trained.start is None else f" from {trained.start}"

@@ -1,6 +1,6 @@
 """Track the objects of a whole video, in its own pixels and seconds.
 
-In reading order: `backgrounds` (the scene without its objects), `following` (a film of any length,
-some frames at a time), `misfit` (a warning of a model that does not fit) and `track` (the public
-function, and its result).
+In reading order: `backgrounds` (the scene without its objects), `windows` (several frames of the
+model for small objects), `following` (a film of any length, some frames at a time), `misfit` (a
+warning of a model that does not fit) and `track` (the public function, and its result).
 """

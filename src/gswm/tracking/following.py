@@ -1,17 +1,17 @@
 """Follow the objects of a film, some frames at a time: memory does not grow with its length."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gswm.core.errors import UserError
 from gswm.core.waiting import progress_bar
 from gswm.core.words import printable
-from gswm.data.importing.film import CHUNK, Film
+from gswm.data.importing.film import CHUNK
 from gswm.data.importing.videos import Take
-from gswm.models.base import AnyFrame, Discover, WorldModel
+from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
 from gswm.models.track import Track
-from gswm.tracking.backgrounds import background_in
+from gswm.tracking.windows import Stitcher, WindowedFilm
 from gswm.viz.located import Located
 
 AT_ONCE = 10_000
@@ -22,14 +22,28 @@ GPU.
 """
 
 
+@dataclass(frozen=True)
+class Part:
+    """A chunk of a film, and its objects."""
+
+    take: Take
+    """The chunk, in the frame that contains all windows."""
+    video: AnyVideo
+    """The windows of the chunk."""
+    track: Track
+    """The objects in each window."""
+    located: Located
+    """The objects of the film."""
+
+
 def followed(
     model: WorldModel[Any],
-    film: Film,
+    windows: WindowedFilm,
+    background: AnyFrame | None,
     discover: Discover = "always",
-    background: AnyFrame | None = None,
     *,
     draw_first: bool = False,
-) -> Iterator[tuple[Take, Track]]:
+) -> Iterator[Part]:
     """Infer a film chunk by chunk; ids stay the same from chunk to chunk.
 
     A model that cannot continue from a state gets all frames at once, and draws none: that could
@@ -37,12 +51,12 @@ def followed(
 
     Args:
         model: Of any kind.
-        film: Placed in frames of the model's size.
+        windows: The film, and the windows in which the model sees it.
+        background: That of each window; see `windows_for`.
         discover: See `WorldModel.infer`.
-        background: See `WorldModel.infer`. Default: see `background_in`.
         draw_first: Also draw the frames of the first chunk.
     """
-    behind = background_in(model, film) if background is None else background
+    film, stitcher = windows.film, Stitcher(windows)
     size = CHUNK if model.continues else AT_ONCE
     draw = draw_first and model.continues
     state: Any = None
@@ -56,15 +70,17 @@ def followed(
                     f"{film.path} has more than {AT_ONCE:,} frames, and a {type(model).__name__} "
                     "takes all at once: give --frames, or fewer by --video-fps"
                 )
-            pieces = (part.to(model.device) for part in take.batch().split(piece_of(model), dim=1))
-            how: dict[str, Any] = {"discover": discover, "background": behind, "after": state}
+            video = windows.cut(take.batch())
+            pieces = (part.to(model.device) for part in video.split(piece_of(model), dim=1))
+            how: dict[str, Any] = {"discover": discover, "background": background, "after": state}
             parts: list[Track] = []
             for part in model.infer_chunks(pieces, render=draw and not done, **how):
                 parts.append(replace(part, states=()))
                 state = part.state_at(-1)
                 done += part.pres.shape[1]
                 advance(done)
-            yield take, Track.join(parts)
+            track = Track.join(parts)
+            yield Part(take, video, track, stitcher.located(track, take.footage))
 
 
 def piece_of(model: WorldModel[Any]) -> int:
@@ -76,10 +92,9 @@ def piece_of(model: WorldModel[Any]) -> int:
 
 def locate(
     model: WorldModel[Any],
-    film: Film,
+    windows: WindowedFilm,
+    background: AnyFrame | None,
     discover: Discover = "always",
-    background: AnyFrame | None = None,
 ) -> Located:
     """Track all objects of a film in its own units; the arguments are those of `followed`."""
-    found = followed(model, film, discover, background)
-    return Located.join([track.located(take.footage) for take, track in found])
+    return Located.join([part.located for part in followed(model, windows, background, discover)])

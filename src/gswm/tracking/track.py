@@ -13,9 +13,10 @@ from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, Region, as_text
 from gswm.fast.loading import load
 from gswm.models.base import Discover, WorldModel
-from gswm.tracking.backgrounds import BackgroundFrom, background_in, check_source
+from gswm.tracking.backgrounds import BackgroundFrom, check_source
 from gswm.tracking.following import followed
 from gswm.tracking.misfit import MisfitWarning, share_of, warning
+from gswm.tracking.windows import check_windows, windows_for
 from gswm.viz.located import Located
 from gswm.viz.overlay import LOCATED, save_located
 from gswm.weights.files import read_header
@@ -36,7 +37,7 @@ class VideoTracks:
     """
 
     film: Film
-    """The video, and the frames that the model saw."""
+    """The video, in the frame that contains all windows in which the model saw it."""
     boxes: Located
     """Arrays with one row per object and frame."""
 
@@ -79,6 +80,7 @@ def track(
     frames: int | None = None,
     discover: Discover = "always",
     background: BackgroundFrom = "auto",
+    windows: int | None = None,
     device: str = "auto",
     allow_damaged: bool = False,
 ) -> VideoTracks:
@@ -106,10 +108,14 @@ def track(
             of the whole video ("video"), the one that `gswm fit` stored with the model ("stored"),
             or the emptier of the two in each region ("auto"), if the stored one shows the same
             scene.
+        windows: Number of overlapping windows along the longer side of the picture, each of which
+            the model sees in a frame of its own: more for smaller objects. Default: 1 to 3, by the
+            size of objects; 1 for a model that is not for any video.
         device: Device for a model that is given by name: cpu, cuda, or auto.
         allow_damaged: See `gswm.open_video`.
     """
     check_source(background)
+    check_windows(windows)
     header = None
     if not isinstance(model, WorldModel):
         path = find(for_any_video() if model is None else model)
@@ -119,13 +125,13 @@ def track(
     how = {"fps": cut.fps, "fit": cut.fit, "region": cut.region, "frames": frames}
     film = open_video(video, cut.size, **how, allow_damaged=allow_damaged)
     _ = film.placement  # raises UserError for a missing or unreadable file
-    behind, line = background_in(model, film, background), None
-    rows: list[Located] = []
-    for take, found in followed(model, film, discover, behind, draw_first=header is not None):
+    seen, behind = windows_for(model, film, windows, background)
+    rows, line = list[Located](), None
+    for part in followed(model, seen, behind, discover, draw_first=header is not None):
         if header is not None and not rows:
-            share = share_of(model, take.batch(), found, behind)
+            share = share_of(model, part.video, part.track, behind)
             line = warning(share, header, video=printable(film.path.name), own=True)
-        rows.append(found.located(take.footage))
+        rows.append(part.located)
     if line is not None:
         warnings.warn(line, MisfitWarning, stacklevel=2)
-    return VideoTracks(film, Located.join(rows))
+    return VideoTracks(seen.film, Located.join(rows))

@@ -1,0 +1,284 @@
+"""Small objects: a video as several overlapping windows, each in a frame of the model.
+
+A model sees whole pictures in small frames, in which a distant object is only a few pixels large.
+So the picture is also placed in a larger frame, of which the model sees square windows of its own
+size. Neighbouring windows overlap by `OVERLAP` of their side.
+
+    one window       the whole picture
+    n windows        n along the longer side of the picture, and as many rows as it needs
+
+The windows of a video are one batch of the model. `Stitcher` turns their tracks into those of the
+video: boxes of different windows are the same object if they overlap, and an object keeps its id
+when it passes from one window to the next.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int64
+from torch import Tensor
+
+from gswm.core.errors import UserError
+from gswm.core.geometry import coverage, overlap
+from gswm.data.importing.film import Film
+from gswm.data.placement import Footage, Placement
+from gswm.models.base import AnyFrame, WorldModel
+from gswm.models.track import Track, to_array
+from gswm.tracking.backgrounds import BackgroundFrom, background_in
+from gswm.viz.located import Located
+
+OVERLAP = 0.25
+"""Smallest part of a window's side that the next window sees too."""
+SMALL = 0.06, 0.05
+"""Median size of objects, in sides of a window, below which two windows are used instead of one,
+and three instead of two. They are not if a tenth of the objects would be larger than an overlap.
+"""
+FAST = 0.5
+"""Median path of an object in a frame, in its longer sides, above which one window is used: in a
+smaller window, objects would move too far.
+"""
+SAMPLE = 24
+"""Number of frames from which the size of objects is measured."""
+LARGEST = 8
+"""Largest number of windows along the longer side."""
+EDGE = 0.1
+"""A window does not see objects well whose centers are closer than this to its border, in sides,
+unless the picture ends there. Their boxes count only if another window has them too.
+"""
+SAME, INSIDE = 0.3, 0.5
+"""Two boxes of different windows are of the same object if their IoU is larger than the first, or
+if a larger fraction than the second of one is inside the other."""
+
+
+@dataclass(frozen=True)
+class WindowedFilm:
+    """A film, and the windows in which a model sees it."""
+
+    film: Film
+    """Placed in a frame that contains all windows."""
+    size: int
+    """Side of a window, in pixels of that frame."""
+    along: int = 1
+    """Number of windows along the longer side of the picture."""
+
+    @staticmethod
+    def of(film: Film, along: int) -> "WindowedFilm":
+        """Place the windows over a film, which is placed in a single frame of a model."""
+        size = film.cut.size
+        if along == 1:
+            return WindowedFilm(film, size)
+        cut = replace(film.cut, size=span(size, along))
+        return WindowedFilm(Film(film.path, cut, film.frames), size, along)
+
+    @cached_property
+    def corners(self) -> list[tuple[int, int]]:
+        """Left and top of each window, in pixels of the film's frame."""
+        left, top, across, down = self.film.placement.inside
+        columns, rows = starts(left, across, self.size), starts(top, down, self.size)
+        return [(x, y) for y in rows for x in columns]
+
+    def __len__(self) -> int:
+        return len(self.corners)
+
+    def cut(self, frames: Tensor) -> Tensor:
+        """The windows of some frames of the film, along the first dimension."""
+        n = self.size
+        return torch.cat([frames[..., y : y + n, x : x + n] for x, y in self.corners])
+
+    def placements(self) -> list[Placement]:
+        """The place of each window in the picture."""
+        whole = self.film.placement
+        left, top, across, down = whole.inside
+        return [
+            replace(whole, size=self.size, inside=(left - x, top - y, across, down))
+            for x, y in self.corners
+        ]
+
+    def distances(
+        self, window: int, centers: Float64[np.ndarray, "box 2"]
+    ) -> Float64[np.ndarray, " box"]:
+        """Distances of points from the border of a window, in its sides, inside of the picture.
+
+        A border at which no other window continues does not count.
+        """
+        pixels = (self.placements()[window].to_model(centers, centers)[0] + 1) / 2
+        corner, corners = np.array(self.corners[window]), np.array(self.corners)
+        before = np.where(corner > corners.min(axis=0), pixels, np.inf)
+        after = np.where(corner < corners.max(axis=0), 1 - pixels, np.inf)
+        return np.minimum(before, after).min(axis=1)
+
+
+def span(size: int, along: int) -> int:
+    """The length that `along` windows of this size cover, with overlaps."""
+    return round(size * (along - (along - 1) * OVERLAP))
+
+
+def starts(first: int, length: int, size: int) -> list[int]:
+    """The first pixels of windows that cover a stretch of pixels evenly; at least one."""
+    number = 1
+    while span(size, number) < length:
+        number += 1
+    if number == 1:
+        return [first - (size - length) // 2]
+    return [first + round(i * (length - size) / (number - 1)) for i in range(number)]
+
+
+class Stitcher:
+    """Makes one track of those in several windows, chunk by chunk."""
+
+    def __init__(self, windows: WindowedFilm) -> None:
+        self.windows = windows
+        self.ids: dict[tuple[int, int], int] = {}
+        """The id in the video, by window and id in the window."""
+        self.born = 0
+
+    def located(self, track: Track, footage: Footage) -> Located:
+        """The objects of the video in the next chunk, whose windows are the batch of `track`."""
+        if len(self.windows) == 1:
+            return track.located(footage)
+        parts = [
+            track.located(replace(footage, placement=placement), i)
+            for i, placement in enumerate(self.windows.placements())
+        ]
+        rows = Located.join(parts)
+        window = np.repeat(np.arange(len(parts)), list(map(len, parts)))
+        inside = np.concatenate(
+            [self.windows.distances(i, centers(part)) for i, part in enumerate(parts)]
+        )
+        # In each frame, the boxes that their windows see best come first.
+        order = np.lexsort((-inside, rows.frame))
+        rows, window, inside = rows[order], window[order], inside[order]
+        ends = [*np.flatnonzero(np.diff(rows.frame)) + 1, len(rows)]
+        found = [
+            self.one_frame(rows[a:b], window[a:b], inside[a:b])
+            for a, b in zip([0, *ends[:-1]], ends, strict=True)
+        ]
+        return Located.join(found)
+
+    def one_frame(
+        self, rows: Located, window: Int64[np.ndarray, " box"], inside: Float64[np.ndarray, " box"]
+    ) -> Located:
+        """The objects of one frame, from the boxes of all windows, the best ones first."""
+        alike = self.same(rows) & (window[:, None] != window)
+        objects: list[list[int]] = []
+        for i in range(len(rows)):
+            here = [o for o in objects if alike[i, o[0]] and window[i] not in window[o]]
+            if here:
+                here[0].append(i)
+            elif inside[i] >= EDGE:
+                objects.append([i])
+        tracks = list(zip(window.tolist(), rows.id.tolist(), strict=True))
+        taken: set[int] = set()
+        for boxes in objects:
+            taken.add(self.name([tracks[i] for i in boxes], taken))
+        ids = [self.ids[tracks[boxes[0]]] for boxes in objects]
+        kept = rows[np.array([boxes[0] for boxes in objects], np.int64)]
+        return replace(kept, id=np.array(ids, np.int64))
+
+    def name(self, tracks: list[tuple[int, int]], taken: set[int]) -> int:
+        """The id of an object that each of these tracks follows, the best one first.
+
+        That of the first track which has one that no other object of this frame has taken.
+        """
+        known = [self.ids[each] for each in tracks if each in self.ids]
+        id = next((id for id in known if id not in taken), self.born)
+        self.born = max(self.born, id + 1)
+        self.ids = dict.fromkeys(tracks, id) | self.ids | {tracks[0]: id}
+        return id
+
+    def same(self, rows: Located) -> Bool[np.ndarray, "box box"]:
+        """Whether each pair of boxes is of the same object, if it is from different windows."""
+        placement = self.windows.film.placement
+        wh = np.stack([rows.width, rows.height], -1)
+        xy, hw = (
+            torch.from_numpy(each.copy())[None] for each in placement.to_model(centers(rows), wh)
+        )
+        within = coverage(xy, hw, xy, hw)[0]
+        alike = (overlap(xy, hw, xy, hw)[0] > SAME) | (within > INSIDE) | (within.mT > INSIDE)
+        return alike.numpy()
+
+
+def centers(rows: Located) -> Float64[np.ndarray, "box 2"]:
+    """The centers of boxes, in source pixels."""
+    return np.stack([rows.x, rows.y], -1)
+
+
+def windows_for(
+    model: WorldModel[Any],
+    film: Film,
+    along: int | None = None,
+    source: BackgroundFrom = "auto",
+    stored: AnyFrame | None = None,
+) -> tuple[WindowedFilm, Tensor | None]:
+    """The windows in which a model sees a film, and their backgrounds.
+
+    Args:
+        model: Of any kind.
+        film: Placed in a frame of the model's size.
+        along: Number of windows along the longer side of the picture. Default: by the size of
+            objects, for a model that is given the background of any video; 1 for other models.
+        source: See `background_in`.
+        stored: See `background_in`.
+    """
+    own = model.saved_background is not None or stored is not None
+    if along is not None and along > 1 and own:
+        raise UserError(
+            "the model was trained on one video, with objects of their usual size: use one window, "
+            "or a model for any video"
+        )
+
+    def seen_in(number: int) -> tuple[WindowedFilm, Tensor | None]:
+        windows = WindowedFilm.of(film, number)
+        behind = background_in(model, windows.film, source, stored)
+        return windows, None if behind is None else windows.cut(behind)
+
+    first = now = seen_in(along or 1)
+    if along is not None or own or model.videos or not model.cfg.takes_background:
+        return first
+    for small in SMALL:
+        sizes = sizes_in(model, *now)
+        if not len(sizes) and now is not first:
+            return first
+        more = now[0].along + 1
+        finer = span(now[0].size, more) / now[0].film.cut.size
+        if len(sizes):
+            usual, large = np.quantile(sizes, (0.5, 0.9))
+            if usual >= small or large * finer > OVERLAP:
+                return now
+        if now is first and pace_in(model, *now) > FAST:
+            return now
+        now = seen_in(more)
+    return now
+
+
+def pace_in(model: WorldModel[Any], windows: WindowedFilm, behind: Tensor | None) -> float:
+    """Median path of an object in a frame, in its longer sides; 0 if nothing is tracked.
+
+    Measured in the first frames of the film.
+    """
+    frames = windows.cut(next(windows.film.chunks(SAMPLE)).batch()).to(model.device)
+    found = model.infer(frames, discover="always", background=behind, render=False)
+    stays = found.present[:, 1:] & found.present[:, :-1] & (found.id[:, 1:] == found.id[:, :-1])
+    steps = (found.xy[:, 1:] - found.xy[:, :-1]).norm(dim=-1) / 2
+    paces = (steps / found.hw[:, 1:].amax(dim=-1))[stays]
+    return float(paces.median()) if len(paces) else 0.0
+
+
+def check_windows(along: int | None) -> None:
+    """Raise a UserError for an impossible number of windows."""
+    if along is not None and not 1 <= along <= LARGEST:
+        raise UserError(f"windows is {along}: it must be from 1 to {LARGEST}")
+
+
+def sizes_in(
+    model: WorldModel[Any], windows: WindowedFilm, behind: Tensor | None
+) -> Float32[np.ndarray, " object"]:
+    """Longer sides of the objects in some frames of a film, in sides of a window."""
+    frames = windows.cut(windows.film.sample(SAMPLE))
+    stills = frames.flatten(0, 1)[:, None].to(model.device)
+    given = None if behind is None else behind.repeat_interleave(frames.shape[1], dim=0)
+    found = model.infer(stills, background=given, render=False)
+    return to_array(found.hw.amax(dim=-1)[found.present])

@@ -108,9 +108,8 @@ def error(results: Results) -> Charts | None:
     for world in BALLS:
         series = errors(results, world, results.models(world))
         sides = "imagined frame", "frame sides"
-        if any(each.values for each in series):
-            panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
-    return Charts(panels) if panels else None
+        panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
+    return Charts.of(panels)
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
@@ -147,7 +146,7 @@ def solid_curves(results: Results) -> Charts | None:
     pixels = {model: curve(measured, "psnr") for model, measured in models.items()}
     lines = [Series(m, each[0], COLORS[m], spread=each[1]) for m, each in pixels.items()]
     panels.append(Chart("PSNR", lines, "imagined frame", "dB", top=30))
-    return Charts(panels)
+    return Charts.of(panels)
 
 
 def ball_ways(results: Results) -> Drawing | None:
@@ -293,14 +292,13 @@ def corridor(results: Results) -> Charts | None:
                 color = COLORS[recipe]
                 series.append(Series(ABLATIONS[recipe], values, color, start, spread=spread))
         panels.append(Chart(title, series, "imagined frame", top=1.0))
-    return Charts(panels)
+    return Charts.of(panels)
 
 
 def learning(results: Results) -> Charts | None:
     """Validation errors during training."""
     panels = [learned(results, model) for model in MODELS]
-    drawn = [panel for panel in panels if panel is not None]
-    return Charts(drawn) if drawn else None
+    return Charts.of([panel for panel in panels if panel is not None])
 
 
 def learned(results: Results, model: str) -> Chart | None:

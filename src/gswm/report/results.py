@@ -198,7 +198,7 @@ def loaded(path: Path) -> Any:
     """The values in a file."""
     check_regular(path)
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(), parse_constant=lambda _: None)  # NaN is unknown
     except (OSError, ValueError) as error:
         raise not_written(path, "gswm eval --json", error) from error
 

@@ -338,9 +338,9 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["--seed", "3"], "specify a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),
-        (["two-layer", "maze"], "Unrecognized options: maze"),
+        (["two-layer", "maze"], "Unexpected argument: maze"),
         (["two-layer", "--train.start", "none"], "'none' is not a run"),
-        (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
+        (["two-layer", "--train.lrr", "1"], "Unrecognized option: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "--train.lr must be a number"),
         (["two-layer", "--checkpoint-parts", "15X"], "'15X' is not a size; use, for example, 15M"),
         (

@@ -37,6 +37,8 @@ GAP = "  "
 class WeightsCommand:
     """Settings of `gswm weights`, which has none."""
 
+    NOTES: ClassVar = ("`gswm weights fetch NAME` downloads a model that is not installed.",)
+
     def run(self) -> None:
         """List all named models with scores and locations; verify those that are installed."""
         if not finding.names():

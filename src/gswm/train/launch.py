@@ -111,6 +111,8 @@ def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
             flag = name.replace("_", "-")
             raise UserError(f"--train.{flag} is {value}; it must be at least {least}")
     check_range({"--train.steps": train.steps}, 1, STEPS)
+    data = recipe.data
+    check_range({"--data.episodes": data.episodes, "--data.first-frames": data.first_frames}, 1)
     if not train.clip > 0:
         raise UserError(f"--train.clip is {train.clip}; it must be positive")
     recipe.model.check()

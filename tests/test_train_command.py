@@ -391,6 +391,8 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
             ["two-layer", "--data", "moon"],
             "moon is not a video, a folder of videos or an HDF5 file",
         ),
+        (["two-layer", "--data.episodes", "0"], "--data.episodes is 0; it must be at least 1"),
+        (["maze", "--data.episodes", "10001"], "--data.episodes is 10001; it must be from 1 to"),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "2048"], "two-layer has no frames of 2048 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames per video, but"),
@@ -493,7 +495,7 @@ def test_resume_takes_no_other_recipe_and_no_other_folder(
     finished: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert main(["train", "--resume", str(finished), "--train.steps", "9"]) == 2
-    assert "is a run of another recipe, train.steps: 9 and 6" in capsys.readouterr().err
+    assert "is a run of another recipe: its train.steps is 6, not 9" in capsys.readouterr().err
     assert main(["train", "--resume", str(finished), "--out", str(tmp_path / "other")]) == 2
     assert "omit --out" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

@@ -322,7 +322,7 @@ def check_number(wanted: int | None, there: int, world: str, split: SplitName) -
     """Raise a UserError for more episodes than a split has."""
     if wanted is not None and wanted > there:
         has = f"the {split} split of {world} has {counted(there, 'episode')}"
-        raise UserError(f"--episodes is {wanted}, but {has}: use {there} or fewer")
+        raise UserError(f"--episodes is {wanted}, but {has}: use {there:,} or fewer")
 
 
 def fitting(world: str) -> Protocol:

@@ -25,8 +25,8 @@ def plain(value: int | float) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """A number and its noun: "1 video", "2 videos"."""
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+    """A number and its noun: "1 video", "2,000 videos"."""
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def install(extra: str) -> str:

@@ -363,7 +363,7 @@ def evaluations(results: Results) -> Table:
     )
     head = ("command", "world", "protocol", "episodes", "seed", "device", "commit")
     text = (
-        "Each row is one command. Shipped weights are stored in half precision, and were evaluated "
-        "as stored."
+        "Each row is one command. Shipped weights are stored in the compact encoding or in half "
+        "precision, and were evaluated as stored."
     )
     return Table("Evaluations", text, head, rows)

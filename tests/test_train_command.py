@@ -137,6 +137,8 @@ def test_its_weights_can_be_used(finished: Path, which: str) -> None:
     header = read_header(file)
     assert header["recipe"] == replace(small(6), seed=3)
     assert header["about"]["seed"] == 3
+    assert header["about"]["device"]
+    assert "commit" in header["about"]
     assert header["about"]["step"] in ((3, 6) if which == "best" else (6,))
 
 

@@ -320,6 +320,8 @@ class Run:
             "curve": [*self.began.get("curve", []), *later],
             "videos": self.videos,
         }
+        for start in self.folder.starts()[-1:]:
+            about |= {name: start.get(name) for name in ("commit", "device")}
         weight = {"a weight": self.trainee.largest()}
         self.diagnostics.check_finite(weight, self.trainee.step, self.saved)
         path = self.folder.path / f"{name}.safetensors"

@@ -798,7 +798,7 @@ def test_a_signal_while_importing_leaves_nothing(
 
     monkeypatch.setattr(Writer, "append", append_and_stop)
     assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 143
-    assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
+    assert capsys.readouterr().err.endswith("cached episodes are not generated again\n")
     assert os.listdir(tmp_path) == ["OBJ3D"]
 
 

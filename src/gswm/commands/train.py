@@ -117,8 +117,13 @@ class TrainCommand:
             run = train(self.recipe, out, self.device, self.loop, signals, make)
         except Stopped:
             begun = (out / "recipe.json").exists()
-            how = f": {goes_on(out)}" if begun else ""
-            print(f"stopped; nothing is lost{how}", file=sys.stderr)
+            how = (
+                f"stopped; nothing is lost: {goes_on(out)}"
+                if begun
+                else "stopped before the first step, so there is no run to resume: run the same "
+                "command again; cached episodes are not generated again"
+            )
+            print(how, file=sys.stderr)
             return signals.exit_code
         done = run.trainee.step >= self.recipe.train.steps
         out = run.folder.path

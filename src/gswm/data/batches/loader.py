@@ -115,7 +115,7 @@ def open_loader(
         how = {"memory": memory, "labels": labels}
         held = None
         if kept is not None and device.type == "cpu":
-            held = keep(kept, source, windows, there.seed, **how)
+            held = keep(kept, source, windows, there.seed, progress=progress, **how)
         if held is None:
             _refuse_large(source, windows)
             rows = range(windows.num_episodes)

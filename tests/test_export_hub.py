@@ -37,7 +37,7 @@ def measured(path: Path, episodes: int) -> Path:
     """A short version of the output of `gswm eval --json`."""
     held: dict[str, Any] = {"command": "gswm eval w", "episodes": episodes, "seed": 5}
     held |= {"commit": "def", "protocol": {"name": "gswm-5-4"}, "data": {"world": NAME}}
-    held |= {"scores": SCORES, "model": {"recipe": NAME, "about": ABOUT}}
+    held |= {"scores": SCORES | {"misses": 86.0}, "model": {"recipe": NAME, "about": ABOUT}}
     path.write_text(json.dumps(held))
     return path
 
@@ -66,7 +66,7 @@ def test_a_folder_for_a_hub_has_weights_settings_and_a_complete_card(
     assert config["recipe"]["name"] == NAME
     assert config["recipe"]["model"]["image_size"] == model.image_size
     assert config["encoding"] == "int8"
-    assert config["about"]["test"] == SCORES
+    assert config["about"]["test"] == SCORES | {"misses": 86.0}
     said = sections(card)
     assert "A G-SWM world model" in card
     assert "pip install -c constraints.txt -e '.[hub]'" in said["Use"]
@@ -74,8 +74,13 @@ def test_a_folder_for_a_hub_has_weights_settings_and_a_complete_card(
     assert 'license: "apache-2.0"' in said[""]
     (index,) = map(json.loads, re.findall(r"^model-index: (.*)$", said[""], re.M))
     metrics = index[0]["results"][0]["metrics"]
-    assert {each["type"]: each["value"] for each in metrics} == {"on_mode": 0.75, "objects": 1.0}
+    assert {each["type"]: each["value"] for each in metrics} == {
+        **{"on_mode": 0.75, "objects": 1.0, "misses": 86.0},
+    }
     assert "| on_mode | 0.7500 |" in said["Scores"]
+    assert "| misses | 86 |" in said["Scores"]
+    assert "docs/metrics.md" in said["Scores"]
+    assert f'gswm.world("{NAME}").episodes' in said["Use"]
     assert f"(n): {TEST}, all of `{NAME}`" in said["Scores"]
     assert "training seed: 3" in said["Scores"]
     assert "evaluation seed: 5" in said["Scores"]
@@ -107,6 +112,7 @@ def test_a_card_names_files_without_their_folders(trained: Path, tmp_path: Path)
     files.save(tmp_path / "mine.safetensors", model, away, about=ABOUT)
     card, _ = exported(tmp_path / "mine.safetensors", tmp_path / "hub")
     assert "`mine.hdf5`" in card
+    assert 'gswm.read_video("film.mp4"' in card
     assert "--data.world mine.hdf5" in card
     assert "/home/me" not in card
 
@@ -160,6 +166,31 @@ def test_a_compact_export_is_smaller_and_nearly_the_same(trained: Path, tmp_path
     want = halved(gswm.load(trained).state_dict())
     for name, tensor in gswm.load(tmp_path / "compact.safetensors").state_dict().items():
         torch.testing.assert_close(tensor, want[name].float(), rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize(("kind", "encoding"), [("half", "float16"), ("compact", "int8")])
+def test_an_export_of_a_file_keeps_its_encoding(
+    kind: str, encoding: str, trained: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "source.safetensors"
+    assert main(["export", str(trained), f"--{kind}", "--out", str(source)]) == 0
+    _, config = exported(source, tmp_path / "hub")
+    assert config["encoding"] == encoding
+    want = gswm.load(source).state_dict()
+    for name, tensor in gswm.load(tmp_path / "hub" / hub.FILE).state_dict().items():
+        assert torch.equal(tensor, want[name])
+
+
+def test_old_files_have_the_encoding_of_their_tensors() -> None:
+    shipped = Path(__file__).parents[1] / "weights"
+    assert files.read_encoding(shipped / "scalor-interaction.safetensors") is None
+    assert files.encoding_in(shipped / "scalor-interaction.safetensors") == "float16"
+
+
+def test_cards_have_the_names_of_papers_and_learned_backgrounds(tmp_path: Path) -> None:
+    card, _ = exported(Path("op3-obj3d"), tmp_path / "hub")
+    assert "An OP3 world model" in card
+    assert "must be black" not in card
 
 
 def test_a_model_is_exported_by_its_name_to_the_working_folder(

@@ -1,6 +1,7 @@
 """Models by name: in the installation, then in the cache, then at an address; always verified."""
 
 import hashlib
+import logging
 import shutil
 import sys
 from collections.abc import Iterator
@@ -153,6 +154,17 @@ def test_a_wrong_file_in_the_cache_is_replaced(site: Site, away: bytes) -> None:
     assert finding.find(NAME).read_bytes() == away
 
 
+def test_a_damaged_file_in_the_cache_is_listed_with_its_remedy(
+    site: Site, away: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_cache(away + b"!")
+    line = refused(["weights"], capsys)
+    assert "1 of 1 file is damaged or missing: single-ball damaged" in line
+    assert line.endswith("run `gswm weights fetch single-ball`")
+    assert main(["weights", "fetch", NAME]) == 0
+    assert main(["weights"]) == 0
+
+
 def test_a_forged_model_is_not_used(
     site: Site, away: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,6 +282,7 @@ def test_without_the_package_one_line_names_the_extra(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     line = refused(["eval", "hf://a/b", "--episodes", "1"], capsys)
     assert "pip install -c constraints.txt -e '.[hub]'" in line
+    assert "pip install 'FILE.whl[hub]'" in line
 
 
 def test_an_error_of_the_hub_is_one_line(
@@ -284,6 +297,24 @@ def test_an_error_of_the_hub_is_one_line(
     fake_hub(monkeypatch, fail)
     line = refused(["eval", "hf://a/b", "--episodes", "1"], capsys)
     assert "cannot load hf://a/b: 404 Client Error." in line
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class LocalEntryNotFoundError(Exception):
+        pass
+
+    def fail(**_: Any) -> str:
+        logging.getLogger("huggingface_hub.utils").warning("Retrying in 1s [Retry 1/5].")
+        raise LocalEntryNotFoundError("An error happened while trying to locate the file")
+
+    fake_hub(monkeypatch, fail)
+    line = refused(["eval", "hf://a/b", "--episodes", "1"], capsys)
+    assert "cannot load hf://a/b: the hub cannot be reached" in line
+    assert "Retrying" not in caplog.text
 
 
 def test_a_file_of_the_hub_that_is_damaged_is_refused(

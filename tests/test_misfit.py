@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 import gswm
 from gswm.cli import main
 from gswm.data.example import CARS
-from gswm.eval.explained import FRAMES, busiest, measure, measure_track, unexplained
+from gswm.eval.explained import (
+    FRAMES,
+    busiest,
+    measure,
+    measure_drawn,
+    measure_track,
+    unexplained,
+)
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.tracking import following
@@ -71,6 +78,16 @@ def test_the_frames_that_change_most_are_looked_at() -> None:
     assert busiest(video[:, :10]) == 0
 
 
+def test_frames_in_which_nothing_moves_are_not_judged() -> None:
+    g = torch.Generator().manual_seed(0)
+    video = 0.5 + 0.002 * torch.randn(1, 40, 3, 16, 16, generator=g)
+    black = torch.zeros_like(video)
+    assert measure_drawn(video, black) is None
+    assert measure_drawn(video, black, black) is None
+    video[:, 30:, :, 4:8] = 1
+    assert (measure_drawn(video, black) or 0) > 2
+
+
 def said(share: float, about: dict[str, Any] | None = None, own: bool = False) -> str | None:
     header = HEADER | {"about": HEADER["about"] | (about or {})}
     return warning(share, header, video="film.mp4", own=own)
@@ -81,15 +98,24 @@ def test_the_line_says_what_is_wrong_how_much_and_what_to_do() -> None:
     line = said(31.9, own=True)
     assert line is not None
     assert "does not fit film.mp4" in line
-    assert "31.9 times as much as all of what moves" in line
-    assert "gswm fit" in line
+    assert "31.9 times the error of a still picture" in line
+    assert "default model, `clips`, or fit one with `gswm fit" in line
     assert "\n" not in line
+    assert "95% of the error" in (said(0.95) or "")
+
+
+def test_the_default_model_is_not_replaced_by_itself() -> None:
+    line = warning(1.5, read_header(find("clips")), video="film.mp4", own=True)
+    assert "gswm fit" in (line or "")
+    assert "default model" not in (line or "")
 
 
 def test_the_share_on_the_validation_videos_is_compared_where_it_is_known() -> None:
     known = {"validation": {"unexplained": 0.02}}
     assert said(0.25, known) is None
     assert "2% on its own validation videos" in (said(0.35, known) or "")
+    tiny_share = {"validation": {"unexplained": 0.0003}}
+    assert "under 1% on its own validation videos" in (said(0.35, tiny_share) or "")
     assert said(0.85, {"validation": {"unexplained": 0.3}}) is None
 
 

@@ -144,8 +144,11 @@ def test_an_edit_leaves_the_scene_before_it_as_it_was(edit: Callable[[Scene], Sc
         (lambda s: s.edit(s.where(0, None), xy=(0.1,)), "xy must be 2 numbers, not (0.1,)"),
         (lambda s: s.edit(s.where(0, None), hw=(0.1, 0.2, 0.3)), "hw must be 2 numbers"),
         (lambda s: s.change(0, hw=(float("inf"), 0.1)), "hw must be finite numbers"),
-        (lambda s: s.change(0, hw=(-1.0, 0.1)), "hw must be positive, in fractions of the image"),
-        (lambda s: s.change(0, hw=(0.1, 0.0)), "hw must be positive"),
+        (lambda s: s.change(0, hw=(-1.0, 0.1)), "in sides of the frame, above 0"),
+        (lambda s: s.change(0, hw=(0.1, 0.0)), "in sides of the frame, above 0"),
+        (lambda s: s.change(0, hw=(50.0, 50.0)), "at most 2"),
+        (lambda s: s.change(0, depth=1e9), "depth is 1e+09"),
+        (lambda s: s.change(0, depth=float("nan")), "depth must be finite"),
         (
             lambda s: s.remove(0, of=0).remove(1, of=1).change(0, look_of=1),
             "no video has both object 0 and object 1: choose two of the same video",

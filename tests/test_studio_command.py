@@ -1,7 +1,9 @@
 """`gswm studio`, `gswm bench studio`, and the studio in a notebook."""
 
 import json
+import os
 import re
+import signal
 import stat
 import webbrowser
 from pathlib import Path
@@ -44,6 +46,22 @@ def test_a_mistake_is_one_line(
     message = capsys.readouterr().err
     assert said in message
     assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("which", "code", "said"),
+    [(signal.SIGINT, 0, ""), (signal.SIGTERM, 143, "gswm: ended by SIGTERM\n")],
+)
+def test_ctrl_c_quits_silently(
+    which: signal.Signals,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(Server, "run", lambda _: os.kill(os.getpid(), which))
+    assert main(["studio", "--no-browser"]) == code
+    assert capsys.readouterr().err == said
 
 
 def test_the_browser_is_led_to_the_address_by_a_file_of_the_users_own(

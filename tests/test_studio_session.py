@@ -436,6 +436,13 @@ def test_a_model_that_does_not_fit_the_video_says_so() -> None:
     assert page.of("note") == []
 
 
+def test_a_model_is_not_judged_by_frames_in_which_nothing_moves() -> None:
+    shelf, still = Catalog(), torch.full((1, 8, 3, 64, 64), 90, dtype=torch.uint8)
+    shelf.add_weights("ball", "single-ball")
+    shelf.add_source("still", lambda _: Episodes(still), own=True)
+    assert Page(shelf).open(model="ball", world="still").of("note") == []
+
+
 def video_of_noise(index: int) -> Episodes:
     return Episodes((255 * tiny.video(batch=1, time=8)).to(torch.uint8))
 

@@ -148,4 +148,26 @@ def test_there_is_a_line_for_each_file_however_wide_the_terminal(
     assert len(lines) == number + 2
     assert max(map(len, lines)) <= columns
     assert lines[-1] == f"{number} files, checksums verified"
-    assert ("commit" in lines[0]) == ("mota" in lines[1]) == (columns == 200)
+    assert ("commit" in lines[0]) == ("MOTA" in lines[1]) == (columns == 200)
+
+
+def test_the_main_score_of_each_model_is_listed_as_in_the_zoo(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["weights"]) == 0
+    said = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "F1 0.894" in said["clips"]
+    assert "corridor@50 0.782" in said["maze"]
+    assert "on mode 0.996" in said["single-ball"]
+    assert "center 0.088" in said["two-layer"]
+    assert "n =" not in said["two-layer"]
+    assert "center 0.547, n = 60" in said["op3-obj3d"]
+    assert "center fails (1.688)" in said["stove-two-layer"]
+
+
+def test_the_help_explains_the_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["weights", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for name in ("F1:", "center:", "strict:", "left:", "corridor@50:", "MOTA:", "docs/metrics.md"):
+        assert name in said

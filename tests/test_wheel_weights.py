@@ -88,7 +88,7 @@ def test_an_installed_package_lists_models_that_it_does_not_contain(
     said = listing(capsys)
     assert "shipped" in said["two-layer"]
     size = wheel_weights.catalog()["maze"]["bytes"] / 1e6
-    assert re.match(rf"maze +{size:.1f}  not available .*corridor@10 0\.\d+", said["maze"])
+    assert re.match(rf"maze +{size:.1f}  not available .*corridor@50 0\.\d+", said["maze"])
     away = len(said) - 2
     assert said[""].startswith(f"1 file, checksums verified; {away} others are not installed: in a")
 
@@ -109,7 +109,7 @@ def test_a_model_that_should_be_in_the_wheel_is_missed(
     (installed / "two-layer.safetensors").unlink()
     assert main(["weights"]) == 2
     said = capsys.readouterr()
-    assert "1 of 1 files are damaged or missing: two-layer missing" in said.err
+    assert "1 of 1 file is damaged or missing: two-layer missing" in said.err
     assert len(said.err.splitlines()) == 1
 
 

@@ -11,17 +11,10 @@ from pathlib import Path
 
 from gswm.report import paper
 from gswm.report.cells import FAILED, cell, seeds
-from gswm.report.results import ResultFile, fails, read, recipe_of
+from gswm.report.results import MAIN, ResultFile, fails, main_score, read, recipe_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "model-zoo.md")
-SCORES = {
-    "gswm-5-4": ("on_mode", "futures at a true end ↑"),
-    "gswm-maze-5": ("in_corridor_50", "in corridor after 50 frames ↑"),
-    "gswm-clips-8-16": ("f1_all", "detection F1 ↑"),
-}
-"""The main score of each protocol; all others have the center error."""
-CENTER = ("center_error", "center error ↓")
 NONE = "–"
 Known = dict[str, ResultFile]
 """Results of the models in weights/, by name."""
@@ -40,11 +33,11 @@ def known() -> Known:
 
 def zoo_row(name: str, result: ResultFile) -> list[str]:
     """One model of the zoo."""
-    key, score = SCORES.get(result.protocol, CENTER)
+    key = main_score(result.scores) or "center_error"
     size = (ROOT / "weights" / f"{name}.safetensors").stat().st_size / 1e6
     minutes = result.about.get("minutes")
     return [
-        *(model_name(name, result), result.world, score),
+        *(model_name(name, result), result.world, MAIN[key]),
         here(result) if result.world in paper.BALLS else cell([result], key, 3),
         said(result.model, result.world),
         *(f"{size:.1f}", NONE if minutes is None else f"{minutes:.0f}", f"`{result.command}`"),

@@ -38,7 +38,8 @@ class ExportCommand:
     """Output file. Default: NAME.safetensors, where NAME is that of the recipe, in the run folder;
     for other weights, in the current folder."""
     half: bool = False
-    """Store the weights in half precision."""
+    """Store the weights in half precision. Without --half and --compact, the encoding of the source
+    is kept: 32 bits for a run."""
     compact: bool = False
     """Store the weights in 8 bits where accuracy permits, and in half precision elsewhere."""
     hub: Path | None = None
@@ -48,7 +49,8 @@ class ExportCommand:
     which: Literal["best", "last"] | None = None
     """Weights of the run to export. Default: best; last if the run has not been validated yet."""
     scores: Path | None = None
-    """Result of `gswm eval --json` for these weights, to store in the file."""
+    """Result of `gswm eval --json` for these weights, to store in the file and the model card. For
+    named models, docs/results/ in a clone of gswm has them."""
     force: bool = False
     """Overwrite output files that exist."""
 
@@ -71,15 +73,17 @@ class ExportCommand:
             check_folder(self.hub, (out.name, CONFIG, CARD), force=self.force, option="--hub")
             check_license(self.license)
         about = header["about"] | self.more(run, header)
-        how: dict[str, Any] = {"half": self.half, "compact": self.compact, "about": about}
+        kept_as = weights.encoding_in(source) if not (self.half or self.compact) else None
+        half = self.half or kept_as == "float16"
+        compact = self.compact or kept_as == "int8"
         model = weights.load(source)
         if self.hub is not None:
             make_folder(self.hub)
-        weights.save(out, model, recipe, **how)
+        weights.save(out, model, recipe, half=half, compact=compact, about=about)
         size = out.stat().st_size
         if self.hub is not None:
             known = {"recipe": recipe, "about": about}
-            encoding = weights.encoding_of(half=self.half, compact=self.compact)
+            encoding = weights.encoding_of(half=half, compact=compact)
             text = card.card(known, model, encoding, size, self.license)
             write_whole(self.hub / CONFIG, card.config(known, encoding, gswm.__version__).encode())
             write_whole(self.hub / CARD, text.encode())

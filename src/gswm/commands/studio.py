@@ -1,5 +1,6 @@
 """`gswm studio`."""
 
+import signal
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from tyro.conf import Positional, arg
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, own_film
 from gswm.core.devices import find_device
+from gswm.core.ending import EndedBySignal
 from gswm.core.errors import UserError
 from gswm.core.limits import check_range
 from gswm.core.waiting import explained, tell
@@ -65,7 +67,7 @@ class StudioCommand:
     """Device to run on: cpu, cuda, or auto (a GPU if available)."""
 
     def run(self) -> None:
-        """Serve the page until interrupted."""
+        """Serve the page until Ctrl-C is pressed."""
         from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
         if self.world is not None and self.video is not None:
@@ -92,6 +94,9 @@ class StudioCommand:
                 app.doorway = doorway.make(server.address)
                 webbrowser.open(app.doorway.as_uri())
             server.run()
+        except EndedBySignal as end:
+            if end.which != signal.SIGINT:
+                raise
         finally:
             if app.doorway is not None:
                 app.doorway.unlink(missing_ok=True)

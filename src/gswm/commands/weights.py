@@ -8,27 +8,23 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import Positional, arg
 
 from gswm.core.errors import UserError
-from gswm.core.words import no_such
+from gswm.core.words import counted, no_such
+from gswm.data.worlds.registry import WORLDS
+from gswm.report.paper import BALLS
+from gswm.report.results import FAIL, main_score
 from gswm.weights import files as weights
 from gswm.weights import finding
 
-SHOWN = (
-    *("center_error", "strict_error", "objects", "mota"),
-    *("on_mode", "share_0", "in_corridor_10", "in_corridor_50"),
-)
-FIRST = {
-    "center_error": "center",
-    "strict_error": "strict",
-    "on_mode": "on mode",
-    "share_0": "left",
-    "in_corridor_10": "corridor@10",
-    "in_corridor_50": "@50",
+SHOWN = {
+    **{"f1_all": "F1", "in_corridor_50": "corridor@50", "on_mode": "on mode"},
+    **{"center_error": "center", "strict_error": "strict", "in_corridor_10": "corridor@10"},
+    **{"share_0": "left", "objects": "objects", "mota": "MOTA"},
 }
-"""The scores that are always shown, and their short names for narrow terminals."""
-COLUMNS = ("name", "MB", "where", "steps", "GPU min", "seed", "commit", "test scores", "more")
+"""The scores that are listed, and their short names."""
+COLUMNS = ("name", "MB", "where", "steps", "GPU min", "seed", "commit", "test score", "more")
 IF_ROOM = ("GPU min", "seed", "commit", "more")
 """Columns that a narrow terminal omits, the last first."""
-WORDS = ("name", "where", "commit", "test scores", "more")
+WORDS = ("name", "where", "commit", "test score", "more")
 """Text columns, which are left-aligned; numbers are right-aligned."""
 GAP = "  "
 
@@ -37,7 +33,18 @@ GAP = "  "
 class WeightsCommand:
     """Settings of `gswm weights`, which has none."""
 
-    NOTES: ClassVar = ("`gswm weights fetch NAME` downloads a model that is not installed.",)
+    NOTES: ClassVar = (
+        "`gswm weights fetch NAME` downloads a model that is not installed.",
+        "The test score is the main one of each model, as in the model zoo. n is the number of "
+        "episodes if it is not the whole test set, and a model fails if its MOTA is below 0.5. "
+        "docs/metrics.md defines all scores:",
+        "F1: of the detections, at an IoU of 0.3. center: distance to the true centers in sides of "
+        "the frame, summed over ten imagined frames; strict: the same, plus 1 in each frame for a "
+        "missed or surplus object, per true object. on mode: share of the futures that end at a "
+        "true end; left: share that end nearest to the left one. corridor@50: share of the agents "
+        "that stay in the corridor for 50 imagined frames. objects: mean number of objects. MOTA: "
+        "accuracy of tracking.",
+    )
 
     def run(self) -> None:
         """List all named models with scores and locations; verify those that are installed."""
@@ -48,10 +55,13 @@ class WeightsCommand:
         for line in lines([model.row() for model in models], get_terminal_size().columns):
             print(line)
         here = sum(model.is_here for model in models)
-        if bad := [f"{model.name} {model.fault}" for model in models if model.fault is not None]:
-            count = f"{len(bad)} of {here} files are damaged or missing"
-            raise UserError(f"{count}: {', '.join(bad)}; {finding.MEND}")
-        print(f"{here} file{'s' * (here != 1)}, checksums verified{elsewhere(models)}")
+        if bad := [model for model in models if model.fault is not None]:
+            listed = ", ".join(f"{model.name} {model.fault}" for model in bad)
+            are = "is" if len(bad) == 1 else "are"
+            count = f"{len(bad)} of {counted(here, 'file')} {are} damaged or missing"
+            mends = dict.fromkeys(model.mend for model in bad)
+            raise UserError(f"{count}: {listed}; {'; '.join(mends)}")
+        print(f"{counted(here, 'file')}, checksums verified{elsewhere(models)}")
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,13 @@ class KnownModel:
         """Whether its file exists, or should."""
         return self.path is not None
 
+    @property
+    def mend(self) -> str:
+        """The remedy for its fault."""
+        if self.place == "cache":
+            return f"run `gswm weights fetch {self.name}`"
+        return finding.MEND
+
     def row(self) -> dict[str, str]:
         """The row of a table, by column; nearly empty for a damaged model."""
         known = finding.catalog().get(self.name, {})
@@ -107,19 +124,19 @@ class KnownModel:
             size = self.path.stat().st_size if self.path.is_file() else None
         found = {"name": self.name, "MB": "" if size is None else f"{size / 1e6:.1f}"}
         if self.fault is not None:
-            return found | {"test scores": self.fault.upper()}
+            return found | {"test score": self.fault.upper()}
         found["where"] = self.place
         about = known.get("about", {}) if self.path is None else about_of(self.path)
         scores = listed(about.get("test", {}))
-        first = (f"{short} {scores[name]:.3f}" for name, short in FIRST.items() if name in scores)
-        more = (f"{name} {value:.3f}" for name, value in scores.items() if name not in FIRST)
+        main = main_score(scores)
+        more = (f"{SHOWN[name]} {value:.3f}" for name, value in scores.items() if name != main)
         minutes = about.get("minutes")
         return found | {
             "steps": str(about.get("step", "")),
             "GPU min": "" if minutes is None else f"{minutes:.1f}",
             "seed": str(about.get("seed", "")),
             "commit": str(about.get("commit") or ""),
-            "test scores": GAP.join(first),
+            "test score": "" if main is None else judged(main, scores, about.get("measured", {})),
             "more": GAP.join(more),
         }
 
@@ -165,3 +182,13 @@ def listed(scores: dict[str, float | None]) -> dict[str, float]:
     """The scores to list, without NaN."""
     found = ((name, scores.get(name)) for name in SHOWN)
     return {name: value for name, value in found if value is not None}
+
+
+def judged(name: str, scores: dict[str, float], measured: dict[str, Any]) -> str:
+    """The main score, with n if it is partial, marked if the model fails at it in these worlds."""
+    world, n = str(measured.get("world", "")), measured.get("episodes")
+    lost = name == "center_error" and world in BALLS and scores.get("mota", 1.0) < FAIL
+    value = f"fails ({scores[name]:.3f})" if lost else f"{scores[name]:.3f}"
+    there = WORLDS[world].splits["test"].episodes if world in WORLDS else 0
+    few = isinstance(n, int) and n < there
+    return f"{SHOWN[name]} {value}" + (f", n = {n}" if few else "")

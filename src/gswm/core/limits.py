@@ -17,6 +17,8 @@ LARGEST_SIDE = 4_096
 """Largest side of a model's frames in pixels."""
 LARGEST_SCALE = 16
 """Largest factor by which frames are enlarged."""
+LARGEST_DEPTH = 1_000
+"""Largest absolute depth of an edited object; some models bound depths to 8, others not at all."""
 MOST_FPS = 1_000
 """Largest frame rate of an animation."""
 MOST_TAKEN = 1_000_000

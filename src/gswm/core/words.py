@@ -6,6 +6,14 @@ from difflib import get_close_matches
 STRAY = 0xDC00
 """Base of the code points with which Python represents undecodable bytes of a file name."""
 
+MODELS = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
+"""The names of models in their papers, by that of the class or the kind in capitals."""
+
+
+def model_name(kind: str) -> str:
+    """The name of a model in its paper, by its class or kind; others keep their own."""
+    return MODELS.get(kind.upper(), kind)
+
 
 def printable(text: str) -> str:
     """The text in one line, without control characters."""
@@ -30,8 +38,11 @@ def counted(number: int, name: str) -> str:
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, which no package index has."""
-    return f"in a clone of gswm, run `pip install -c constraints.txt -e '.[{extra}]'`"
+    """The commands that install an extra: from a clone, or from a wheel, as no index has gswm."""
+    return (
+        f"in a clone of gswm, run `pip install -c constraints.txt -e '.[{extra}]'`; elsewhere, "
+        f"`pip install 'FILE.whl[{extra}]'` with the wheel of gswm"
+    )
 
 
 def ordinal(number: int) -> str:

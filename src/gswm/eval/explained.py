@@ -48,7 +48,7 @@ def measure(
     actions: Actions | None = None,
     background: AnyFrame | None = None,
 ) -> float | None:
-    """The unexplained share of the frames that change most; None if the model does not draw."""
+    """The unexplained share of the frames that change most; see `measure_track`."""
     at = busiest(video)
     shown = video[:, at : at + FRAMES].to(model.device)
     acted = None if actions is None else actions[:, at : at + FRAMES]
@@ -56,17 +56,21 @@ def measure(
 
 
 def measure_track(model: WorldModel[Any], video: AnyVideo, track: Track) -> float | None:
-    """The unexplained share of a tracked video; None if the track has no reconstruction."""
+    """The unexplained share of a tracked video; None if nothing is drawn, or nothing moves."""
     if track.reconstruction is None:
         return None
+    behind = track.background if model.cfg.takes_background else None
+    return measure_drawn(video.to(model.device), track.reconstruction, behind)
+
+
+def measure_drawn(video: AnyVideo, drawn: Drawn, behind: Drawn | None = None) -> float | None:
+    """The unexplained share of the frames that change most; None if nothing moves in them."""
     at = busiest(video)
     which = slice(at, at + FRAMES)
-    behind = track.background if model.cfg.takes_background else None
-    return unexplained(
-        video[:, which].to(model.device),
-        track.reconstruction[:, which],
-        None if behind is None else behind[:, which],
-    )
+    frames = as_float(video[:, which])
+    if (frames - frames.median(dim=1, keepdim=True).values).square().mean() < NOISE:
+        return None
+    return unexplained(frames, drawn[:, which], None if behind is None else behind[:, which])
 
 
 def busiest(video: AnyVideo) -> int:

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import LARGEST_DEPTH
 from gswm.core.records import map_tensors, stack
 from gswm.core.shapes import NOBODY, Points, Video
 from gswm.core.words import counted
@@ -25,6 +26,8 @@ Slots = Bool[Tensor, "batch object"]
 Taken = TypeVar("Taken")
 FARTHEST = 2.0
 """Largest distance from the middle at which an object can be placed, in units of `xy`."""
+LARGEST = 2.0
+"""Largest height and width of an edited object, in sides of the frame."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,8 +143,17 @@ class Scene(State, Generic[Slotted]):
                     f"xy is {value}: it goes from -1 (left, top) to 1 (right, bottom) and may be "
                     f"at most {FARTHEST:g}; (0, 0) is the middle of the frame"
                 )
-            if name == "hw" and not (new > 0).all():
-                raise UserError(f"hw must be positive, in fractions of the image, not {value}")
+            if name == "hw" and not ((new > 0) & (new <= LARGEST)).all():
+                raise UserError(
+                    f"hw is {value}: height and width are in sides of the frame, above 0 and at "
+                    f"most {LARGEST:g}"
+                )
+            if name == "depth" and not (new.abs() <= LARGEST_DEPTH).all():
+                (number,) = value
+                raise UserError(
+                    f"depth is {number:g}; it must be from -{LARGEST_DEPTH} to {LARGEST_DEPTH}, "
+                    "and higher objects are in front"
+                )
             new = torch.where(where[..., None], new, old)
             if name in boxes:
                 boxes[name] = new

@@ -3,13 +3,14 @@
 import json
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gswm.core.errors import UserError
 from gswm.core.files import check_regular
+from gswm.core.words import model_name
 from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
@@ -18,11 +19,16 @@ from gswm.weights.finding import names
 
 FAIL = 0.5
 """Models with a lower MOTA are marked as failed: more than one error for two true objects."""
-NAMES = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
-
 
 HERE = Path("docs/results")
 """The results of a clone."""
+MAIN = {
+    "f1_all": "detection F1 ↑",
+    "in_corridor_50": "in corridor after 50 frames ↑",
+    "on_mode": "futures at a true end ↑",
+    "center_error": "center error ↓",
+}
+"""Main scores and their names: that of a model is the first one that its evaluation has."""
 PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
 """Recipes of the paper's experiments and of our additional tests, without model names."""
 
@@ -173,6 +179,11 @@ def fails(results: Sequence[ResultFile]) -> bool:
     return found is not None and found[0] < FAIL
 
 
+def main_score(scores: Mapping[str, float | None]) -> str | None:
+    """The name of the main score among these; see `MAIN`."""
+    return next((name for name in MAIN if scores.get(name) is not None), None)
+
+
 def recipe_of(model: str, world: str) -> str:
     """The recipe of a model in a world; G-SWM's recipes are named after the world alone."""
     return f"{model.lower()}-{world}" if model in MODELS[1:] else world
@@ -241,7 +252,7 @@ def one(path: Path, held: Any) -> ResultFile:
         model, data, rules = held["model"], held["data"], held["protocol"]
         rule, about = model.get("baseline"), model.get("about", {})
         return ResultFile(
-            model=rule or NAMES.get(str(model["kind"]).upper(), str(model["kind"])),
+            model=rule or model_name(str(model["kind"])),
             recipe=base_name(data["world"]) if rule else model["recipe"],
             world=base_name(data["world"]),
             of=data.get("of", base_name(data["world"])),

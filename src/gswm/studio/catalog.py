@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.shapes import Frame
+from gswm.core.words import model_name
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.worlds import registry as worlds
@@ -28,8 +29,6 @@ from gswm.weights.finding import ANY_VIDEO, find, installed
 
 Made = TypeVar("Made")
 
-GROUPS = {"GSWM": "G-SWM"}
-"""Headings of shipped models, where they differ from the class name."""
 MOST_UPLOADS = 8
 MOST_MADE = 2
 """Number of items to load or generate in parallel."""
@@ -112,7 +111,7 @@ class Catalog:
         """Add every installed or cached model, and every world."""
         for name, file in installed().items():
             kind = read_header(file)["recipe"].model.kind.upper()
-            self.add_weights(name, str(file), GROUPS.get(kind) or kind)
+            self.add_weights(name, str(file), model_name(kind))
         for name in worlds.WORLDS:
             self.add_world(name)
 

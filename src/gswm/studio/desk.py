@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.eval.explained import unexplained
+from gswm.eval.explained import measure_drawn
 from gswm.models.base import WorldModel
 from gswm.studio import branches
 from gswm.studio.branches import (
@@ -216,7 +216,7 @@ class Desk:
             yield encode({"type": "note", "line": line})
 
     def misfit(self, seen: list[Moments]) -> str | None:
-        """A warning if the model does not fit the video, judged by the first frames, `seen`.
+        """A warning if the model does not fit the video, judged by the frames in `seen`.
 
         A model in memory is not judged, since its validation error is unknown.
         """
@@ -231,7 +231,7 @@ class Desk:
 
         drawn = frames("pixels")
         behind = frames("background") if self.model.cfg.takes_background else None
-        share = unexplained(self.episodes.video[:, : drawn.shape[1]].cpu(), drawn, behind)
+        share = measure_drawn(self.episodes.video[:, : drawn.shape[1]].cpu(), drawn, behind)
         own = self.episodes.truth is None
         return misfit.warning(share, header, video="this video" if own else self.shown, own=own)
 

@@ -27,6 +27,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from gswm.core.errors import UserError
+from gswm.core.limits import LARGEST_DEPTH
 from gswm.core.words import install
 
 try:
@@ -71,7 +72,7 @@ class Change:
     """The velocity per frame: throw."""
     hw: tuple[Side, Side] = (0.25, 0.25)
     """Height and width: resize."""
-    depth: Annotated[float, Meta(ge=-1e3, le=1e3)] = 0.0
+    depth: Annotated[float, Meta(ge=-LARGEST_DEPTH, le=LARGEST_DEPTH)] = 0.0
     other: Id = 0
     """The object whose appearance it gets."""
 

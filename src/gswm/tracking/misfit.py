@@ -6,6 +6,7 @@ from gswm.eval import explained
 from gswm.models.base import AnyFrame, AnyVideo, WorldModel
 from gswm.models.registry import RECIPES
 from gswm.models.track import Track
+from gswm.weights.finding import ANY_VIDEO
 
 MOST = 0.9
 """Largest share that a model may leave unexplained."""
@@ -50,11 +51,18 @@ def warning(share: float | None, header: dict[str, Any], *, video: str, own: boo
     limit = LEAST if hardly_began else limit
     if share is None or share <= limit:
         return None
-    size = f"{share:.0%}" if share < 2 else f"{share:,.1f} times as much as all"
-    own_share = "" if known is None else f" ({known:.0%} on its own validation videos)"
-    said = f"the model does not fit {video}: it leaves {size} of what moves unexplained{own_share}"
+    size = f"{share:.0%} of" if share < 2 else f"{share:,.1f} times"
+    own_share = ""
+    if known is not None:
+        usual_share = "under 1%" if known < 0.01 else f"{known:.0%}"
+        own_share = f" ({usual_share} on its own validation videos)"
+    error = f"its reconstruction has {size} the error of a still picture{own_share}"
+    said = f"the model does not fit {video}: {error}"
     if hardly_began:
         return f"{said}; it was trained for {step:,} of {usual:,} steps: train it to the end"
-    if own:
-        return f"{said}; it was trained on {recipe.data.world}: fit one by `gswm fit VIDEO`"
-    return f"{said}; it was trained on {recipe.data.world}: use a model of {video}, or train one"
+    said = f"{said}; it was trained on {recipe.data.world}"
+    if not own:
+        return f"{said}: use a model of {video}, or train one"
+    if recipe.data.world == ANY_VIDEO:
+        return f"{said}: fit a model to the video with `gswm fit VIDEO`"
+    return f"{said}: use the default model, `{ANY_VIDEO}`, or fit one with `gswm fit VIDEO`"

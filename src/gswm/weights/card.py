@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.settings import to_dict
-from gswm.core.words import in_bytes, printable
+from gswm.core.words import in_bytes, model_name, printable
 from gswm.data.worlds.registry import WORLDS
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
 from gswm.weights.encoding import Encoding
 from gswm.weights.files import trained_before
+from gswm.weights.finding import ANY_VIDEO
 
 TAGS = ("world-model", "object-centric", "video-prediction", "unsupervised-learning")
 BITS = {
@@ -19,8 +20,8 @@ BITS = {
     "float16": "16 bits",
     "int8": "8 bits (the networks that see or draw frames, with a scale for each row) and 16 bits",
 }
-NAMES = {"GSWM": "G-SWM"}
-"""Names of models that differ from those of their classes."""
+COUNTS = ("misses", "false_alarms", "switches", "center_unmatched", "true_boxes_")
+"""Beginnings of the names of scores that are sums over all episodes."""
 UNKNOWN = "not recorded"
 
 
@@ -37,16 +38,17 @@ def card(
     """The model card in Markdown; `size` is that of the weights file in bytes."""
     recipe: Recipe = header["recipe"]
     name = printable(recipe.name)
-    kind = NAMES.get(type(model).__name__, type(model).__name__)
+    kind = model_name(type(model).__name__)
+    article = "An" if kind[0] in "AEIOU" else "A"
     lead = (
-        f"A {kind} world model of video: it detects and tracks objects, and imagines their future. "
-        f"Trained on `{world_of(header)}` without labels."
+        f"{article} {kind} world model of video: it detects and tracks objects, and imagines their "
+        f"future. Trained on `{world_of(header)}` without labels."
     )
     if recipe.model.takes_labels:
         lead = lead.replace("without labels", "with the true boxes of its objects")
     parts = [
         f"---\n{front_matter(header, license_id)}---\n\n# {name}\n\n{lead}",
-        f"## Use\n\n{use(name)}",
+        f"## Use\n\n{use(header)}",
         f"## Scores\n\n{scores(header)}",
         f"## Training\n\n{training(header)}",
         f"## Limits\n\n{limits(header, model)}",
@@ -79,15 +81,23 @@ def world_of(header: dict[str, Any]) -> str:
     return printable(Path(header["recipe"].data.world).name)
 
 
-def use(name: str) -> str:
-    """The code that loads the model."""
+def use(header: dict[str, Any]) -> str:
+    """The code that loads the model, and applies it to a video of its world, or of the user."""
+    recipe: Recipe = header["recipe"]
+    world, given = recipe.data.world, recipe.data.given
+    shown = [
+        f'episodes = next(gswm.world("{world}").episodes(seed=1, n=1))',
+        "video = episodes.video",
+    ]
+    if world not in WORLDS or world == ANY_VIDEO:
+        shown = ['video = gswm.read_video("film.mp4", model.image_size)']
     code = [
-        "import gswm",
-        "",
-        f'model = gswm.load("hf://OWNER/{name}")',
-        'video = gswm.read_video("film.mp4", model.image_size)',
+        *("import gswm", ""),
+        f'model = gswm.load("hf://OWNER/{printable(recipe.name)}")',
+        *shown,
         "track = model.infer(video)",
-        "future = model.imagine(video, given=10, steps=40, futures=4)",
+        f"future = model.imagine(video, given={given}, steps=10, futures=4)",
+        'future.save("futures.gif", video)',
     ]
     command = "    pip install -c constraints.txt -e '.[hub]'"
     return (
@@ -118,8 +128,15 @@ def scores(header: dict[str, Any]) -> str:
         f"- protocol: {measured.get('protocol', UNKNOWN)}",
         f"- command: {in_code(measured.get('command'))}",
     ]
-    rows = [f"| {name} | {value:.4f} |" for name, value in found.items()]
-    return "\n".join([*head, "", "| score | value |", "|---|---|", *rows])
+    rows = [
+        f"| {name} | {value:.0f} |" if name.startswith(COUNTS) else f"| {name} | {value:.4f} |"
+        for name, value in found.items()
+    ]
+    where = (
+        "`docs/metrics.md` in the repository of `gswm` defines the scores. Lengths are in sides of "
+        "the frame; integers are counts over all test episodes."
+    )
+    return "\n".join([*head, "", where, "", "| score | value |", "|---|---|", *rows])
 
 
 def partial(n: Any, world: str) -> str:
@@ -163,7 +180,7 @@ def limits(header: dict[str, Any], model: WorldModel[Any]) -> str:
     ]
     if cfg.takes_background:
         found.append("The camera must be fixed: the background is a single picture.")
-    elif cfg.has_background:
+    elif cfg.has_background or model.boxes_from == "masks":
         found.append("Imagined backgrounds are like those of the training videos.")
     else:
         found.append("The background must be black.")

@@ -25,7 +25,7 @@ from urllib.error import HTTPError
 
 from gswm.core.errors import UserError
 from gswm.core.files import commit, room
-from gswm.core.waiting import tell
+from gswm.core.waiting import progress_bar, tell
 from gswm.core.words import in_bytes
 
 CHUNK = 1 << 16
@@ -207,15 +207,17 @@ def take(answer: HTTPResponse, url: str, file: BinaryIO, limits: Limits) -> None
         raise too_much
     what = f"the rest of {url}, starting at {in_bytes(had)}" if had else url
     tell(f"downloading {what}" + (f": {in_bytes(rest)}" if rest else ""))
-    got = 0
-    while data := answer.read1(CHUNK):
-        got += len(data)
-        if had + got > limits.size:
-            file.truncate(0)
-            raise too_much
-        with room(file.name):
-            file.write(data)
-            file.flush()
+    got, total = 0, None if rest is None else rest // 1000
+    with progress_bar("downloading", "kB", total) as advance:
+        while data := answer.read1(CHUNK):
+            got += len(data)
+            if had + got > limits.size:
+                file.truncate(0)
+                raise too_much
+            with room(file.name):
+                file.write(data)
+                file.flush()
+            advance(got // 1000)
     if rest is not None and got < rest:
         raise BrokenError(f"the connection was lost {in_bytes(rest - got)} before the end")
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 import torch
@@ -97,6 +97,15 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def read_encoding(path: str | Path) -> str | None:
     """Read the encoding of a weights file; None for files older than encodings."""
     return read_metadata(Path(path)).get("encoding")
+
+
+def encoding_in(path: str | Path) -> Encoding:
+    """The encoding of a weights file; in older files, that of its tensors."""
+    if (said := read_encoding(path)) is not None:
+        return cast(Encoding, said)  # loading refuses unknown ones
+    with safe_open(path, framework="pt") as file:
+        kinds = {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
+    return "float16" if "F16" in kinds else "float32"
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -184,7 +184,7 @@ def import_mujoco() -> Any:
         import mujoco
     except ImportError as error:
         raise UserError(
-            f"simulating 3D scenes needs MuJoCo: {install('sim')}, or use the world "
+            f"simulating 3D scenes needs MuJoCo: {install('sim')}; or use the world "
             "obj3d:FOLDER with scene files from another machine (or `gswm data make --scenes FILE`)"
         ) from error
     return mujoco

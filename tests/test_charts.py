@@ -69,6 +69,25 @@ def test_no_two_texts_of_a_figure_overlap() -> None:
     assert all(whole.y0 <= b.y0 and b.y1 <= whole.y1 for b in shown)
 
 
+def test_a_line_without_known_values_is_left_out_and_so_is_an_empty_chart() -> None:
+    unknown = Series("nothing", [None, None], charts.BLUE)
+    half, empty = Chart("x", [*TWO, unknown], "time"), Chart("y", [unknown], "time")
+    drawn = Charts.of([half, empty])
+    assert drawn == Charts([half])
+    assert "nothing" not in element(drawn, "a title")
+    assert Charts.of([empty]) is None
+
+
+def test_a_model_that_found_nothing_has_a_report_without_its_curves(tmp_path: Path) -> None:
+    unknown = {"center_error": [None] * 3, "strict_error": [float("nan")] * 3}
+    runs = [result(curves=unknown, scores={"center_error": None, "mota": 0.0}), result("occlusion")]
+    given = saved(tmp_path / "in", *runs)
+    assert main(["report", str(given), "--out", str(tmp_path / "out")]) == 0
+    drawn = figures.error(read([given]))
+    assert drawn is not None
+    assert [chart.title for chart in drawn.panels] == ["occlusion"]
+
+
 def test_an_element_has_the_colors_of_the_page_and_nothing_of_the_day() -> None:
     drawn = Charts([Chart("x", TWO, "time")])
     svg = element(drawn, "a < b")

@@ -10,6 +10,7 @@ import pytest
 
 import gswm
 from gswm.cli import COMMANDS, find, main, parse
+from gswm.commands import sweep
 from gswm.commands.parsing import metavars, one_line
 from gswm.commands.sweep import SweepArguments
 from gswm.commands.track import TrackCommand
@@ -159,6 +160,7 @@ def test_a_wrong_choice_is_told_what_there_is(
         (["trian", "two-layer"], "did you mean `gswm train`?"),
         (["data", "mkae", "maze"], "did you mean `gswm data make`?"),
         (["dmeo"], "did you mean `gswm demo`?"),
+        (["weights", "ftch"], "did you mean `gswm weights fetch`?"),
     ],
 )
 def test_a_misspelt_command_is_told_the_right_one(
@@ -173,7 +175,8 @@ def test_a_misspelt_command_is_told_the_right_one(
     [
         (["eval", "maze", "--epsiodes", "3"], "--episodes", "gswm eval"),
         (["train", "maze", "--train.stepz", "3"], "--train.steps", "gswm train maze"),
-        (["sweep", "maze", "--train.stepz", "3"], "--train.steps", "gswm train maze"),
+        (["train", "maze", "--train.stepz=3"], "--train.steps", "gswm train maze"),
+        (["train", "--resme", "runs/maze-0"], "--resume", "gswm train"),
     ],
 )
 def test_a_misspelt_option_is_told_the_right_one_and_which_help_lists_it(
@@ -186,6 +189,48 @@ def test_a_misspelt_option_is_told_the_right_one_and_which_help_lists_it(
     with pytest.raises(SystemExit):
         main([*command.split()[1:], "--help"])
     assert f"{meant} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--seds", "0..4"], "--seeds"),
+        (["--sed", "3"], "--seeds"),
+        (["--lancher", "slurm"], "--launcher"),
+        (["--train.stepz", "3"], "--train.steps"),
+    ],
+)
+def test_a_misspelt_option_of_a_sweep_is_told_those_of_the_sweep_and_of_the_recipe(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "maze", *words]) == 2
+    line = capsys.readouterr().err
+    assert f"{words[0]}: did you mean {meant}? `gswm sweep --help` and `gswm train maze" in line
+
+
+def test_the_options_of_a_sweep_are_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["sweep", "--help"])
+    listed = re.findall(r"^[^\w-]*(--[a-z]+)", capsys.readouterr().out, re.M)
+    assert set(sweep.OWN) == set(listed)
+
+
+def test_several_misspelt_options_are_told_together_without_their_values(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["train", "maze", "--train.stpes", "5", "--sed", "3"]) == 2
+    line = capsys.readouterr().err
+    assert "--train.stpes, --sed: did you mean --train.steps and --seed?" in line
+
+
+@pytest.mark.parametrize("args", [[], ["data"]])
+def test_help_is_also_a_word(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", *args]) == 0
+    assert "data make" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        main(["help", "track"])
+    assert not stop.value.code
+    assert "gswm track" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("where", [["--out", "/dev/null"], ["--markdown", "/dev/null/x.md"]])

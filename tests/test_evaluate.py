@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 import shutil
 import statistics
@@ -551,6 +552,22 @@ def test_it_is_said_why_there_is_nothing_about_modes(
     lack = "without share, on_mode, coverage and end_error"
     why = "all evaluated episodes (1) turn the same way; use more --episodes"
     assert err == (f"{lack}: {why}\n" if said else "")
+
+
+def test_a_model_that_finds_no_objects_is_told_to_find_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = gswm.recipe("single-ball")
+    model = gswm.build(recipe)
+    assert isinstance(model, torch.nn.Module)
+    with torch.no_grad():
+        model.state_dict()["discovery.mlp_disc.4.bias"][0] = -30.0  # the logit of presence
+    gswm.save(tmp_path / "blind.safetensors", model, recipe)
+    assert main(["eval", str(tmp_path / "blind.safetensors"), "--episodes", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert "found no objects" in err
+    assert "nan" not in out
+    assert re.search("objects +0.0000", out)
 
 
 def test_where_episodes_go_both_ways_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:

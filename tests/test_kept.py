@@ -72,6 +72,19 @@ def test_kept_episodes_are_those_that_are_made_and_are_made_once(tmp_path: Path)
     assert first.state_dict() == second.state_dict()
 
 
+def test_a_new_set_tells_its_size_and_its_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done: list[int] = []
+    frame = FRAMES * SIZE * SIZE * 3
+    again = {"batch": 4, "length": 5, "kept": tmp_path, "progress": done.append}
+    open_loader(Known(), memory=3 * frame, **again)
+    assert done == [3, 6, 7]
+    assert f"caching {EPISODES} episodes of noise, " in capsys.readouterr().err
+    open_loader(Known(), **again)
+    assert capsys.readouterr().err == ""
+
+
 def test_fewer_episodes_are_the_first_of_a_set_and_more_complete_it(tmp_path: Path) -> None:
     opened(Known(), tmp_path, episodes=4)
     world = Known()

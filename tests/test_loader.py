@@ -392,7 +392,7 @@ BAD = {
     "a batch of 4 does not divide among 3 processes": {"ranks": 3},
     "rank 2 is not within 0 to 1": {"ranks": 2, "rank": 2},
     "batch is 0": {"batch": 0},
-    "requested the first 13 frames, but there are 12": {"first_frames": 13},
+    "--data.first-frames is 13; it must be from 1 to 12": {"first_frames": 13},
     "8": {"episodes": 8},
 }
 

@@ -149,16 +149,35 @@ def test_what_was_not_measured_is_left_out(tmp_path: Path) -> None:
     assert "occlusion" not in as_page(found, {})
 
 
-def test_ones_own_run_follows_the_tables_of_the_paper_with_pictures(tmp_path: Path) -> None:
-    own = result("interaction-cpu", world="interaction", episodes=4)
-    assert next(iter(shown_tables(read([saved(tmp_path, own)])))) == "others"
-    found = read([saved(tmp_path, result(), own)])
-    names = list(shown_tables(found))
-    assert names.index("error") < names.index("others") < names.index("evaluations")
+@pytest.mark.parametrize("recipe", ["interaction-cpu", "interaction"])
+def test_ones_own_run_is_first_with_pictures(recipe: str, tmp_path: Path) -> None:
+    own = result(recipe, world="interaction", episodes=4)
+    own["model"]["file"] = "best.safetensors"
+    shipped = result("interaction", scores={"center_error": 0.125})
+    found = read([saved(tmp_path, shipped, own)])
+    assert next(iter(shown_tables(found))) == "own"
+    (line,) = tables(found)["own"].rows
+    assert line[1:5] == (recipe, "interaction", "gswm-10-90", "n = 4")
+    assert "others" not in tables(found)
     made = figures.figures(found)
-    assert "others" in made
     page = as_page(found, made)
-    assert "<svg" in page[page.index("Other results") : page.index("Evaluations")]
+    assert "<svg" in page[page.index("Your results") : page.index("Center error, summed")]
+    assert row(tables(found)["error"], "interaction")["G-SWM, here"] == "0.125"
+
+
+def test_one_s_own_run_of_a_recipe_of_the_paper_is_beside_the_paper(tmp_path: Path) -> None:
+    own = result("interaction")
+    own["model"]["file"] = "best.safetensors"
+    made = tables(read([saved(tmp_path, own)]))
+    assert row(made["error"], "interaction")["G-SWM, here"] == "0.250"
+    assert row(made["gaps"], "interaction")["G-SWM"] == "+3 %"
+
+
+def test_shipped_results_are_not_one_s_own(tmp_path: Path) -> None:
+    assert "own" not in tables(read([Path(__file__).parents[1] / "docs" / "results"]))
+    few = tables(read([saved(tmp_path, result("interaction", episodes=4))]))
+    assert "own" not in few
+    assert row(few["gaps"], "interaction")["G-SWM"] == "+3 %, n = 4"
 
 
 def test_nothing_calls_a_cpu_a_gpu(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_signal_while_data_are_made_ends_the_process_well(
     out = tmp_path / "run"
     args = ["train", *arguments(small()), "--out", str(out), "--device", "cpu"]
     assert main(args) == 143
-    assert capsys.readouterr().err == "stopped; nothing is lost\n"
+    assert "no run to resume: run the same command again" in capsys.readouterr().err
     assert not out.exists()
     out.mkdir()
     write_json(out / "recipe.json", to_dict(small()))
@@ -287,7 +287,7 @@ def test_the_time_is_up_also_while_data_are_made(
     args = ["train", *arguments(small(2)), "--out", str(out), "--max-minutes", "0.005"]
     assert main([*args, "--device", "cpu"]) == 0
     assert time.perf_counter() - began < 15
-    assert "nothing is lost" in capsys.readouterr().err
+    assert "no run to resume" in capsys.readouterr().err
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
@@ -414,7 +414,7 @@ def test_a_full_disk_is_said_in_one_line_whatever_was_written(
 def test_a_folder_of_another_recipe_is_refused_with_the_difference(tmp_path: Path) -> None:
     trained_once(small(1), tmp_path)
     before = sorted((p.name, p.stat().st_mtime_ns) for p in tmp_path.iterdir())
-    with pytest.raises(UserError, match=r"is a run of another recipe, train\.lr: 0\.5 and 0\.0003"):
+    with pytest.raises(UserError, match=r"another recipe: its train\.lr is 0\.0003, not 0\.5"):
         train_here(small(1, lr=0.5), tmp_path)
     assert sorted((p.name, p.stat().st_mtime_ns) for p in tmp_path.iterdir()) == before
 
@@ -497,8 +497,8 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        ({"lr": 0.5}, r"to another recipe \(train\.lr: 0\.0003 and 0\.5"),
-        ({"clip": 3.0}, r"to another recipe \(train\.clip: 1\.0 and 3\.0"),
+        ({"lr": 0.5}, r"another recipe: its train\.lr is 0\.5, but that of the run is 0\.0003"),
+        ({"clip": 3.0}, r"another recipe: its train\.clip is 3\.0, but that of the run is 1\.0"),
     ],
 )
 def test_a_checkpoint_of_another_recipe_is_refused(
@@ -523,7 +523,7 @@ def test_a_checkpoint_of_another_width_is_refused(tmp_path: Path, stated: bool) 
         del found.state["recipe"]
     checkpoints.save(tmp_path / "mine" / "checkpoints", found)
     said = (
-        r"another recipe \(model\.sizes\.what: 4 and 6"
+        r"another recipe: its model\.sizes\.what is 6, but"
         if stated
         else "does not fit the run's model"
     )

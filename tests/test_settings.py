@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from gswm.core.errors import UserError
-from gswm.core.settings import differences, from_dict, to_dict
+from gswm.core.settings import differing, from_dict, to_dict
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES
@@ -77,13 +77,14 @@ def test_a_whole_number_is_a_float_too_and_none_stands_where_it_may() -> None:
     assert from_dict(Recipe, settings).data.first_frames == 30
 
 
-def test_differences_are_named_one_a_line() -> None:
+def test_differences_are_found_by_name() -> None:
     ours = to_dict(RECIPES["maze"]())
     theirs = deepcopy(ours)
-    assert differences(ours, theirs) == []
-    assert differences(ours, json.loads(json.dumps(ours))) == []
+    assert differing(ours, theirs) == {}
+    assert differing(ours, json.loads(json.dumps(ours))) == {}
     theirs["train"]["lr"] = 1.0
     theirs["model"]["schedule"]["lengths"] = [[0, 1]]
     del theirs["seed"]
-    got = differences(ours, theirs)
-    assert [line.split(":")[0] for line in got] == ["model.schedule.lengths", "train.lr", "seed"]
+    got = differing(ours, theirs)
+    assert list(got) == ["model.schedule.lengths", "train.lr", "seed"]
+    assert got["train.lr"] == (ours["train"]["lr"], 1.0)

@@ -137,6 +137,8 @@ def test_its_weights_can_be_used(finished: Path, which: str) -> None:
     header = read_header(file)
     assert header["recipe"] == replace(small(6), seed=3)
     assert header["about"]["seed"] == 3
+    assert header["about"]["device"]
+    assert "commit" in header["about"]
     assert header["about"]["step"] in ((3, 6) if which == "best" else (6,))
 
 
@@ -338,9 +340,9 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
         (["--seed", "3"], "specify a recipe first: gswm train RECIPE "),
         (["--resume"], "--resume needs a value"),
         (["--resume", "--seed", "3"], "--resume needs a value"),
-        (["two-layer", "maze"], "Unrecognized options: maze"),
+        (["two-layer", "maze"], "Unexpected argument: maze"),
         (["two-layer", "--train.start", "none"], "'none' is not a run"),
-        (["two-layer", "--train.lrr", "1"], "Unrecognized options: --train.lrr"),
+        (["two-layer", "--train.lrr", "1"], "Unrecognized option: --train.lrr"),
         (["two-layer", "--train.lr", "fast"], "--train.lr must be a number"),
         (["two-layer", "--checkpoint-parts", "15X"], "'15X' is not a size; use, for example, 15M"),
         (
@@ -391,6 +393,8 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
             ["two-layer", "--data", "moon"],
             "moon is not a video, a folder of videos or an HDF5 file",
         ),
+        (["two-layer", "--data.episodes", "0"], "--data.episodes is 0; it must be at least 1"),
+        (["maze", "--data.episodes", "10001"], "--data.episodes is 10001; it must be from 1 to"),
         (["two-layer", "--data", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--model.image-size", "2048"], "two-layer has no frames of 2048 pixels"),
         (["single-ball", "--model.schedule.lengths", "0", "30"], "has 9 frames per video, but"),
@@ -493,7 +497,7 @@ def test_resume_takes_no_other_recipe_and_no_other_folder(
     finished: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert main(["train", "--resume", str(finished), "--train.steps", "9"]) == 2
-    assert "is a run of another recipe, train.steps: 9 and 6" in capsys.readouterr().err
+    assert "is a run of another recipe: its train.steps is 6, not 9" in capsys.readouterr().err
     assert main(["train", "--resume", str(finished), "--out", str(tmp_path / "other")]) == 2
     assert "omit --out" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
@@ -794,7 +798,7 @@ def test_a_signal_while_importing_leaves_nothing(
 
     monkeypatch.setattr(Writer, "append", append_and_stop)
     assert main(["train", *on_folder(tmp_path / "OBJ3D", tmp_path / "run")]) == 143
-    assert capsys.readouterr().err.endswith("stopped; nothing is lost\n")
+    assert capsys.readouterr().err.endswith("cached episodes are not generated again\n")
     assert os.listdir(tmp_path) == ["OBJ3D"]
 
 

@@ -134,6 +134,8 @@ def run(args: list[str]) -> int:
     if args == ["--version"]:
         print(f"gswm {gswm.__version__}")
         return 0
+    if args[:1] == ["help"]:
+        args = [*args[1:], "--help"]
     name, rest = find(args)
     if name is None:
         print(overview(" ".join(args[:1]) if args and not args[0].startswith("-") else ""))
@@ -157,13 +159,12 @@ def told(line: str, code: int) -> int:
 def find(args: list[str]) -> tuple[str | None, list[str]]:
     """Split `args` into the name of a command and its options; no name means to print help."""
     words = args[:2] if len(args) > 1 and not args[1].startswith("-") else args[:1]
-    for n in (2, 1):
-        if " ".join(words[:n]) in COMMANDS and len(words) >= n:
-            return " ".join(words[:n]), args[n:]
-    groups = {name.split()[0] for name in COMMANDS}
-    if not args or args[0] in ("-h", "--help") or (words[0] in groups and len(words) == 1):
+    groups = {name.split()[0] for name in COMMANDS if " " in name}
+    name = " ".join(words if words[:1] and words[0] in groups else words[:1])
+    if name in COMMANDS:
+        return name, args[len(name.split()) :]
+    if not args or args[0] in ("-h", "--help") or name in groups:
         return None, args
-    name = " ".join(words) if words[0] in groups else words[0]
     close = closest(name, [*COMMANDS, *groups]) or closest(" ".join(words), COMMANDS)
     meant = f": did you mean `gswm {close}`?" if close else ";"
     raise UserError(f"there is no command '{name}'{meant} `gswm --help` lists all commands")

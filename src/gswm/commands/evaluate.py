@@ -322,7 +322,7 @@ def check_number(wanted: int | None, there: int, world: str, split: SplitName) -
     """Raise a UserError for more episodes than a split has."""
     if wanted is not None and wanted > there:
         has = f"the {split} split of {world} has {counted(there, 'episode')}"
-        raise UserError(f"--episodes is {wanted}, but {has}: use {there} or fewer")
+        raise UserError(f"--episodes is {wanted}, but {has}: use {there:,} or fewer")
 
 
 def fitting(world: str) -> Protocol:
@@ -342,7 +342,13 @@ def fitting(world: str) -> Protocol:
 
 
 def say_what_lacks(result: Result) -> None:
-    """Report why scores of modes are missing, if the protocol has them."""
+    """Report why scores are missing."""
+    if result.scores.get("objects") == 0:
+        print(
+            "the model found no objects in these episodes, so errors of objects are missing: train "
+            "it for more steps, or evaluate it on videos like those that it was trained on",
+            file=sys.stderr,
+        )
     if result.protocol.name == MODES and "on_mode" not in result.scores:
         lack = "without share, on_mode, coverage and end_error"
         why = f"all evaluated episodes ({result.episodes}) turn the same way"
@@ -379,7 +385,8 @@ def table(result: Result, world: str, split: str) -> str:
     lines = [head]
     for name, value in single.items():
         error = result.standard_errors.get(name)
-        shown = f"{value:.4f}" if error is None else f"{value:.4f} ± {error:.4f}"
+        shown = "-" if isnan(value) else f"{value:.4f}"
+        shown += "" if error is None else f" ± {error:.4f}"
         note = f"{shown:17}  {notes[name]}" if name in notes else shown
         lines.append(f"  {name:{wide}}  {note}")
     if "sizes" in rules.metrics:

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -14,9 +14,32 @@ import tyro
 from gswm.commands.help import HELP, epilog
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
+from gswm.core.words import closest
 
 PRINTED = Path("-")
 """Stands for standard output."""
+ALIKE = 0.5
+"""Least similarity of an option to the one that is suggested instead."""
+
+
+class UnknownOptionsError(UserError):
+    """Options that a command does not have.
+
+    Args:
+        options: the options.
+        known: options of the command that are similar to some of them.
+        commands: the commands whose help lists all options.
+    """
+
+    def __init__(self, options: Sequence[str], known: Sequence[str], *commands: str) -> None:
+        self.options, self.known, self.commands = options, known, commands
+        found = (closest(option, known, ALIKE) for option in options)
+        close = list(dict.fromkeys(name for name in found if name is not None))
+        meant = f": did you mean {' and '.join(close)}?" if close else ";"
+        helps = " and ".join(f"`{command} --help`" for command in commands)
+        lists = "list" if len(commands) > 1 else "lists"
+        all_of = f"{', '.join(options)}{meant} {helps} {lists} all options"
+        super().__init__(f"Unrecognized option{'s' * (len(options) > 1)}: {all_of}")
 
 
 def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
@@ -32,6 +55,7 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
     except SystemExit as stop:
         if stop.code:
             check_region_in_one(full)
+            check_options(caught.getvalue(), settings["prog"])
             raise UserError(one_line(caught.getvalue(), metavars(cls))) from stop
         print(epilog(cls), end="")
         raise
@@ -46,6 +70,20 @@ def check_region_in_one(args: list[str]) -> None:
         raise UserError(
             f"--region is one argument with commas, --region x,y,width,height: use --region {given}"
         )
+
+
+def check_options(box: str, command: str) -> None:
+    """Raise UnknownOptionsError if one of tyro's error boxes is about options."""
+    lines = unframed(box)
+    listed = re.search(
+        r"Unrecognized options: (.*?)(?= Perhaps you| Arguments similar| For full|$)",
+        " ".join(lines),
+    )
+    words = [] if listed is None else listed[1].split(", ")
+    options = [word.partition("=")[0] for word in words if re.match(r"--?[A-Za-z]", word)]
+    if options:
+        known = [line.split()[0].rstrip(",") for line in lines if line.startswith("--")]
+        raise UnknownOptionsError(options, known, command)
 
 
 def check_json(path: Path | None, *, force: bool = False) -> None:
@@ -65,9 +103,8 @@ def metavars(cls: Any) -> dict[str, str]:
 
 def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
     """The text of one of tyro's error boxes; `names` are those of positional arguments."""
-    lines = [re.sub(r"[│╭╮╰╯]|^\||\|$", " ", line).strip() for line in box.splitlines()]
-    kept = [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
-    text = re.sub(r"\s+", " ", " ".join(kept))
+    text = re.sub(r"\s+", " ", " ".join(unframed(box)))
+    text = re.sub(r"^(?:Unrecognized options:? )+", "Unexpected argument: ", text)
     text = re.sub(r"^Invalid choice (?=invalid)", "", text)  # the title of the box
     text = re.sub(
         r"Missing value for argument '(.*?)'\. Expected 1 values\.?",
@@ -80,11 +117,15 @@ def one_line(box: str, names: Mapping[str, str] = MappingProxyType({})) -> str:
     text = re.sub(typed, unread, text)
     text = re.sub(r"(?:Required options )?Missing from .*?: (.*) \(required\)", missing, text)
     text = re.sub(r"\.? Expected one of \((.*?)\)", choices, text)
-    text = re.sub(r" Perhaps you meant: (--[\w.-]+).*?(?= For full|$)", r": did you mean \1?", text)
-    text = re.sub(
+    return re.sub(
         r"\.? For full helptext, (?:run|see):? (.*?--help)", r"; `\1` lists all options", text
     )
-    return text.replace("?;", "?")
+
+
+def unframed(box: str) -> list[str]:
+    """The lines of one of tyro's error boxes, without its frame."""
+    lines = [re.sub(r"[│╭╮╰╯]|^\||\|$", " ", line).strip() for line in box.splitlines()]
+    return [line for line in lines if line and not re.search(r"[─-]{4,}", line)]
 
 
 def unread(said: re.Match[str]) -> str:

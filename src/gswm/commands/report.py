@@ -14,9 +14,6 @@ from gswm.report import results, writing
 from gswm.report.charts import can_draw
 from gswm.report.figures import CAPTIONS
 
-HERE = Path("docs/results")
-"""The results of a clone."""
-
 
 @dataclass(frozen=True)
 class ReportCommand:
@@ -39,11 +36,11 @@ class ReportCommand:
 
     def run(self) -> None:
         """Read the results, and write the report."""
-        paths = self.results or (HERE,)
-        if not self.results and not HERE.is_dir():
+        paths = self.results or (results.HERE,)
+        if not self.results and not results.HERE.is_dir():
             raise UserError(
-                f"there is no folder {HERE}: specify results of `gswm eval --json`, or folders of "
-                f"them"
+                f"there is no folder {results.HERE}: specify results of `gswm eval --json`, or "
+                "folders of them"
             )
         names = ("index.html", *(f"{name}.png" for name in CAPTIONS))
         ours = self.force or writing.is_report(self.out / "index.html")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from gswm.commands.parsing import tyro_cli
+from gswm.commands.parsing import UnknownOptionsError, tyro_cli
 from gswm.commands.train import TrainCommand
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, write_whole
@@ -26,6 +26,10 @@ from gswm.train.sweep import SCORES, Job, Sweep
 
 RESULT = "sweep.json"
 MOST_SEEDS = 10_000
+REFUSED = ("--seed", "--resume")
+"""Options of `gswm train` that a sweep sets itself."""
+OWN = ("--seeds", "--jobs", "--out", "--launcher", "--slurm", "--print")
+"""Options of the sweep."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class SweepArguments:
         if not self.recipes:
             raise UserError("specify the recipes first; see `gswm sweep --help`")
         for name in (word.partition("=")[0] for word in settings):
-            if name in ("--seed", "--resume"):
+            if name in REFUSED:
                 raise UserError(
                     f"{name} cannot be used in a sweep: use --seeds, and the same --out to resume"
                 )
@@ -128,7 +132,11 @@ def check_sweep(path: Path) -> None:
 
 def job(name: str, seed: int, out: Path, settings: list[str]) -> Job:
     """A run of one recipe with one seed; unknown settings raise a UserError."""
-    recipe = replace(TrainCommand.from_args([name, *settings]).recipe, seed=seed)
+    try:
+        recipe = replace(TrainCommand.from_args([name, *settings]).recipe, seed=seed)
+    except UnknownOptionsError as error:
+        known = [*OWN, *(each for each in error.known if each not in REFUSED)]
+        raise UnknownOptionsError(error.options, known, "gswm sweep", *error.commands) from error
     folder = out / f"{name}-{seed}"
     train = [sys.executable, "-m", "gswm", "train", name, "--seed", str(seed)]
     return Job(recipe, folder, [*train, "--out", str(folder), *settings])

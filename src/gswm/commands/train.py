@@ -9,9 +9,10 @@ from typing import Annotated, ClassVar
 import tyro
 
 from gswm.commands.importing import file_of, import_once
-from gswm.commands.parsing import tyro_cli
+from gswm.commands.parsing import UnknownOptionsError, tyro_cli
 from gswm.core.errors import UserError
 from gswm.core.settings import from_dict
+from gswm.core.words import closest
 from gswm.data.importing.videos import Cut
 from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.fast.trainee import accelerate
@@ -77,7 +78,12 @@ class TrainCommand:
         elif not rest or {"-h", "--help"} & set(rest):
             return tyro_cli(TrainStart, ["--help"], **begin)
         else:
-            raise UserError(f"specify a recipe first: gswm train RECIPE [OPTIONS]; {recipes()}")
+            if (close := closest(rest[0], ("--resume", "--help"))) is not None:
+                raise UnknownOptionsError([rest[0]], [close], "gswm train")
+            raise UserError(
+                "specify a recipe first: gswm train RECIPE [OPTIONS]; `gswm train --help` lists "
+                "the recipes"
+            )
         # The recipe determines the model, so its settings are not a subcommand.
         about = f"Train {which}." if start.resume is None else f"Resume {start.resume}."
         settings = {"default": default, "config": (tyro.conf.AvoidSubcommands,)}
@@ -111,8 +117,13 @@ class TrainCommand:
             run = train(self.recipe, out, self.device, self.loop, signals, make)
         except Stopped:
             begun = (out / "recipe.json").exists()
-            how = f": {goes_on(out)}" if begun else ""
-            print(f"stopped; nothing is lost{how}", file=sys.stderr)
+            how = (
+                f"stopped; nothing is lost: {goes_on(out)}"
+                if begun
+                else "stopped before the first step, so there is no run to resume: run the same "
+                "command again; cached episodes are not generated again"
+            )
+            print(how, file=sys.stderr)
             return signals.exit_code
         done = run.trainee.step >= self.recipe.train.steps
         out = run.folder.path
@@ -124,11 +135,6 @@ class TrainCommand:
 def goes_on(out: Path) -> str:
     """Advice on continuing a stopped run."""
     return f"`{shlex.join(['gswm', 'train', '--resume', str(out)])}` resumes it"
-
-
-def recipes() -> str:
-    """The names of all recipes."""
-    return f"recipes: {', '.join(RECIPES)}"
 
 
 def settings_of(folder: RunFolder) -> LoopConfig:

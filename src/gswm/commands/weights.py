@@ -34,6 +34,7 @@ class WeightsCommand:
     """Settings of `gswm weights`, which has none."""
 
     NOTES: ClassVar = (
+        "`gswm weights fetch NAME` downloads a model that is not installed.",
         "The test score is the main one of each model, as in the model zoo. n is the number of "
         "episodes if it is not the whole test set, and a model fails if its MOTA is below 0.5. "
         "docs/metrics.md defines all scores:",

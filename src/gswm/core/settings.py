@@ -121,12 +121,6 @@ def differing(ours: Any, theirs: Any, where: str = "") -> dict[str, tuple[Any, A
     return {} if same else {where: (ours, theirs)}
 
 
-def differences(ours: Any, theirs: Any) -> list[str]:
-    """The values that differ between two dictionaries of settings, one per line."""
-    found = differing(ours, theirs).items()
-    return [f"{where}: {mine!r} and {other!r}" for where, (mine, other) in found]
-
-
 def flat(values: Any) -> list[Any]:
     """Flatten nested lists, keeping brackets as items."""
     if not isinstance(values, list | tuple):

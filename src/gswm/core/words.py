@@ -33,8 +33,8 @@ def plain(value: int | float) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """A number and its noun: "1 video", "2 videos"."""
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+    """A number and its noun: "1 video", "2,000 videos"."""
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def install(extra: str) -> str:
@@ -59,9 +59,9 @@ def no_such(kind: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {kind} '{name}'; choose from {', '.join(known) or 'none'}"
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that is spelled most like this one, if any is similar."""
-    return next(iter(get_close_matches(name, list(known), n=1)), None)
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
 def in_bytes(size: int | float) -> str:

@@ -36,6 +36,11 @@ class Series:
         return self.at or range(self.start, self.start + len(self.values))
 
     @property
+    def is_known(self) -> bool:
+        """Whether any value is known."""
+        return any(v is not None for v in self.values)
+
+    @property
     def last(self) -> Number:
         """The last known value; -inf if there is none."""
         return next((v for v in reversed(self.values) if v is not None), -math.inf)
@@ -66,6 +71,12 @@ class Charts:
     """Charts in rows, as one figure."""
 
     panels: Sequence[Chart]
+
+    @staticmethod
+    def of(panels: Sequence[Chart]) -> "Charts | None":
+        """The charts in which anything is known; None if there are none."""
+        known = [panel for panel in panels if any(s.is_known for s in panel.series)]
+        return Charts(known) if known else None
 
 
 def can_draw() -> bool:

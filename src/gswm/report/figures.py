@@ -1,6 +1,6 @@
 """The paper's figures, drawn from result files. Figures without results are left out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -83,6 +83,8 @@ CAPTIONS = {
     "tracking": "Tracking in given frames. Boxes with the same id belong to the same object.",
     "digits": "Tracking of digits that enter and leave. Boxes with the same id belong to the same "
     "object.",
+    "own": "Your results: ground truth and rollout of one episode for each model.",
+    "own-stills": "Your results: ground truth, and rollouts (with a border).",
     "others": "Other worlds: ground truth and rollout of one episode for each model.",
     "others-stills": "Other worlds: ground truth, and rollouts (with a border).",
 }
@@ -96,7 +98,10 @@ def figures(results: Results) -> dict[str, Drawing | Charts | Picture]:
         **{"futures": single_ball, "maze": maze, "corridor": corridor},
         **{world: partial(solids, world=world) for world in SOLIDS},
         "obj3d-curves": solid_curves,
-        **{"others": other_ways, "others-stills": other_stills},
+        "own": lambda results: other_ways(results.own()),
+        "own-stills": lambda results: other_stills(results.own()),
+        "others": lambda results: other_ways(results.of_other_worlds()),
+        "others-stills": lambda results: other_stills(results.of_other_worlds()),
     }
     made = {name: maker(results) for name, maker in makers.items()}
     return {name: figure for name, figure in made.items() if figure is not None}
@@ -108,9 +113,8 @@ def error(results: Results) -> Charts | None:
     for world in BALLS:
         series = errors(results, world, results.models(world))
         sides = "imagined frame", "frame sides"
-        if any(each.values for each in series):
-            panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
-    return Charts(panels) if panels else None
+        panels.append(Chart(world, series, *sides, top=0.5, roof=LIMIT))
+    return Charts.of(panels)
 
 
 def errors(results: Results, world: str, models: dict[str, list[ResultFile]]) -> list[Series]:
@@ -147,7 +151,7 @@ def solid_curves(results: Results) -> Charts | None:
     pixels = {model: curve(measured, "psnr") for model, measured in models.items()}
     lines = [Series(m, each[0], COLORS[m], spread=each[1]) for m, each in pixels.items()]
     panels.append(Chart("PSNR", lines, "imagined frame", "dB", top=30))
-    return Charts(panels)
+    return Charts.of(panels)
 
 
 def ball_ways(results: Results) -> Drawing | None:
@@ -267,14 +271,14 @@ def path_panels(example: dict[str, Any]) -> list[Drawing]:
     return [trajectories.ways(example, true, "true"), imagined]
 
 
-def other_ways(results: Results) -> Drawing | None:
-    """Worlds that are not in the paper, each in its own style."""
+def other_ways(measured: Sequence[ResultFile]) -> Drawing | None:
+    """The first example of each result, in the style of its world."""
     lines = []
-    for measured in results.of_other_worlds():
-        if measured.style != "stills":
-            panels = maze_panels if measured.style == "maze" else path_panels
-            title = Label((0, 10), f"{measured.of}: {measured.model}", size=10.5)
-            lines += [Drawing(WIDE, 14, (title,)), rows(panels(measured.examples[0]), PANELS, GAP)]
+    for m in measured:
+        if m.style != "stills":
+            panels = maze_panels if m.style == "maze" else path_panels
+            title = Label((0, 10), f"{m.of}: {m.model}", size=10.5)
+            lines += [Drawing(WIDE, 14, (title,)), rows(panels(m.examples[0]), PANELS, GAP)]
     return rows(lines, columns=1, gap=6) if lines else None
 
 
@@ -293,14 +297,13 @@ def corridor(results: Results) -> Charts | None:
                 color = COLORS[recipe]
                 series.append(Series(ABLATIONS[recipe], values, color, start, spread=spread))
         panels.append(Chart(title, series, "imagined frame", top=1.0))
-    return Charts(panels)
+    return Charts.of(panels)
 
 
 def learning(results: Results) -> Charts | None:
     """Validation errors during training."""
     panels = [learned(results, model) for model in MODELS]
-    drawn = [panel for panel in panels if panel is not None]
-    return Charts(drawn) if drawn else None
+    return Charts.of([panel for panel in panels if panel is not None])
 
 
 def learned(results: Results, model: str) -> Chart | None:

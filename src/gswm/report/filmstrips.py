@@ -57,10 +57,9 @@ def solids(results: Results, world: str) -> Picture | None:
     return painted(lines)
 
 
-def other_stills(results: Results) -> Picture | None:
-    """The first example of each model in other worlds than the paper's that have this style."""
-    shown = [m for m in results.of_other_worlds() if m.style == "stills"]
-    shown = [m for m in shown if "stills" in m.examples[0]]
+def other_stills(measured: Sequence[ResultFile]) -> Picture | None:
+    """The first example of each result in a world of this style."""
+    shown = [m for m in measured if m.style == "stills" and "stills" in m.examples[0]]
     named = ((f"{m.of}, {m.model}", m.examples[0]["stills"]) for m in shown)
     return painted([line for title, held in named for line in strips(title, {"imagined": held})])
 

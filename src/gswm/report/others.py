@@ -16,28 +16,40 @@ SCORES: Columns = {
     **{"PSNR": ("psnr", 2), "SSIM": ("ssim", 3), "LPIPS": ("lpips", 3)},
     **{"objects found": ("objects", 2), "true objects": ("true_objects", 2)},
 }
+HEAD = ("", "recipe", "world", "protocol", "episodes", "scores")
 
 
 def others(results: Results) -> dict[str, Table]:
     """The table by its name, with a row for each result; empty if there are no such results."""
     shown = shown_elsewhere(results)
-    rows = [
-        (
-            *(named(m), NOTHING if m.is_rule else m.recipe, m.world, measured_by(m)),
-            *((N if m.is_partial else "") + str(m.episodes), in_words(m)),
-        )
-        for m in results.all
-        if m not in shown
-    ]
+    rows = [row(m) for m in results.all if m not in shown and not m.is_own]
     text = (
         "Results that appear in no other table: evaluations on your own files, in other worlds "
         "than the model was trained on, or with another protocol or split. If one model was "
         "evaluated several times, the other tables use the evaluation with the most episodes, and "
         "the rest are listed here."
     )
-    head = ("", "recipe", "world", "protocol", "episodes", "scores")
-    table = Table("Other results", text, head, tuple(dict.fromkeys(rows)))
+    table = Table("Other results", text, HEAD, tuple(dict.fromkeys(rows)))
     return {"others": table} if rows else {}
+
+
+def own(results: Results) -> dict[str, Table]:
+    """The table of the user's models by its name; empty if there are none."""
+    rows = [row(m) for m in results.all if m.is_own]
+    text = (
+        "Results of your own models. The other tables compare them with the paper's, unless they "
+        "have results of the shipped weights."
+    )
+    table = Table("Your results", text, HEAD, tuple(dict.fromkeys(rows)))
+    return {"own": table} if rows else {}
+
+
+def row(measured: ResultFile) -> tuple[str, ...]:
+    """A result in one row."""
+    m = measured
+    episodes = (N if m.is_partial else "") + str(m.episodes)
+    recipe = NOTHING if m.is_rule else m.recipe
+    return named(m), recipe, m.world, measured_by(m), episodes, in_words(m)
 
 
 def shown_elsewhere(results: Results) -> list[ResultFile]:

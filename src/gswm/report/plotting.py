@@ -73,7 +73,7 @@ def plot(axes: Axes, chart: Chart) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=STEPS, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
     named = []
-    for series in (s for s in chart.series if s.values):
+    for series in (s for s in chart.series if s.is_known):
         line = plot_series(axes, series)
         named += [(series.last, line)] if series.name else []
     if named:

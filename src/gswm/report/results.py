@@ -15,10 +15,13 @@ from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
 from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
+from gswm.weights.finding import names
 
 FAIL = 0.5
 """Models with a lower MOTA are marked as failed: more than one error for two true objects."""
 
+HERE = Path("docs/results")
+"""The results of a clone."""
 MAIN = {
     "f1_all": "detection F1 ↑",
     "in_corridor_50": "in corridor after 50 frames ↑",
@@ -70,6 +73,8 @@ class ResultFile:
     examples: list[dict[str, Any]]
     boxes_from: str
     """See `WorldModel.boxes_from`; with "masks", validation errors are errors of pixels."""
+    is_own: bool = False
+    """Whether this is about a model of the user, instead of one whose results ship."""
 
     @property
     def style(self) -> Style:
@@ -135,13 +140,14 @@ class Results:
         """The results of a model in the world of its recipe, one for each training seed.
 
         Only results of `protocol` on its own split count. Default: the usual protocol of the
-        world. For each seed, the result with the most episodes is used. Results on videos without
-        ground truth are excluded.
+        world. For each seed, the result with the most episodes is used. The user's own results
+        count only without shipped ones. Results on videos without ground truth are excluded.
         """
         there = [m for m in self.all if (m.model, m.recipe) == (model, recipe) and m.of != "video"]
         there = [m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")]
+        there = [m for m in there if m.posterior == posterior]
         most: dict[int, ResultFile] = {}
-        for m in (m for m in there if m.posterior == posterior):
+        for m in [m for m in there if not m.is_own] or there:
             seed = m.trained_seed
             if seed not in most or m.episodes > most[seed].episodes:
                 most[seed] = m
@@ -149,8 +155,12 @@ class Results:
 
     def of_other_worlds(self) -> list[ResultFile]:
         """Results with examples that belong to no figure of the paper."""
-        known = {*FIGURED, *SOLIDS}
-        return [m for m in self.all if m.examples and not (m.of in known and m.is_of_paper)]
+        known, all_of = {*FIGURED, *SOLIDS}, [m for m in self.all if m.examples and not m.is_own]
+        return [m for m in all_of if not (m.of in known and m.is_of_paper)]
+
+    def own(self) -> list[ResultFile]:
+        """The results of the user's models that have examples."""
+        return [m for m in self.all if m.is_own and m.examples]
 
     def models(self, world: str, protocol: str | None = None) -> dict[str, list[ResultFile]]:
         """The results of each trained model in a world; see `of`."""
@@ -209,7 +219,7 @@ def loaded(path: Path) -> Any:
     """The values in a file."""
     check_regular(path)
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(), parse_constant=lambda _: None)  # NaN is unknown
     except (OSError, ValueError) as error:
         raise not_written(path, "gswm eval --json", error) from error
 
@@ -264,9 +274,16 @@ def one(path: Path, held: Any) -> ResultFile:
             curves=held["curves"],
             examples=held["examples"],
             boxes_from=held.get("boxes_from", "latents"),
+            is_own=not (rule or is_shipped(path, model)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise not_written(path, "gswm eval --json", error) from error
+
+
+def is_shipped(path: Path, model: dict[str, Any]) -> bool:
+    """Whether a result is one of a clone's, or about weights with a name."""
+    file = model.get("file", f"{model['recipe']}.safetensors")
+    return path.resolve().parent.parts[-2:] == HERE.parts or Path(file).stem in names()
 
 
 def not_written(path: Path, command: str, error: Exception) -> UserError:

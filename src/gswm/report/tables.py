@@ -15,10 +15,11 @@ from gswm.report.cells import (
     cells,
     judged,
     number,
+    partial,
     seeds,
 )
 from gswm.report.figures import ABLATIONS, RULES, SINGLE_BALL
-from gswm.report.others import named, others
+from gswm.report.others import named, others, own
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, TABULATED, Said
 from gswm.report.results import (
     FAIL,
@@ -58,6 +59,7 @@ EXTRA = (
 def tables(results: Results) -> dict[str, Table]:
     """All tables, by name."""
     return {
+        **own(results),
         "abilities": abilities(results),
         "error": against_paper(
             results,
@@ -183,9 +185,9 @@ def gap(measured: Sequence[ResultFile], theirs: Said | None) -> str:
     apart, error = found[0] - theirs.mean, standard_error(measured, "center_error")
     shown = f"{100 * apart / theirs.mean:+.0f} %"
     if error is None:
-        return shown
+        return shown + partial(measured)
     same = f", {SAME}" if abs(apart) <= error else ""
-    return f"{shown} ± {100 * error / theirs.mean:.0f} %{same}"
+    return f"{shown} ± {100 * error / theirs.mean:.0f} %{same}{partial(measured)}"
 
 
 def strict(results: Results) -> Table:
@@ -324,7 +326,7 @@ def trainings(results: Results) -> Table:
     for m in (m for m in results.all if not m.is_rule):
         about = m.about
         minutes = f"{about['minutes']:.1f}" if "minutes" in about else NOTHING
-        device, commit = (str(about.get(key, NOTHING)) for key in ("device", "commit"))
+        device, commit = (str(about.get(key) or NOTHING) for key in ("device", "commit"))
         seed = str(m.trained_seed)
         row = (named(m), m.recipe, steps(about), seed, device, minutes, commit[:7], f"`{m.train}`")
         rows.append((*row, runs(about)))
@@ -363,7 +365,7 @@ def evaluations(results: Results) -> Table:
     )
     head = ("command", "world", "protocol", "episodes", "seed", "device", "commit")
     text = (
-        "Each row is one command. Shipped weights are stored in half precision, and were evaluated "
-        "as stored."
+        "Each row is one command. Shipped weights are stored in the compact encoding or in half "
+        "precision, and were evaluated as stored."
     )
     return Table("Evaluations", text, head, rows)

@@ -18,7 +18,7 @@ from gswm.viz.pictures import Picture
 
 COLORS = 128
 """Palette size of PNGs: a third of the file size, without visible loss."""
-PHOTOS = (*SOLIDS, "others-stills")
+PHOTOS = (*SOLIDS, "others-stills", "own-stills")
 """Figures with shading, which keep all colors."""
 Figures = Mapping[str, Drawing | Charts | Picture]
 TITLE = "Results"
@@ -30,6 +30,7 @@ LEAD = (
 MARK = "Written by `gswm report`"
 """Part of the last line of each report, which tells reports from a user's other files."""
 BESIDE = {
+    "own": ("own", "own-stills"),
     "error": ("error", "ways", "silot"),
     "mota": ("tracking",),
     "futures": ("futures",),

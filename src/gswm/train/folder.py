@@ -30,7 +30,7 @@ import torch
 import gswm
 from gswm.core.errors import UserError
 from gswm.core.files import PART, check_regular, flush, room, write_whole
-from gswm.core.settings import differences, from_dict, to_dict
+from gswm.core.settings import differing, from_dict, to_dict
 from gswm.models.recipe import Recipe
 
 Listener = Callable[[Mapping[str, int | float]], None]
@@ -71,11 +71,13 @@ class RunFolder:
         """Raise unless this is a new folder, or the one in which this recipe was started."""
         if (self.path / "recipe.json").exists():
             self.check_version(any_code=any_code)
-            if lines := differences(to_dict(recipe), to_dict(self.recipe())):
+            if found := differing(to_dict(recipe), to_dict(self.recipe())):
+                name, (given, theirs) = next(iter(found.items()))
                 raise UserError(
-                    f"{self.path} is a run of another recipe, {lines[0]}: `--resume {self.path}` "
-                    "without other settings resumes it; with other settings, start a new run "
-                    f"(--out) from its weights (--train.start {self.path})"
+                    f"{self.path} is a run of another recipe: its {name} is {theirs!r}, not "
+                    f"{given!r}. `gswm train --resume {self.path}` resumes it as it is; to change "
+                    "settings, start a new run with another --out, and with --train.start "
+                    f"{self.path} to begin from its weights"
                 )
         elif self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from gswm.core.errors import UserError
 from gswm.core.limits import STEPS, check_range, check_seed
 from gswm.core.records import concatenate
 from gswm.core.schedule import Anneal, Curriculum
-from gswm.core.waiting import explained
+from gswm.core.waiting import explained, progress_bar
 from gswm.data.batches.kept import default_folder
 from gswm.data.batches.loader import Pool, open_loader
-from gswm.data.batches.resident import Loader
+from gswm.data.batches.resident import Loader, Progress
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file, world_of
@@ -82,7 +82,8 @@ def train(
             making = f"generating training and validation videos of {recipe.data.world}"
             with explained(making, silent=not processes.is_first):
                 kept = default_folder() if cfg.keep_episodes else None
-                loader = training_loader(recipe, device, processes, kept)
+                with preparing(recipe, processes) as advance:
+                    loader = training_loader(recipe, device, processes, kept, advance)
                 at_the_end.callback(loader.close)
                 scores, note = validator(recipe, device) if processes.is_first else (None, "")
             common: dict[str, Any] = {"device": device, "processes": processes, "signals": signals}
@@ -111,6 +112,8 @@ def check(recipe: Recipe, folder: RunFolder, processes: Processes) -> None:
             flag = name.replace("_", "-")
             raise UserError(f"--train.{flag} is {value}; it must be at least {least}")
     check_range({"--train.steps": train.steps}, 1, STEPS)
+    data = recipe.data
+    check_range({"--data.episodes": data.episodes, "--data.first-frames": data.first_frames}, 1)
     if not train.clip > 0:
         raise UserError(f"--train.clip is {train.clip}; it must be positive")
     recipe.model.check()
@@ -141,8 +144,22 @@ def check_schedule(schedule: Curriculum) -> None:
             )
 
 
+def preparing(
+    recipe: Recipe, processes: Processes
+) -> AbstractContextManager[Callable[[int], None] | None]:
+    """A progress bar for the training videos, in the first process."""
+    data = recipe.data
+    total = None if is_name_of_file(data.world) else data.episodes
+    bar = progress_bar(f"preparing videos of {data.world}", "episodes", total)
+    return bar if processes.is_first else nullcontext()
+
+
 def training_loader(
-    recipe: Recipe, device: torch.device, processes: Processes, kept: Path | None = None
+    recipe: Recipe,
+    device: torch.device,
+    processes: Processes,
+    kept: Path | None = None,
+    progress: Progress | None = None,
 ) -> Loader:
     """The recipe's windows; on a CPU, episodes of a world are cached in the folder `kept`."""
     data, longest = recipe.data, recipe.model.schedule.needed(recipe.train.steps)
@@ -170,6 +187,7 @@ def training_loader(
         ranks=processes.ranks,
         labels=recipe.model.takes_labels,
         kept=kept,
+        progress=progress,
     )
     loader.prepare(0)
     if recipe.model.takes_background and loader.batch(0).background is None:

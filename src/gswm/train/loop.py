@@ -14,7 +14,7 @@ import torch
 
 from gswm.core.errors import UserError
 from gswm.core.limits import MINUTES, check_range
-from gswm.core.settings import differences, from_dict, to_dict
+from gswm.core.settings import differing, from_dict, to_dict
 from gswm.core.words import counted
 from gswm.data.batches.resident import Loader
 from gswm.data.storage.hdf5 import is_name_of_file
@@ -158,11 +158,12 @@ class Run:
         where = f"{self.folder.path}: the recipe in the checkpoint of step {step}"
         theirs = from_dict(Recipe, saved, where)
         ours, theirs = (to_dict(without_places(each)) for each in (self.recipe, theirs))
-        if lines := differences(ours, theirs):
+        if found := differing(ours, theirs):
+            name, (run, other) = next(iter(found.items()))
             raise UserError(
-                f"the checkpoint of step {step} in {self.folder.path} belongs to another recipe "
-                f"({lines[0]}): restore the original checkpoint, or start a new run with another "
-                "--out"
+                f"the checkpoint of step {step} in {self.folder.path} belongs to another recipe: "
+                f"its {name} is {other!r}, but that of the run is {run!r}. Restore the original "
+                "checkpoint, or start a new run with another --out"
             )
 
     def check_threads(self) -> None:
@@ -319,6 +320,8 @@ class Run:
             "curve": [*self.began.get("curve", []), *later],
             "videos": self.videos,
         }
+        for start in self.folder.starts()[-1:]:
+            about |= {name: start.get(name) for name in ("commit", "device")}
         weight = {"a weight": self.trainee.largest()}
         self.diagnostics.check_finite(weight, self.trainee.step, self.saved)
         path = self.folder.path / f"{name}.safetensors"

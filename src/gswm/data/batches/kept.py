@@ -26,7 +26,9 @@ import torch
 from gswm.core.errors import UserError
 from gswm.core.files import cache_folder, write_whole
 from gswm.core.waiting import tell
+from gswm.core.words import counted, in_bytes
 from gswm.data import worlds
+from gswm.data.batches.resident import Progress
 from gswm.data.batches.windows import Windows
 from gswm.data.storage.stored import StoredEpisodes
 from gswm.data.worlds.base import MEMORY, World
@@ -52,6 +54,7 @@ def keep(
     *,
     memory: int = MEMORY,
     labels: bool = False,
+    progress: Progress | None = None,
 ) -> StoredEpisodes | None:
     """The first episodes of a world's seed, from the cached set in `folder`, completed if needed.
 
@@ -68,11 +71,8 @@ def keep(
     try:
         if kept.episodes < number:
             with kept.locked() as ours:
-                if not ours or not kept.write(world, windows, seed, memory, labels):
+                if not ours or not kept.write(world, windows, seed, memory, labels, progress):
                     return None
-            tell(
-                f"{number} episodes of {world.name} are cached in {kept.path}, which can be deleted"
-            )
         return kept.mapped(number)
     except (OSError, UserError):  # a full disk, or a set that is being deleted
         return None
@@ -131,7 +131,15 @@ class KeptSet:
             if not (self.path / "set.json").exists():  # nothing was kept
                 shutil.rmtree(self.path, ignore_errors=True)
 
-    def write(self, world: World, windows: Windows, seed: int, memory: int, labels: bool) -> bool:
+    def write(
+        self,
+        world: World,
+        windows: Windows,
+        seed: int,
+        memory: int,
+        labels: bool,
+        progress: Progress | None = None,
+    ) -> bool:
         """Complete the set; False if it is not worth caching, or there is no room."""
         done = self.episodes
         began = time.perf_counter()
@@ -152,6 +160,11 @@ class KeptSet:
                         return False
                     if not self.make_room(size * left, size * windows.num_episodes):
                         return False
+                    tell(
+                        f"caching {counted(windows.num_episodes, 'episode')} of {world.name}, "
+                        f"{in_bytes(size * windows.num_episodes)}, in {self.path}, which can be "
+                        "deleted"
+                    )
                     files = {name: (self.path / name).open("ab") for name in arrays}
                     for name, file in files.items():  # remove an incomplete part
                         file.truncate(done * arrays[name][0].nbytes)
@@ -163,6 +176,8 @@ class KeptSet:
                 said = {n: (a.dtype.str.lstrip("|<"), a.shape[1:]) for n, a in arrays.items()}
                 header = {"episodes": done, "arrays": said}
                 write_whole(self.path / "set.json", json.dumps(header).encode())
+                if progress is not None:
+                    progress(done)
         finally:
             for file in files.values():
                 file.close()

@@ -8,6 +8,7 @@ import torch
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
+from gswm.core.limits import check_range
 from gswm.core.records import tensors
 from gswm.data.batches.kept import keep
 from gswm.data.batches.resident import Fresh, Loader, Progress, Resident, write_world
@@ -109,12 +110,12 @@ def open_loader(
                 labels=labels,
             )
         there = source.splits[split]
-        windows = Windows(_first(episodes, there.episodes, "episodes"), num_frames, **common)
+        windows = Windows(_first(episodes, there.episodes, "--data.episodes"), num_frames, **common)
         windows.check(length)
         how = {"memory": memory, "labels": labels}
         held = None
         if kept is not None and device.type == "cpu":
-            held = keep(kept, source, windows, there.seed, **how)
+            held = keep(kept, source, windows, there.seed, progress=progress, **how)
         if held is None:
             _refuse_large(source, windows)
             rows = range(windows.num_episodes)
@@ -185,9 +186,8 @@ def free_memory(device: torch.device) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
 
 
-def _first(asked: int | None, there: int, what: str = "frames") -> int:
-    if asked is not None and not 1 <= asked <= there:
-        raise UserError(f"requested the first {asked} {what}, but there are {there}")
+def _first(asked: int | None, there: int, option: str = "--data.first-frames") -> int:
+    check_range({option: asked}, 1, there)
     return asked or there
 
 

@@ -117,8 +117,15 @@ def tracks_in(some: WindowedFilm, centers: np.ndarray, wh: np.ndarray, least: fl
                     number += not before
                     ids[w, t, k] = ids[w, t - 1, k] if before else number
     pres = torch.from_numpy(ids != NOBODY).float()
-    boxes = (torch.from_numpy(each).float() for each in (xy, hw))
-    return Track(*boxes, torch.zeros(shape), pres, torch.from_numpy(ids), None, None)
+    return Track(
+        torch.from_numpy(xy).float(),
+        torch.from_numpy(hw).float(),
+        torch.zeros(shape),
+        pres,
+        torch.from_numpy(ids),
+        reconstruction=None,
+        background=None,
+    )
 
 
 def footage_of(some: WindowedFilm, frames: int, first: int = 0) -> Footage:
@@ -195,7 +202,7 @@ def test_the_size_and_the_pace_of_objects_decide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     film = Film(encode(tmp_path / "a.mp4", moving(3)), Cut(SIZE))
-    monkeypatch.setattr(windows, "sizes_in", lambda _, some, __: np.array(sizes[some.along]))
+    monkeypatch.setattr(windows, "sizes_in", lambda _, seen: np.array(sizes[seen.windows.along]))
     monkeypatch.setattr(windows, "pace_in", lambda *_: pace)
     some, behind = windows.windows_for(gswm.load(small_clips), film)
     assert some.along == along
@@ -208,14 +215,16 @@ def test_sizes_and_pace_are_those_of_the_tracks(small_clips: Path, tmp_path: Pat
     model = gswm.load(small_clips)
     some, behind = windows.windows_for(model, film, 1)
     found = model.infer(film.read(), background=behind)
-    sizes = windows.sizes_in(model, some, behind)
+    assert behind is not None
+    seen = windows.WindowSample(some, behind, some.cut(film.read()))
+    sizes = windows.sizes_in(model, seen)
     first = found.hw[0, 0][found.present[0, 0]].amax(dim=-1)
     assert len(sizes) > 0
     assert all(np.isclose(sizes, float(size), atol=1e-4).any() for size in first)
     steps = (found.xy[0, 1:] - found.xy[0, :-1]).norm(dim=-1) / 2
     stays = found.present[0, 1:] & found.present[0, :-1] & (found.id[0, 1:] == found.id[0, :-1])
     wanted = (steps / found.hw[0, 1:].amax(dim=-1))[stays].median()
-    assert windows.pace_in(model, some, behind) == pytest.approx(float(wanted), abs=1e-4)
+    assert windows.pace_in(model, seen) == pytest.approx(float(wanted), abs=1e-4)
 
 
 def test_ids_go_on_from_chunk_to_chunk_in_windows(
@@ -240,7 +249,7 @@ def test_the_command_says_that_it_uses_windows(
 ) -> None:
     path, out = encode(tmp_path / "a.mp4", moving(3)), tmp_path / "a.csv"
     sizes = {1: [0.05], 2: [0.2]}
-    monkeypatch.setattr(windows, "sizes_in", lambda _, some, __: np.array(sizes[some.along]))
+    monkeypatch.setattr(windows, "sizes_in", lambda _, seen: np.array(sizes[seen.windows.along]))
     monkeypatch.setattr(windows, "pace_in", lambda *_: 0.0)
     assert main(["track", str(path), "--out", str(out)]) == 0
     assert "--windows 1" in capsys.readouterr().err

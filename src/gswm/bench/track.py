@@ -20,7 +20,7 @@ from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.tracking.following import followed, piece_of
 from gswm.tracking.misfit import share_of
-from gswm.tracking.windows import WindowedFilm
+from gswm.tracking.windows import windows_for
 
 
 def bench_track(
@@ -60,9 +60,8 @@ def bench_track(
 
 
 def track_film(model: WorldModel[Any], film: Film) -> None:
-    """Track a video like `gswm track`: background, boxes, and the check of the fit."""
-    behind = model.background_for(film)
-    windows = WindowedFilm(film, model.image_size)
+    """Track a video like `gswm track`: windows, background, boxes, and the check of the fit."""
+    windows, behind = windows_for(model, film)
     for i, part in enumerate(followed(model, windows, behind, draw_first=True)):
         if i == 0:
             share_of(model, part.video, part.track, behind)

@@ -12,6 +12,9 @@ that it predicts: use `WorldModel.background_for` with the given frames.
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from jaxtyping import UInt8
+from torch import Tensor
+
 from gswm.core.errors import UserError
 from gswm.data.background import FRAMES, shows
 from gswm.data.importing.film import Film
@@ -51,18 +54,18 @@ def background_in(
     kept = None if stored is None else as_float(stored).to(model.device)
     if source == "stored" and kept is not None:
         return kept[None]
-    frames = every_frame(film).sample(FRAMES)[0].to(model.device)
+    frames = spread(film)[0].to(model.device)
     found = empty_scene(frames)
     if source == "auto" and kept is not None and shows(kept, frames):
         found = emptier_of(found, kept)
     return found[None]
 
 
-def every_frame(film: Film) -> Film:
-    """The film at its own frame rate: its background does not depend on the rate of the model."""
-    if film.cut.fps is None or film.frames is not None:
-        return film
-    return Film(film.path, replace(film.cut, fps=None))
+def spread(film: Film) -> UInt8[Tensor, "1 time 3 size size"]:
+    """Frames from all of a film, at its own rate: the background does not depend on the model's."""
+    if film.cut.fps is not None and film.frames is None:
+        film = Film(film.path, replace(film.cut, fps=None))
+    return film.sample(FRAMES)
 
 
 def check_source(source: object) -> None:

@@ -18,16 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.core.geometry import coverage, overlap
 from gswm.data.importing.film import Film
 from gswm.data.placement import Footage, Placement
+from gswm.data.standing import empty_scene
 from gswm.models.base import AnyFrame, WorldModel
 from gswm.models.track import Track, to_array
-from gswm.tracking.backgrounds import BackgroundFrom, background_in
+from gswm.tracking.backgrounds import BackgroundFrom, background_in, spread
 from gswm.viz.located import Located
 
 OVERLAP = 0.25
@@ -230,37 +231,65 @@ def windows_for(
             "or a model for any video"
         )
 
-    def seen_in(number: int) -> tuple[WindowedFilm, Tensor | None]:
-        windows = WindowedFilm.of(film, number)
-        behind = background_in(model, windows.film, source, stored)
-        return windows, None if behind is None else windows.cut(behind)
+    first = WindowedFilm.of(film, along or 1)
+    chosen = along is not None or source == "stored" or own or bool(model.videos)
+    if chosen or not model.cfg.takes_background:
+        behind = background_in(model, first.film, source, stored)
+        return first, None if behind is None else first.cut(behind)
+    return by_size(model, first)
 
-    first = now = seen_in(along or 1)
-    if along is not None or own or model.videos or not model.cfg.takes_background:
-        return first
+
+def by_size(model: WorldModel[Any], first: WindowedFilm) -> tuple[WindowedFilm, Tensor]:
+    """As many windows as the size of the objects needs, and their backgrounds."""
+
+    def seen_in(windows: WindowedFilm) -> WindowSample:
+        frames = spread(windows.film)
+        behind = empty_scene(frames[0].to(model.device))[None]
+        some = frames[:, :: max(1, frames.shape[1] // SAMPLE)]
+        return WindowSample(windows, windows.cut(behind), windows.cut(some))
+
+    whole = now = seen_in(first)
     for small in SMALL:
-        sizes = sizes_in(model, *now)
-        if not len(sizes) and now is not first:
-            return first
-        more = now[0].along + 1
-        finer = span(now[0].size, more) / now[0].film.cut.size
+        sizes = sizes_in(model, now)
+        if not len(sizes) and now is not whole:
+            return whole.windows, whole.behind
+        more = WindowedFilm.of(first.film, now.windows.along + 1)
         if len(sizes):
             usual, large = np.quantile(sizes, (0.5, 0.9))
+            finer = more.film.cut.size / now.windows.film.cut.size
             if usual >= small or large * finer > OVERLAP:
-                return now
-        if now is first and pace_in(model, *now) > FAST:
-            return now
+                break
+        if now is whole and pace_in(model, now) > FAST:
+            break
         now = seen_in(more)
-    return now
+    return now.windows, now.behind
 
 
-def pace_in(model: WorldModel[Any], windows: WindowedFilm, behind: Tensor | None) -> float:
+@dataclass(frozen=True)
+class WindowSample:
+    """What windows show: the background of each, and some frames from all of the film."""
+
+    windows: WindowedFilm
+    behind: Float[Tensor, "window 3 size size"]
+    frames: UInt8[Tensor, "window time 3 size size"]
+
+
+def sizes_in(model: WorldModel[Any], seen: WindowSample) -> Float32[np.ndarray, " object"]:
+    """Longer sides of the objects in some frames of a film, in sides of a window."""
+    stills = seen.frames.flatten(0, 1)[:, None].to(model.device)
+    behind = seen.behind.repeat_interleave(seen.frames.shape[1], dim=0)
+    found = model.infer(stills, background=behind, render=False)
+    return to_array(found.hw.amax(dim=-1)[found.present])
+
+
+def pace_in(model: WorldModel[Any], seen: WindowSample) -> float:
     """Median path of an object in a frame, in its longer sides; 0 if nothing is tracked.
 
     Measured in the first frames of the film.
     """
-    frames = windows.cut(next(windows.film.chunks(SAMPLE)).batch()).to(model.device)
-    found = model.infer(frames, discover="always", background=behind, render=False)
+    first = next(seen.windows.film.chunks(SAMPLE)).batch()
+    video = seen.windows.cut(first).to(model.device)
+    found = model.infer(video, discover="always", background=seen.behind, render=False)
     stays = found.present[:, 1:] & found.present[:, :-1] & (found.id[:, 1:] == found.id[:, :-1])
     steps = (found.xy[:, 1:] - found.xy[:, :-1]).norm(dim=-1) / 2
     paces = (steps / found.hw[:, 1:].amax(dim=-1))[stays]
@@ -271,14 +300,3 @@ def check_windows(along: int | None) -> None:
     """Raise a UserError for an impossible number of windows."""
     if along is not None and not 1 <= along <= LARGEST:
         raise UserError(f"windows is {along}: it must be from 1 to {LARGEST}")
-
-
-def sizes_in(
-    model: WorldModel[Any], windows: WindowedFilm, behind: Tensor | None
-) -> Float32[np.ndarray, " object"]:
-    """Longer sides of the objects in some frames of a film, in sides of a window."""
-    frames = windows.cut(windows.film.sample(SAMPLE))
-    stills = frames.flatten(0, 1)[:, None].to(model.device)
-    given = None if behind is None else behind.repeat_interleave(frames.shape[1], dim=0)
-    found = model.infer(stills, background=given, render=False)
-    return to_array(found.hw.amax(dim=-1)[found.present])

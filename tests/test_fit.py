@@ -261,6 +261,22 @@ def test_decisions_can_be_overridden() -> None:
         override(decided, {"colour": 1})
 
 
+@pytest.mark.parametrize(
+    ("decided", "message"),
+    [
+        ({"image_size": 96}, "--size is 96"),
+        ({"image_size": 32}, "--size is 32"),
+        ({"image_size": 64, "grid": 16}, "use --grid 1, 2, 4 or 8, or --size 128"),
+        ({"image_size": 128, "grid": 3}, "use --grid 1, 2, 4, 8 or 16$"),
+    ],
+)
+def test_a_size_and_a_grid_that_do_not_fit_are_refused(
+    decided: dict[str, int], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        FitConfig(device="cpu", decided=decided).check()
+
+
 def test_what_is_said_of_a_video_is_enough_to_train_elsewhere() -> None:
     decisions = settings_for(synthetic_videos.facts_with())
     said = said_of(synthetic_videos.facts_with(), decisions)

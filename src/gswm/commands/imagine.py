@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, images_of, own_film
-from gswm.commands.resolving import resolve, warn_of_misfit
+from gswm.commands.resolving import check_no_video, resolve, warn_of_misfit
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, check_output, check_place, make_folder
@@ -22,6 +22,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import Discover
 from gswm.viz import formats
 from gswm.viz.episodes import true_boxes
+from gswm.weights.finding import ANY_VIDEO
 
 ABOVE = 16
 """Size of the videos above the futures, in futures."""
@@ -94,6 +95,7 @@ class ImagineCommand:
 
     def run(self) -> None:
         """Imagine, and write the pictures."""
+        check_no_video(self.model, "gswm", "imagine", ANY_VIDEO, "--video")
         if self.world is not None and self.video is not None:
             raise UserError("use either --world or --video")
         futures = self.futures if self.sample else 1

@@ -242,7 +242,7 @@ def test_there_are_as_many_steps_as_there_is_time_for() -> None:
     pace = Pace(dict.fromkeys((2, 4, 8, 12), 0.1))
     number = steps_within(100.0, pace, recipe)
     assert pace.total(recipe(number)) == pytest.approx(88, rel=0.01)
-    with pytest.raises(UserError, match="minutes more"):
+    with pytest.raises(UserError, match="to --minutes"):
         steps_within(3.0, pace, recipe)
     assert steps_within(3.0, pace, recipe, TUNING.least) == 26
 

@@ -227,6 +227,8 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
         (["imagine", "MODEL", "--given", "30"], "given must be from 1 to 9, the number of frames"),
+        (["imagine", "MODEL", "--video", "x.mp4", "--episode", "3"], "--episode needs a world"),
+        (["track", "x.mp4", "--model", "MODEL", "--split", "val"], "--split needs a world"),
         (["imagine", "MODEL", "--episode", "-1"], "--episode is -1"),
         (["imagine", "MODEL", "--given", "0"], "--given is 0; it must be at least 1"),
         (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),

@@ -8,7 +8,7 @@ import torch
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
-from gswm.commands.films import check_rate, images_of, own_film
+from gswm.commands.films import check_no_episode, check_rate, images_of, own_film
 from gswm.commands.resolving import check_no_video, resolve, warn_of_misfit
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
@@ -58,8 +58,8 @@ class ImagineCommand:
     futures: int = 16
     """Number of futures to imagine."""
     out: Path = Path("imagined")
-    """Output folder for imagined.gif, imagined.mp4, imagined.png and states.csv. Those of an earlier
-    run are replaced."""
+    """Output folder for imagined.gif, imagined.mp4, imagined.png and states.csv. Those of an
+    earlier run are replaced."""
     sample: bool = True
     """Sample the futures. With --no-sample, the prior's means are used, and all futures agree."""
     episode: int = 0
@@ -110,6 +110,7 @@ class ImagineCommand:
         parse_region(self.region)
         check_place(self.out, folder=True)
         if self.video is not None:
+            check_no_episode(self.video, self.episode, self.split)
             for file in (self.out / name for name in PICTURES):
                 check_output(file, (file.suffix,), images_of(self.video), force=True)
         check_folder(self.out, (*PICTURES, TABLE), force=self.force)

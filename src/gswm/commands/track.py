@@ -10,7 +10,7 @@ import torch
 from tyro.conf import Positional, UseAppendAction, arg
 
 from gswm.commands.data import find
-from gswm.commands.films import check_rate, images_of, own_film
+from gswm.commands.films import check_no_episode, check_rate, images_of, own_film
 from gswm.commands.imagine import check_bytes
 from gswm.commands.resolving import resolve, warn_of_misfit
 from gswm.core.devices import find_device
@@ -119,6 +119,8 @@ class TrackCommand:
         is_file = not is_world and hdf5.is_name_of_file(self.source)
         if not is_world:
             check_no_world_meant(Path(self.source))
+        if not (is_world or is_file):
+            check_no_episode(self.source, self.episode, self.split)
         if (is_world or is_file) and self.background != "auto":
             raise UserError(f"--background needs a video, unlike {self.source}: omit it")
         check_windows(self.windows)

@@ -208,6 +208,31 @@ def test_a_misspelt_option_of_a_sweep_is_told_those_of_the_sweep_and_of_the_reci
     assert f"{words[0]}: did you mean {meant}? `gswm sweep --help` and `gswm train maze" in line
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("imagine {}", "is a video: `gswm imagine clips --video {}`"),
+        ("eval {}", "is a video: `gswm eval clips {}`"),
+        ("eval {} {}", "is a video: `gswm eval clips {}`"),
+        ("studio {}", "is a video: `gswm studio --video {}`"),
+        ("imagine clips {}", "use `--video {}`"),
+        ("studio clips {}", "use `--video {}`"),
+        ("track {} {}", "`gswm track` takes one video"),
+        ("data look {} {}", "`gswm data look` takes one video"),
+        ("imagine clips --step 3 {}", "did you mean --steps"),
+    ],
+)
+def test_a_video_in_the_wrong_place_is_told_its_place(
+    words: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    video = tmp_path / ("a-long-name" * 8 + ".MP4")
+    video.touch()
+    assert main([word.format(video) for word in words.split()]) == 2
+    line = capsys.readouterr().err
+    assert remedy.format(video) in line
+    assert len(line.splitlines()) == 1
+
+
 def test_the_options_of_a_sweep_are_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["sweep", "--help"])

@@ -101,6 +101,15 @@ def test_a_cell_is_about_as_large_as_a_small_object(side: float, count: float, g
     assert settings_for(facts).grid.value == grid
 
 
+def test_the_grid_fits_a_size_that_the_user_chose() -> None:
+    facts = facts_with(width=100, heights=all_at(4.0), widths=all_at(4.0))
+    chosen, asked = settings_for(facts), settings_for(facts, image_size=64)
+    assert (chosen.image_size.value, chosen.grid.value) == (128, 16)
+    assert (asked.image_size.value, asked.grid.value) == (64, 8)
+    assert "no smaller cells" in asked.grid.reason
+    asked.model().check()
+
+
 @given(st.floats(3, 60), st.floats(0, 40), st.floats(0.01, 20), st.floats(0.03, 0.9), st.booleans())
 def test_settings_of_any_video_fit_together(
     side: float, count: float, speed: float, contrast: float, square: bool

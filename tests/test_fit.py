@@ -242,7 +242,7 @@ def test_there_are_as_many_steps_as_there_is_time_for() -> None:
     pace = Pace(dict.fromkeys((2, 4, 8, 12), 0.1))
     number = steps_within(100.0, pace, recipe)
     assert pace.total(recipe(number)) == pytest.approx(88, rel=0.01)
-    with pytest.raises(UserError, match="minutes more"):
+    with pytest.raises(UserError, match="to --minutes"):
         steps_within(3.0, pace, recipe)
     assert steps_within(3.0, pace, recipe, TUNING.least) == 26
 
@@ -259,6 +259,22 @@ def test_decisions_can_be_overridden() -> None:
     assert own.grid == decided.grid
     with pytest.raises(UserError, match="no decision 'colour'"):
         override(decided, {"colour": 1})
+
+
+@pytest.mark.parametrize(
+    ("decided", "message"),
+    [
+        ({"image_size": 96}, "--size is 96"),
+        ({"image_size": 32}, "--size is 32"),
+        ({"image_size": 64, "grid": 16}, "use --grid 1, 2, 4 or 8, or --size 128"),
+        ({"image_size": 128, "grid": 3}, "use --grid 1, 2, 4, 8 or 16$"),
+    ],
+)
+def test_a_size_and_a_grid_that_do_not_fit_are_refused(
+    decided: dict[str, int], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        FitConfig(device="cpu", decided=decided).check()
 
 
 def test_what_is_said_of_a_video_is_enough_to_train_elsewhere() -> None:

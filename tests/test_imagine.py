@@ -227,6 +227,8 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["imagine", "MODEL", "--video", "nowhere.mp4"], "there is no video nowhere.mp4"),
         (["imagine", "MODEL", "--futures", "0"], "--futures is 0; it must be at least 1"),
         (["imagine", "MODEL", "--given", "30"], "given must be from 1 to 9, the number of frames"),
+        (["imagine", "MODEL", "--video", "x.mp4", "--episode", "3"], "--episode needs a world"),
+        (["track", "x.mp4", "--model", "MODEL", "--split", "val"], "--split needs a world"),
         (["imagine", "MODEL", "--episode", "-1"], "--episode is -1"),
         (["imagine", "MODEL", "--given", "0"], "--given is 0; it must be at least 1"),
         (["imagine", "MODEL", "--steps", "0"], "--steps is 0; it must be at least 1"),
@@ -245,7 +247,10 @@ def test_images_have_no_times_and_other_weights_take_every_frame(
         (["track", "maze", "--model", "MODEL", "--scale", "17"], "--scale is 17"),
         (["imagine", "MODEL", "--scale", "100"], "--scale is 100"),
         (["imagine", "MODEL", "--scale", "16", "--steps", "90"], "use a smaller --scale, or"),
-        (["track", "maze", "--model", "MODEL", "--out", "x.mp4"], "'x.mp4': the name must end in"),
+        (["track", "maze", "--model", "MODEL", "--out", "x.mp4"], "use --picture x.mp4"),
+        (["track", "maze", "--model", "MODEL", "--out", "x.txt"], "'x.txt': the name must end in"),
+        (["track", "two-layers"], "did you mean the world two-layer?"),
+        (["track", "two-layers.mp4", "--model", "MODEL"], "there is no video two-layers.mp4;"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(

@@ -1,6 +1,7 @@
 """Measuring a video: each number is near the truth of videos that were made for it."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -280,7 +281,7 @@ def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["data", "look", str(path), "--out", str(sheet), "--json", str(facts)]) == 0
     said = capsys.readouterr().out
     assert said.startswith("v.mp4: 100 frames, 5.0 s at 20 per second, 192 x 144 px")
-    assert "num_objects" in said
+    assert re.search(r"num_objects +--objects +\d", said)
     assert "problems" not in said
     assert Image.open(sheet).width > 900
     held = json.loads(facts.read_text())

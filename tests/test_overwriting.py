@@ -122,6 +122,35 @@ def test_a_folder_that_gswm_made_is_written_again(
     assert (tmp_path / "mine" / MARKER).is_file()
 
 
+def test_an_imagination_leaves_nothing_of_an_earlier_one_and_lists_its_own_files(
+    tmp_path: Path,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    args = [*COMMANDS_TO_FILES["imagine"], "--steps", "1", "--futures", "1"]
+    assert main(args) == 0
+    (tmp_path / "mine" / "thesis.tex").write_bytes(PRECIOUS)
+    capsys.readouterr()
+    assert main([*args, "--no-mp4"]) == 0
+    assert "mine: imagined.gif, imagined.png, states.csv\n" in capsys.readouterr().out
+    there = {".gswm", "imagined.gif", "imagined.png", "states.csv", "thesis.tex"}
+    assert {file.name for file in (tmp_path / "mine").iterdir()} == there
+
+
+def test_a_film_in_a_folder_of_others_stays(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    film = tmp_path / "mine" / "imagined.mp4"
+    film.parent.mkdir()
+    film.write_bytes(PRECIOUS)
+    args = [*COMMANDS_TO_FILES["imagine"], "--steps", "1", "--futures", "1", "--no-mp4"]
+    assert main([*args, "--force"]) == 0
+    assert film.read_bytes() == PRECIOUS
+
+
 def test_a_folder_of_others_is_not_marked_and_stays_theirs(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_bytes(PRECIOUS)
     make_folder(tmp_path, "imagine")

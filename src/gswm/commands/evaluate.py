@@ -16,7 +16,7 @@ import gswm
 from gswm.commands.importing import import_once
 from gswm.commands.labelled import VideoModel, forecast_table, score_labelled, source_of
 from gswm.commands.parsing import PRINTED, check_json
-from gswm.commands.resolving import resolve
+from gswm.commands.resolving import check_no_video, resolve
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
@@ -39,6 +39,7 @@ from gswm.eval.protocols import Posterior, Protocol, protocol, usual
 from gswm.models.base import WorldModel
 from gswm.tracking.backgrounds import BackgroundFrom
 from gswm.train.folder import commit
+from gswm.weights.finding import ANY_VIDEO
 
 MEMORY = 1 << 28
 CHUNK = 16
@@ -120,6 +121,8 @@ class EvaluateCommand:
         """Evaluate, and print the scores."""
         if self.labels is not None:
             return self.run_labelled(self.labels)
+        if self.model is not None and self.baseline is None:
+            check_no_video(self.model, "gswm", "eval", ANY_VIDEO)
         if self.model is not None and self.video is not None:
             return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()

@@ -29,6 +29,15 @@ def check_rate(fps: float | None) -> None:
         )
 
 
+def check_no_episode(video: str | Path, episode: int, split: str | None) -> None:
+    """Raise a UserError for an episode or a split of a video, which has neither."""
+    for option, asked in (("--episode", episode != 0), ("--split", split is not None)):
+        if asked:
+            raise UserError(
+                f"{option} needs a world or an HDF5 file, unlike {printable(str(video))}: omit it"
+            )
+
+
 def images_of(video: Path) -> list[Path]:
     """The files of a video: itself, or all files of its folder."""
     return list(video.iterdir()) if video.is_dir() else [video]

@@ -8,11 +8,11 @@ import torch
 from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
-from gswm.commands.films import check_rate, images_of, own_film
-from gswm.commands.resolving import resolve, warn_of_misfit
+from gswm.commands.films import check_no_episode, check_rate, images_of, own_film
+from gswm.commands.resolving import check_no_video, resolve, warn_of_misfit
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
-from gswm.core.files import check_folder, check_output, check_place, make_folder
+from gswm.core.files import check_folder, check_output, check_place, is_ours, make_folder, room
 from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range, check_seed
 from gswm.data.episode import Episodes
 from gswm.data.placement import Fit, parse_region
@@ -22,10 +22,12 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import Discover
 from gswm.viz import formats
 from gswm.viz.episodes import true_boxes
+from gswm.weights.finding import ANY_VIDEO
 
 ABOVE = 16
 """Size of the videos above the futures, in futures."""
-PICTURES = ("imagined.gif", "imagined.mp4", "imagined.png")
+FILM = "imagined.mp4"
+PICTURES = ("imagined.gif", FILM, "imagined.png")
 TABLE = "states.csv"
 BYTES = 3e9
 """Largest size of an animation in memory; drawing takes several times that."""
@@ -56,7 +58,8 @@ class ImagineCommand:
     futures: int = 16
     """Number of futures to imagine."""
     out: Path = Path("imagined")
-    """Output folder for imagined.gif, imagined.mp4, imagined.png and states.csv."""
+    """Output folder for imagined.gif, imagined.mp4, imagined.png and states.csv. Those of an
+    earlier run are replaced."""
     sample: bool = True
     """Sample the futures. With --no-sample, the prior's means are used, and all futures agree."""
     episode: int = 0
@@ -94,6 +97,7 @@ class ImagineCommand:
 
     def run(self) -> None:
         """Imagine, and write the pictures."""
+        check_no_video(self.model, "gswm", "imagine", ANY_VIDEO, "--video")
         if self.world is not None and self.video is not None:
             raise UserError("use either --world or --video")
         futures = self.futures if self.sample else 1
@@ -106,6 +110,7 @@ class ImagineCommand:
         parse_region(self.region)
         check_place(self.out, folder=True)
         if self.video is not None:
+            check_no_episode(self.video, self.episode, self.split)
             for file in (self.out / name for name in PICTURES):
                 check_output(file, (file.suffix,), images_of(self.video), force=True)
         check_folder(self.out, (*PICTURES, TABLE), force=self.force)
@@ -153,7 +158,10 @@ class ImagineCommand:
         formats.save_picture(self.out / "imagined.png", still)
         for kind in ("gif", "mp4") if self.mp4 else ("gif",):
             formats.save_video(self.out / f"imagined.{kind}", moving, self.fps)
-        written = sorted(file.name for file in self.out.iterdir() if file.name[0] != ".")
+        written = [name for name in (*PICTURES, TABLE) if self.mp4 or name != FILM]
+        if FILM not in written and is_ours(self.out):  # it shows what an earlier run imagined
+            with room(self.out / FILM):
+                (self.out / FILM).unlink(missing_ok=True)
         print(f"{self.out}: {', '.join(written)}")
         warn_of_misfit(share, self.model, Path(name).name, own=own)
 

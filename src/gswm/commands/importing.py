@@ -17,7 +17,7 @@ from tyro.conf import Positional, Suppress, arg
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
 from gswm.core.waiting import tell
-from gswm.core.words import printable
+from gswm.core.words import counted, printable
 from gswm.data.importing.pipeline import Summary, import_videos
 from gswm.data.importing.sources import Source, find
 from gswm.data.importing.videos import Cut
@@ -153,7 +153,8 @@ def report(summary: Summary, command: ImportCommand) -> None:
     """A description of the file."""
     episodes = sum(summary.splits.values())
     shape = f"{command.frames} frames, {command.size} x {command.size}"
-    print(f"{command.out}: {episodes} episodes of {shape}, from {summary.videos} videos")
+    of_videos = counted(summary.videos, "video")
+    print(f"{command.out}: {counted(episodes, 'episode')} of {shape}, from {of_videos}")
     print(f"splits: {in_words(summary.splits)}")
     if summary.by_name:
         how = (
@@ -163,7 +164,7 @@ def report(summary: Summary, command: ImportCommand) -> None:
         )
         print(f"split {how}; to choose the splits yourself, use folders named train, val and test")
     if summary.left_over:
-        print(f"dropped {summary.left_over} leftover frames at the ends of videos")
+        print(f"dropped {counted(summary.left_over, 'leftover frame')} at the ends of videos")
     if summary.skipped:
         print(f"skipped: {len(summary.skipped)}")
 

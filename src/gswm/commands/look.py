@@ -16,9 +16,13 @@ from gswm.data.looking.measuring import measure
 from gswm.data.looking.verdicts import MOVES, Verdict, verdicts_on
 from gswm.data.placement import parse_region
 from gswm.fitting.decisions import Decisions, settings_for
+from gswm.fitting.fit import RANGES
 from gswm.fitting.starting import find_start
 from gswm.viz import formats
 from gswm.viz.measured import measured_sheet
+
+OPTIONS = {"start": "--start"} | {name: flag for name, (flag, *_) in RANGES.items()}
+"""The option of `gswm fit` that sets a decision to such a value, by the name of the decision."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,11 @@ def lines(
     out = [f"{name}: {several}{facts.frames} frames{rate}, {size}", ""]
     out += [f"measured in {facts.looked} frames", *table(measured(facts))]
     if decisions is not None:
-        rows = [(key, shown(each.value), each.reason) for key, each in decisions.items()]
-        out += ["", "settings", *table(rows)]
+        rows = [
+            (key, OPTIONS.get(key, ""), shown(each.value), each.reason)
+            for key, each in decisions.items()
+        ]
+        out += ["", "settings, with their options of `gswm fit`", *table(rows)]
     if verdicts:
         out += ["", "problems", *(f"  {verdict.line}" for verdict in verdicts)]
     return out

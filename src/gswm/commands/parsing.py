@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,8 @@ import tyro
 from gswm.commands.help import HELP, epilog
 from gswm.core.errors import UserError
 from gswm.core.files import check_output
-from gswm.core.words import closest
+from gswm.core.words import closest, printable
+from gswm.data.importing.sources import is_name_of_video
 
 PRINTED = Path("-")
 """Stands for standard output."""
@@ -56,6 +58,7 @@ def tyro_cli(cls: Any, args: list[str], **settings: Any) -> Any:
         if stop.code:
             check_region_in_one(full)
             check_options(caught.getvalue(), settings["prog"])
+            check_videos(caught.getvalue(), full, cls, settings["prog"])
             raise UserError(one_line(caught.getvalue(), metavars(cls))) from stop
         print(epilog(cls), end="")
         raise
@@ -84,6 +87,20 @@ def check_options(box: str, command: str) -> None:
     if options:
         known = [line.split()[0].rstrip(",") for line in lines if line.startswith("--")]
         raise UnknownOptionsError(options, known, command)
+
+
+def check_videos(box: str, args: Sequence[str], cls: Any, command: str) -> None:
+    """Raise a UserError if one of tyro's error boxes is about a video that has no place."""
+    _, _, unknown = "".join(unframed(box)).replace(" ", "").partition("Unrecognizedoptions:")
+    words = filter(is_name_of_video, args)
+    spare = next((word for word in reversed([*words]) if word.replace(" ", "") in unknown), None)
+    if spare is None:
+        return
+    name, places = printable(spare), metavars(cls)
+    if "video" in get_type_hints(cls) and "video" not in places:
+        raise UserError(f"unexpected argument {name}: use `--video {shlex.quote(name)}`")
+    if any("VIDEO" in place for place in places.values()):
+        raise UserError(f"`{command}` takes one video: run it again for {name}")
 
 
 def check_json(path: Path | None, *, force: bool = False) -> None:

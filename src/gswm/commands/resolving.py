@@ -1,11 +1,15 @@
 """Finds trained models by name or path."""
 
+import shlex
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from gswm.core.errors import UserError
 from gswm.core.waiting import tell
 from gswm.core.words import printable
+from gswm.data.importing.sources import is_name_of_video
 from gswm.fast.loading import load
 from gswm.models.base import WorldModel
 from gswm.tracking import misfit
@@ -28,6 +32,12 @@ def resolve(
     about |= {"world": recipe.data.world, "given": recipe.data.given, "seed": recipe.seed}
     about |= {"train": trained_by(header)}
     return model, {**about, "about": header["about"]}
+
+
+def check_no_video(name: str, *instead: str) -> None:
+    """Raise a UserError for a video in the place of a model; `instead` is the right command."""
+    if is_name_of_video(name) and Path(name).is_file():
+        raise UserError(f"{printable(name)} is a video: `{shlex.join([*instead, name])}`")
 
 
 def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) -> None:

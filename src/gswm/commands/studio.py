@@ -12,6 +12,7 @@ from tyro.conf import Positional, arg
 
 from gswm.commands.data import find
 from gswm.commands.films import check_rate, own_film
+from gswm.commands.resolving import check_no_video
 from gswm.core.devices import find_device
 from gswm.core.ending import EndedBySignal
 from gswm.core.errors import UserError
@@ -70,6 +71,8 @@ class StudioCommand:
         """Serve the page until Ctrl-C is pressed."""
         from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
+        if self.model is not None:
+            check_no_video(self.model, "gswm", "studio", "--video")
         if self.world is not None and self.video is not None:
             raise UserError("use either --world or --video")
         if not 0 <= self.port < 1 << 16:

@@ -10,14 +10,14 @@ import torch
 from tyro.conf import Positional, UseAppendAction, arg
 
 from gswm.commands.data import find
-from gswm.commands.films import check_rate, images_of, own_film
+from gswm.commands.films import check_no_episode, check_rate, images_of, own_film
 from gswm.commands.imagine import check_bytes
 from gswm.commands.resolving import resolve, warn_of_misfit
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, make_folder
 from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
-from gswm.core.words import counted, printable
+from gswm.core.words import closest, counted, printable
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
 from gswm.data.storage import hdf5
@@ -117,6 +117,10 @@ class TrackCommand:
         parse_region(self.region)
         is_world = worlds.base_name(self.source) in worlds.WORLDS
         is_file = not is_world and hdf5.is_name_of_file(self.source)
+        if not is_world:
+            check_no_world_meant(Path(self.source))
+        if not (is_world or is_file):
+            check_no_episode(self.source, self.episode, self.split)
         if (is_world or is_file) and self.background != "auto":
             raise UserError(f"--background needs a video, unlike {self.source}: omit it")
         check_windows(self.windows)
@@ -133,6 +137,10 @@ class TrackCommand:
         kinds = (".csv",) if is_world else (".csv", ".txt") if is_file else LOCATED
         outs = self.out or (TABLE,)
         for out in outs:
+            if (is_world or is_file) and out.suffix.lower() in formats.STILL + formats.MOVING:
+                raise UserError(
+                    f"--out {out} needs a video, unlike {self.source}: use --picture {out}"
+                )
             check_output(out, kinds, [Path(self.source)], force=self.force)
         device = find_device(self.device)
         name = self.model or default_model(self.source)
@@ -235,6 +243,13 @@ class TrackCommand:
         drawn = {"scale": self.scale, "trail": self.trail, "fps": self.fps}
         track.save(self.picture, video, **drawn, title=Path(self.source).name)
         print(self.picture)
+
+
+def check_no_world_meant(video: Path) -> None:
+    """Raise a UserError for a video that does not exist, if a world has a similar name."""
+    meant = None if video.suffix or video.exists() else closest(str(video), worlds.WORLDS)
+    if meant is not None:
+        raise UserError(f"there is no video {video}: did you mean the world {meant}?")
 
 
 def default_model(source: str) -> str:

@@ -200,7 +200,7 @@ def steps_within(
         need = least * thousand / (1 - RESERVED) / 60
         raise UserError(
             f"there is time for {max(0, number)} steps, and a fit needs {least} or more: "
-            f"give {need:.1f} minutes more than now, or use a GPU"
+            f"add {need:.1f} minutes to --minutes, or use a GPU"
         )
     return number
 

@@ -169,13 +169,16 @@ class SquareFacts:
 
 
 def settings_for(
-    facts: VideoFacts, start: Decision[TrainedStart | None] = FROM_SCRATCH
+    facts: VideoFacts,
+    start: Decision[TrainedStart | None] = FROM_SCRATCH,
+    image_size: int | None = None,
 ) -> Decisions:
     """The settings for a video; raises a UserError if nothing can be learned from it.
 
     Args:
         facts: Measurements of the video.
         start: The initial weights, if any; see `starting`.
+        image_size: The resolution of new weights, if the user chose it.
     """
     for verdict in verdicts_on(facts):
         if verdict.fatal:
@@ -184,15 +187,15 @@ def settings_for(
     stride = stride_for(facts, square)
     steps = stride.value
     number = slots_for(facts)
-    image_size = image_size_for(square)
-    grid = grid_for(square, number.value, image_size.value)
+    size = image_size_for(square) if image_size is None else Decision(image_size, OWN)
+    grid = grid_for(square, number.value, size.value)
     mean, std = size_prior_for(square)
     usual, fast = steps * square.speed, steps * square.fastest
     found = Decisions(
         Decision(NEW, start.reason),
         stride,
         fps_for(facts, stride),
-        image_size,
+        size,
         number,
         grid,
         mean,
@@ -298,7 +301,9 @@ def grid_for(square: SquareFacts, slots: int, image_size: int) -> Decision[int]:
     finest = image_size // Trunk.STRIDE
     value = min(finest, max(grid, enough))
     reason = f"a cell is {1 / value:.0%} of the side, a small object's box {cell:.0%}"
-    if enough > grid:
+    if max(grid, enough) > finest:
+        reason += f", and {image_size} px allow no smaller cells"
+    elif enough > grid:
         reason += f", and {slots} slots need {2 * slots} cells"
     return Decision(value, reason)
 

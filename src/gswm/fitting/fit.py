@@ -10,6 +10,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, make_folder
 from gswm.core.limits import LARGEST_SIDE, MINUTES, STEPS, check_range, check_seed
+from gswm.core.networks import Trunk
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.importing.film import Film
 from gswm.data.importing.sources import Source, find
@@ -39,6 +40,8 @@ FITTED = "fitted.safetensors"
 """The fit, if its initial weights are kept as `WEIGHTS`."""
 WRITTEN = (DATA, WEIGHTS, FITTED, resuming.ASKED, "index.html", "imagined.gif", "tracks*", "run-*")
 """Files and folders of a fit."""
+SMALLEST = 64
+"""Lowest resolution of a model."""
 RANGES = {
     "stride": ("--stride", 1, math.inf),
     "image_size": ("--size", 1, LARGEST_SIDE),
@@ -90,6 +93,9 @@ class FitConfig:
         check_range({"--batch": self.batch}, 1)
         for name, (flag, least, most) in RANGES.items():
             check_range({flag: self.decided.get(name)}, least, most)
+        if (size := self.decided.get("image_size")) is not None:
+            check_size(size)
+            check_grid(self.decided.get("grid"), size)
 
 
 def fit(
@@ -169,7 +175,9 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     else:
         begin = find_start(cfg.start, cfg.decided)
         facts = measured(video, cfg, tell)
-        decisions = override(settings_for(facts, begin), cfg.decided)
+        size = cfg.decided.get("image_size")
+        decisions = override(settings_for(facts, begin, size), cfg.decided)
+        check_grid(cfg.decided.get("grid"), decisions.image_size.value)
         decisions.model().check()
         films = films_of(video, decisions.image_size.value, cfg.region, cfg.allow_damaged)
         make_folder(out, "fit")
@@ -235,6 +243,27 @@ def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
     if wrong := sorted(own.keys() - known):
         raise UserError(f"there is no decision '{wrong[0]}'; there are {', '.join(sorted(known))}")
     return replace(decisions, **{name: Decision(value, OWN) for name, value in own.items()})
+
+
+def check_size(size: int) -> None:
+    """Raise a UserError for a --size that no model takes."""
+    if size < SMALLEST or size & (size - 1):
+        raise UserError(f"--size is {size}: it must be 64, 128 or a larger power of 2")
+
+
+def check_grid(grid: int | None, size: int) -> None:
+    """Raise a UserError for a --grid that does not divide the features of the frames."""
+    finest = size // Trunk.STRIDE
+    if grid is None or finest % grid == 0:
+        return
+    *few, last = [n for n in range(1, finest + 1) if finest % n == 0]
+    larger = Trunk.STRIDE * grid
+    fits = SMALLEST <= larger <= LARGEST_SIDE and not larger & (larger - 1)
+    more = f", or --size {larger}" if fits else ""
+    raise UserError(
+        f"--grid {grid} does not fit --size {size}: use --grid {', '.join(map(str, few))} or "
+        f"{last}{more}"
+    )
 
 
 def films_of(video: Path, size: int, region: str | None, allow_damaged: bool = False) -> list[Film]:

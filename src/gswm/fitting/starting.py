@@ -38,7 +38,7 @@ def find_start(asked: str | None, decided: Mapping[str, Any]) -> Decision[Traine
             if asked is None:
                 return Decision(None, clash)
             raise UserError(f"{clash}: leave one of the two out, or give --start {NEW}")
-    return Decision(start, OWN if asked else "it already detects objects in any scene")
+    return Decision(start, OWN if asked else "trained on many kinds of synthetic scenes")
 
 
 def read_start(name: str) -> TrainedStart:

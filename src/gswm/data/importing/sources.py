@@ -50,6 +50,11 @@ class Skipped:
     """Its number of frames, if too small for an episode."""
 
 
+def is_name_of_video(name: str | Path) -> bool:
+    """Whether a file is a video by its ending."""
+    return Path(name).suffix.lower() in VIDEOS
+
+
 def find(paths: Iterable[Path]) -> Iterator[Source | Skipped]:
     """All videos in `paths`, sorted by name."""
     for path in paths:

@@ -332,6 +332,8 @@ def fitting(world: str) -> Protocol:
         return usual(known)
     with hdf5.open_file(world) as file:
         is_video, long = file.layout == "video", file.frames >= of_pixels.frames
+        if file.ignored:
+            print(f"{world}: {file.ignored}", file=sys.stderr)
     if known in worlds.WORLDS and worlds.WORLDS[known].layout == "video":
         is_video = False  # the world declares a protocol for its videos
     if not (is_video and long):

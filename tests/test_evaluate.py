@@ -375,6 +375,14 @@ def test_balls_are_measured_by_the_mean_rollout_and_by_sampled_futures(
         assert parse("eval", ["x", *args]).changed(protocol("gswm-10-90")).samples == number
 
 
+def test_python_takes_a_path_and_episodes_without_a_list(weights: Path) -> None:
+    episodes = next(gswm.world("single-ball").episodes(seed=1, n=2))
+    found = gswm.evaluate(weights, episodes, "gswm-5-4")
+    chunks = [episodes[:1], episodes[1:]]
+    by_model = gswm.evaluate(gswm.load(weights), chunks, "gswm-5-4")
+    assert found.to_json() == by_model.to_json()
+
+
 def test_a_run_is_measured_by_its_best_weights(weights: Path, tmp_path: Path) -> None:
     shutil.copy(weights, tmp_path / "last.safetensors")
     assert resolve(str(tmp_path), torch.device("cpu"))[1]["file"] == "last.safetensors"
@@ -418,7 +426,7 @@ def test_a_file_is_measured_as_its_world_is(
         ([], "--baseline"),
         (["two-layer.pt"], "safetensors"),
         (["none.safetensors"], "there is no file"),
-        (["."], "has no weights yet"),
+        (["."], "is not a run folder"),
         (["x.safetensors", "--device", "abacus"], "no device 'abacus'"),
         (["--baseline", "stay"], "--world"),
         (["--baseline", "walls", "--world", "maze"], "bouncing balls"),

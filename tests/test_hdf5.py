@@ -383,7 +383,7 @@ def test_a_file_of_one_split_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no episodes of split 'train'"):
         read(path, split="train")
     unnamed = write(tmp_path / "b.hdf5", "video", video())
-    with pytest.raises(UserError, match="belong to 'train': add the key `splits`.*train.hdf5"):
+    with pytest.raises(UserError, match=r"belong to 'train': add the key `splits`.*train\.hdf5"):
         read(unnamed, split="train")
 
 

@@ -32,6 +32,11 @@ def plain(value: int | float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
+def with_article(noun: str) -> str:
+    """A noun after "a" or "an"."""
+    return f"{'an' if noun.lower().startswith(('a', 'e', 'i', 'o', 'nd')) else 'a'} {noun}"
+
+
 def counted(number: int, name: str) -> str:
     """A number and its noun: "1 video", "2,000 videos"."""
     return f"{number:,} {name}{'s' * (number != 1)}"

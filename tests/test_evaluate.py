@@ -24,6 +24,7 @@ from gswm.commands import evaluate as command
 from gswm.commands.resolving import resolve
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate, regroup
+from gswm.core.words import score
 from gswm.data.episode import Episodes
 from gswm.data.storage.hdf5 import Writer
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION
@@ -576,6 +577,12 @@ def test_a_model_that_finds_no_objects_is_told_to_find_none(
     assert "found no objects" in err
     assert "nan" not in out
     assert re.search("objects +0.0000", out)
+
+
+def test_counts_are_integers() -> None:
+    assert score("misses", 1234.0) == "1,234"
+    assert score("true_boxes_all", 5.0) == "5"
+    assert score("objects", 1.5) == "1.5000"
 
 
 def test_where_episodes_go_both_ways_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.waiting import explained, progress_bar
-from gswm.core.words import counted
+from gswm.core.words import counted, score
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.storage import hdf5
@@ -387,7 +387,7 @@ def table(result: Result, world: str, split: str) -> str:
     lines = [head]
     for name, value in single.items():
         error = result.standard_errors.get(name)
-        shown = "-" if isnan(value) else f"{value:.4f}"
+        shown = "-" if isnan(value) else score(name, value)
         shown += "" if error is None else f" ± {error:.4f}"
         note = f"{shown:17}  {notes[name]}" if name in notes else shown
         lines.append(f"  {name:{wide}}  {note}")

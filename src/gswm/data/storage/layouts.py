@@ -107,10 +107,14 @@ def ignored(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
     def fits(other: Layout, key: str) -> bool:
         return len(shapes.get(key, ())) == len(KEYS[other][key][0].split())
 
-    others = [other for other in KEYS if shapes.keys() & (KEYS[other].keys() - KEYS[layout].keys())]
+    others: list[Layout] = [
+        other for other in KEYS if shapes.keys() & (KEYS[other].keys() - KEYS[layout].keys())
+    ]
     if not others:
         return None
-    lacks = {other: [key for key in KEYS[other] if not fits(other, key)] for other in others}
+    lacks: dict[Layout, list[str]] = {
+        other: [key for key in KEYS[other] if not fits(other, key)] for other in others
+    }
     nearest = min(
         others, key=lambda other: (len(lacks[other]) - len(KEYS[other]), len(lacks[other]))
     )

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 from statistics import fmean, stdev
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_python_on_a_page_imports_and_names_what_there_is(page: str, snippet: str) -> None:
     for node in ast.walk(ast.parse(snippet)):
         if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
+            for alias in node.names if node.module != "my_world" else ():
                 resolve(f"{node.module}.{alias.name}")
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "gswm":
             resolve(f"gswm.{node.attr}")
@@ -220,15 +221,33 @@ def test_the_example_of_a_world_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(WORLDS, "_found", dict(WORLDS))
     monkeypatch.setattr(protocols, "PROTOCOLS", dict(protocols.PROTOCOLS))
+    _, example, commands = blocks(ROOT / "docs" / "adding-a-dataset.md", "python")
     names: dict[str, Any] = {"__name__": "my_world"}
-    for block in blocks(ROOT / "docs" / "adding-a-dataset.md", "python"):
-        exec(compile(block, "adding-a-dataset.md", "exec"), names)
+    exec(compile(example, "adding-a-dataset.md", "exec"), names)
+    monkeypatch.setitem(sys.modules, "my_world", SimpleNamespace(**names))
+    exec(compile(commands, "adding-a-dataset.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "mine.gif" in printed
     assert "mine, test: 20 episodes, mine-5-25" in printed
     assert main(["data", "make", "mine", "--split", "test"]) == 0
     later = next(names["MyWorld"]().episodes(2, 1, first=3))
     assert torch.equal(later.video[0], hdf5.read(Path("data/mine/test.hdf5")).video[3])
+
+
+def test_the_example_of_a_file_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = blocks(ROOT / "docs" / "adding-a-dataset.md", "python")[0]
+    exec(compile(example, "adding-a-dataset.md", "exec"), {})
+    assert main(["data", "info", "mine.hdf5"]) == 0
+    said = capsys.readouterr().out
+    assert "layout: balls" in said
+    assert "ignored" not in said
+    assert main(["eval", "--baseline", "straight", "--world", "mine.hdf5"]) == 0
+    found = re.search(r"center_error +([\d.]+)", capsys.readouterr().out)
+    assert found is not None
+    assert float(found[1]) < 1e-3  # the positions and velocities agree
 
 
 def test_the_example_of_a_model_runs(
@@ -256,7 +275,7 @@ def test_an_entry_point_on_a_page_is_that_of_its_example(page: str) -> None:
     ((_, value),) = points.items()
     module, _, name = value.partition(":")
     assert read["tool"]["setuptools"]["py-modules"] == [module]
-    example = blocks(ROOT / "docs" / page, "python")[0]
+    example = "\n".join(blocks(ROOT / "docs" / page, "python"))
     assert re.search(rf"^(class )?{name}\b", example, re.M)
 
 

@@ -24,6 +24,7 @@ from gswm.commands import evaluate as command
 from gswm.commands.resolving import resolve
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate, regroup
+from gswm.core.words import score
 from gswm.data.episode import Episodes
 from gswm.data.storage.hdf5 import Writer
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION
@@ -375,6 +376,14 @@ def test_balls_are_measured_by_the_mean_rollout_and_by_sampled_futures(
         assert parse("eval", ["x", *args]).changed(protocol("gswm-10-90")).samples == number
 
 
+def test_python_takes_a_path_and_episodes_without_a_list(weights: Path) -> None:
+    episodes = next(gswm.world("single-ball").episodes(seed=1, n=2))
+    found = gswm.evaluate(weights, episodes, "gswm-5-4")
+    chunks = [episodes[:1], episodes[1:]]
+    by_model = gswm.evaluate(gswm.load(weights), chunks, "gswm-5-4")
+    assert found.to_json() == by_model.to_json()
+
+
 def test_a_run_is_measured_by_its_best_weights(weights: Path, tmp_path: Path) -> None:
     shutil.copy(weights, tmp_path / "last.safetensors")
     assert resolve(str(tmp_path), torch.device("cpu"))[1]["file"] == "last.safetensors"
@@ -418,7 +427,7 @@ def test_a_file_is_measured_as_its_world_is(
         ([], "--baseline"),
         (["two-layer.pt"], "safetensors"),
         (["none.safetensors"], "there is no file"),
-        (["."], "has no weights yet"),
+        (["."], "is not a run folder"),
         (["x.safetensors", "--device", "abacus"], "no device 'abacus'"),
         (["--baseline", "stay"], "--world"),
         (["--baseline", "walls", "--world", "maze"], "bouncing balls"),
@@ -568,6 +577,12 @@ def test_a_model_that_finds_no_objects_is_told_to_find_none(
     assert "found no objects" in err
     assert "nan" not in out
     assert re.search("objects +0.0000", out)
+
+
+def test_counts_are_integers() -> None:
+    assert score("misses", 1234.0) == "1,234"
+    assert score("true_boxes_all", 5.0) == "5"
+    assert score("objects", 1.5) == "1.5000"
 
 
 def test_where_episodes_go_both_ways_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:

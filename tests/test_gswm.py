@@ -206,7 +206,7 @@ def test_a_track_is_a_table() -> None:
 BAD: list[tuple[Callable[[Tensor], Tensor], str]] = [
     (lambda v: v[0], "expects videos of shape (batch, time, 3, 64, 64), not (2, 3, 64, 64)"),
     (lambda v: v[:, :, :1], "not (1, 2, 1, 64, 64)"),
-    (lambda v: v[..., :32], "not (1, 2, 3, 64, 32)"),
+    (lambda v: v[..., :32], "not (1, 2, 3, 64, 32); gswm.read_video(path, 64)"),
     (lambda v: v.movedim(2, -1), "its channels come last: use video.movedim(-1, 2)"),
     (lambda v: v[:, :0], "a video of shape (1, 0, 3, 64, 64) has no frames"),
     (lambda v: v.long(), "a video must be uint8, or floats from 0 to 1, not torch.int64"),

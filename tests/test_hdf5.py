@@ -383,7 +383,7 @@ def test_a_file_of_one_split_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no episodes of split 'train'"):
         read(path, split="train")
     unnamed = write(tmp_path / "b.hdf5", "video", video())
-    with pytest.raises(UserError, match="does not state which episodes belong to 'train'"):
+    with pytest.raises(UserError, match=r"belong to 'train': add the key `splits`.*train\.hdf5"):
         read(unnamed, split="train")
 
 
@@ -564,5 +564,26 @@ def test_a_file_that_lacks_some_of_the_truth_is_a_video(tmp_path: Path) -> None:
     path = write(tmp_path / "a.hdf5", "balls", balls())
     with h5py.File(path, "r+") as file:
         del file["velocities"]
+        del file["masses"]
     assert read(path).truth is None
-    assert open_file(path).layout == "video"
+    with open_file(path) as opened:
+        assert opened.layout == "video"
+        said = opened.ignored or ""
+    assert "positions, present" in said
+    assert said.endswith("are ignored: the layout balls also needs velocities, masses")
+
+
+def test_a_key_of_other_axes_is_named_with_its_shape(tmp_path: Path) -> None:
+    path = tmp_path / "a.hdf5"
+    with h5py.File(path, "w") as file:
+        file["imgs"] = np.zeros((3, 9, 8, 8, 3), np.uint8)
+        file["positions"] = np.zeros((3, 9, 2))
+        file["directions"] = np.zeros((3, 9))
+    with open_file(path) as opened:
+        assert "directions of shape (N)" in (opened.ignored or "")
+
+
+def test_complete_files_ignore_nothing(tmp_path: Path) -> None:
+    for layout, episodes in (("balls", balls()), ("video", video())):
+        with open_file(write(tmp_path / f"{layout}.hdf5", layout, episodes)) as file:
+            assert file.ignored is None

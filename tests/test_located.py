@@ -306,8 +306,11 @@ def test_all_source_frames_have_times(tmp_path: Path) -> None:
 def test_a_film_of_another_length_is_refused(tmp_path: Path) -> None:
     film = Film(encode(tmp_path / "a.mp4", moving(4)), Cut(64))
     track = seen_by_a_perfect_model(film)
-    with pytest.raises(UserError, match="4 frames, but the film has 2"):
+    with pytest.raises(UserError, match="4 frames, but the film has 2 frames: track all"):
         track.save(tmp_path / "a.csv", Film(film.path, film.cut, frames=2))
+    part = seen_by_a_perfect_model(Film(film.path, film.cut, frames=2))
+    with pytest.raises(UserError, match=r"2 frames, but the film has 4 .*frames=2"):
+        part.save(tmp_path / "a.csv", film)
     with pytest.raises(UserError, match="must end in"):
         track.save(tmp_path / "a.gif", film)
     with pytest.raises(UserError, match="open_video"):

@@ -14,9 +14,11 @@ from PIL import Image
 from synthetic_videos import facts_with
 
 from gswm.cli import main
+from gswm.commands.look import lines
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
 from gswm.data.importing.sources import Source
+from gswm.data.looking import reels
 from gswm.data.looking.facts import Quantiles
 from gswm.data.looking.footage import BUDGET, STRETCH, planned
 from gswm.data.looking.measuring import Measurement, measure
@@ -289,6 +291,19 @@ def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert held["settings"]["image_size"]["value"] in (64, 128)
     assert held["settings"]["image_size"]["reason"]
     assert held["verdicts"] == []
+
+
+def test_a_count_that_differs_from_the_header_is_approximate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in AVI files with packets that have no frame."""
+    path = synthetic.save(tmp_path / "a.mp4", np.zeros((6, 32, 32, 3), np.uint8))
+    (reel,) = reels.reels_of(path, 1)
+    assert (reel.count, reel.exact) == (6, True)
+    monkeypatch.setattr(reels, "stated_count", lambda path: 5)
+    assert not reels.reels_of(path, 1)[0].exact
+    about = facts_with(frames=1702, exact=False)
+    assert lines("a.avi", about, None, ())[0].startswith("a.avi: about 1,702 frames, ")
 
 
 @pytest.mark.slow

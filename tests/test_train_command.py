@@ -626,6 +626,7 @@ def test_a_file_without_a_validation_split_trains_and_says_so(
     train_here(on_file(file), tmp_path / "run")
     said = capsys.readouterr().err
     assert said.startswith(f"no validation: {file} has no validation videos; ")
+    assert "add the key `splits`" in said
     assert (tmp_path / "run" / "last.safetensors").exists()
 
 

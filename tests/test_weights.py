@@ -148,13 +148,18 @@ def test_what_is_no_file_of_weights_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_fit_has_its_weights_or_those_of_its_last_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a run folder: it has neither recipe"):
+        find(tmp_path)
+    (tmp_path / "fit.json").touch()
     with pytest.raises(UserError, match="has no weights yet"):
         find(tmp_path)
-    for name in ("run-1/best", "run-2/last", "weights"):
+    for name in ("model", "run-1/best", "run-2/last", "weights"):
         file = tmp_path / f"{name}.safetensors"
         file.parent.mkdir(exist_ok=True)
         file.touch()
         assert find(tmp_path) == file
+        if name == "model":  # of `gswm export --hub`
+            file.unlink()
 
 
 def test_a_folder_that_is_no_run_hides_no_weights_that_ship(
@@ -166,7 +171,7 @@ def test_a_folder_that_is_no_run_hides_no_weights_that_ship(
     (run / "future.gif").write_text("what `gswm imagine two-layer --out two-layer` leaves")
     assert find("two-layer") == shipped()["two-layer"]
     for other in (run, "./two-layer"):
-        with pytest.raises(UserError, match="two-layer has no weights yet"):
+        with pytest.raises(UserError, match="two-layer is not a run folder"):
             find(other)
     (run / "recipe.json").write_text("{}")
     with pytest.raises(UserError, match="two-layer has no weights yet"):

@@ -21,7 +21,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import write_whole
 from gswm.core.waiting import explained, progress_bar
-from gswm.core.words import counted
+from gswm.core.words import counted, score
 from gswm.data.episode import Episodes
 from gswm.data.importing.videos import Cut
 from gswm.data.storage import hdf5
@@ -335,6 +335,8 @@ def fitting(world: str) -> Protocol:
         return usual(known)
     with hdf5.open_file(world) as file:
         is_video, long = file.layout == "video", file.frames >= of_pixels.frames
+        if file.ignored:
+            print(f"{world}: {file.ignored}", file=sys.stderr)
     if known in worlds.WORLDS and worlds.WORLDS[known].layout == "video":
         is_video = False  # the world declares a protocol for its videos
     if not (is_video and long):
@@ -388,7 +390,7 @@ def table(result: Result, world: str, split: str) -> str:
     lines = [head]
     for name, value in single.items():
         error = result.standard_errors.get(name)
-        shown = "-" if isnan(value) else f"{value:.4f}"
+        shown = "-" if isnan(value) else score(name, value)
         shown += "" if error is None else f" ± {error:.4f}"
         note = f"{shown:17}  {notes[name]}" if name in notes else shown
         lines.append(f"  {name:{wide}}  {note}")

@@ -236,6 +236,7 @@ class InfoCommand:
                 "frames": file.frames,
                 "image": f"{file.width} x {file.height}",
                 **file.extras,
+                **({"warning": file.ignored} if file.ignored else {}),
             }
             known = {k: v for k, v in sorted(file.attributes.items()) if k not in facts}
             splits, sources = file.splits, file.sources

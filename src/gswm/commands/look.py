@@ -90,7 +90,8 @@ def lines(
     rate = "" if facts.fps is None else f", {facts.seconds:.1f} s at {facts.fps:.4g} per second"
     several = f"{facts.videos} videos, " if facts.videos > 1 else ""
     size = f"{facts.width} x {facts.height} px"
-    out = [f"{name}: {several}{facts.frames} frames{rate}, {size}", ""]
+    frames = f"{facts.frames} frames" if facts.exact else f"about {facts.frames:,} frames"
+    out = [f"{name}: {several}{frames}{rate}, {size}", ""]
     out += [f"measured in {facts.looked} frames", *table(measured(facts))]
     if decisions is not None:
         rows = [

@@ -8,6 +8,8 @@ STRAY = 0xDC00
 
 MODELS = {"GSWM": "G-SWM"} | {name: name for name in ("OP3", "SCALOR", "SILOT", "SQAIR", "STOVE")}
 """The names of models in their papers, by that of the class or the kind in capitals."""
+COUNTS = ("misses", "false_alarms", "switches", "center_unmatched", "true_boxes_")
+"""Beginnings of the names of scores that are sums over all episodes."""
 
 
 def model_name(kind: str) -> str:
@@ -30,6 +32,16 @@ def escaped(char: str) -> str:
 def plain(value: int | float) -> str:
     """A number in a table: all digits of an integer, six significant ones of others."""
     return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def with_article(noun: str) -> str:
+    """A noun after "a" or "an"."""
+    return f"{'an' if noun.lower().startswith(('a', 'e', 'i', 'o', 'nd')) else 'a'} {noun}"
+
+
+def score(name: str, value: float) -> str:
+    """The value of a score: an integer for a count, four decimals for others."""
+    return f"{value:,.0f}" if name.startswith(COUNTS) else f"{value:.4f}"
 
 
 def counted(number: int, name: str) -> str:

@@ -8,6 +8,7 @@ generators that are seeded for each batch, and batches are always split in the s
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -36,6 +37,7 @@ from gswm.eval.protocols import Protocol as Rules
 from gswm.eval.stills import stills
 from gswm.models.base import WorldModel, as_float
 from gswm.models.track import Track
+from gswm.weights.files import load
 
 ROWS = 320
 """Number of videos that are imagined at once, counting each future."""
@@ -95,8 +97,8 @@ class Result:
 
 
 def evaluate(
-    model: WorldModel[Any] | Baseline,
-    episodes: Iterable[Episodes],
+    model: str | Path | WorldModel[Any] | Baseline,
+    episodes: Episodes | Iterable[Episodes],
     rules: Rules | str,
     *,
     device: str | torch.device = "cpu",
@@ -112,8 +114,8 @@ def evaluate(
         result.scores["center_error"]
 
     Args:
-        model: The model, or a baseline.
-        episodes: Chunks of episodes; those of a world have ground truth.
+        model: The model, a baseline, or what `gswm.load` takes.
+        episodes: Episodes, or chunks of them; those of a world have ground truth.
         rules: A protocol, or its name.
         device: The device that the model's weights are on.
         seed: Seed of sampled futures.
@@ -122,6 +124,10 @@ def evaluate(
     """
     device = find_device(device)
     rules = protocol(rules) if isinstance(rules, str) else rules
+    if isinstance(episodes, Episodes):
+        episodes = [episodes]
+    if isinstance(model, str | Path):
+        model = load(model, device)
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []
     number = 0

@@ -13,9 +13,9 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> WorldModel[Mod
     """Load a trained model.
 
     Args:
-        name: a weights file, a run folder, the name of a model (`gswm weights` lists them), or
-            hf://owner/name for a repository of the Hugging Face hub. A model that is not installed
-            is downloaded; see docs/weights.md.
+        name: a weights file, the folder of a run, a fit or `gswm export --hub`, the name of a
+            model (`gswm weights` lists them), or hf://owner/name for a repository of the Hugging
+            Face hub. A model that is not installed is downloaded; see docs/weights.md.
         device: cpu, cuda, or auto: a GPU if there is one.
     """
     return replay(files.load(name, device))

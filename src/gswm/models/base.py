@@ -27,6 +27,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.shapes import Frame, Video
+from gswm.core.words import with_article
 from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
 from gswm.data.importing.film import Film
@@ -299,11 +300,13 @@ def check_video(video: Tensor, image_size: int) -> Video:
     expected = f"(batch, time, 3, {image_size}, {image_size})"
     if not isinstance(video, Tensor):
         hint = "; use torch.from_numpy(video)" if type(video).__module__ == "numpy" else ""
-        kind = type(video).__name__
-        raise UserError(f"a video must be a torch tensor {expected}, not a {kind}{hint}")
+        kind = with_article(type(video).__name__)
+        raise UserError(f"a video must be a torch tensor {expected}, not {kind}{hint}")
     shape = tuple(video.shape)
     if video.dim() != 5 or shape[2:] != (3, image_size, image_size):
         hint = "; its channels come last: use video.movedim(-1, 2)" if shape[-1:] == (3,) else ""
+        if video.dim() == 5 and shape[2] == 3:
+            hint = f"; gswm.read_video(path, {image_size}) reads a video at this size"
         raise UserError(f"this model expects videos of shape {expected}, not {shape}{hint}")
     if 0 in shape:
         raise UserError(f"a video of shape {shape} has no frames")

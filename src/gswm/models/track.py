@@ -19,7 +19,7 @@ from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.geometry import SMALLEST
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
-from gswm.core.words import counted, plain
+from gswm.core.words import counted, plain, with_article
 from gswm.data.importing.film import Film
 from gswm.data.placement import Footage
 from gswm.models.state import State
@@ -284,13 +284,17 @@ class Track:
         """
         if self.futures is not None:
             raise UserError(
-                "imagined frames are not part of a video: use track.past for the given ones"
+                "imagined frames are not part of a video: use track.past for the given ones, "
+                "or film.placement.to_source for pixels of imagined ones"
             )
         self.check_index(episode)
         there = to_array(self.present[episode])
         if len(there) != len(footage):
             ours, theirs = counted(len(there), "frame"), counted(len(footage), "frame")
-            raise UserError(f"this track has {ours}, but the film has {theirs}")
+            remedy = "track all of its frames"
+            if len(there) < len(footage):
+                remedy += f", or open it with gswm.open_video(..., frames={len(there)})"
+            raise UserError(f"this track has {ours}, but the film has {theirs}: {remedy}")
         xy, hw, depth, pres, ids = (
             to_array(each[episode])[there]
             for each in (self.xy, self.hw, self.depth, self.pres, self.id)
@@ -386,7 +390,8 @@ def check_videos(video: object) -> None:
     """Raise a UserError for anything but a batch of videos."""
     expected = "(batch, time, 3, height, width)"
     if not isinstance(video, Tensor):
-        raise UserError(f"a video must be a torch tensor {expected}, not a {type(video).__name__}")
+        kind = with_article(type(video).__name__)
+        raise UserError(f"a video must be a torch tensor {expected}, not {kind}")
     if video.dim() != 5 or video.shape[2] != 3:
         raise UserError(f"a video must have shape {expected}, not {tuple(video.shape)}")
     if video.dtype != torch.uint8 and not video.is_floating_point():

@@ -238,15 +238,16 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
 
     The note says why there is no validation, or why it is by pixels.
     """
-    data, number = recipe.data, recipe.train.validation_episodes
+    data, number, unused = recipe.data, recipe.train.validation_episodes, None
     if number < 1:
         return None, "validation is turned off"
     if is_name_of_file(data.world):
         with open_file(data.world) as file:
             if file.splits is None or "val" not in file.splits:
                 lack = f"no validation: {data.world} has no validation videos"
-                return None, f"{lack}; import some from a folder named val"
+                return None, f"{lack}; {file.remedy('val')}"
             episodes = file.read(file.of_split("val")[:number].tolist()).to(device)
+            unused = file.ignored
     else:
         there = world(data.world).resized(recipe.model.image_size)
         if data.given >= 1:
@@ -256,6 +257,7 @@ def validator(recipe: Recipe, device: torch.device) -> tuple[Validate | None, st
     frames, note = episodes.video.shape[1], ""
     if episodes.truth is None:
         note = f"validation uses pixel errors: {data.world} has no ground truth for objects"
+        note += f" ({unused})" if unused else ""
     if not 1 <= data.given < frames:
         lack = (
             f"validation needs more than {data.given} given frames, but {data.world} has "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gswm.core.settings import to_dict
-from gswm.core.words import in_bytes, model_name, printable
+from gswm.core.words import in_bytes, model_name, printable, score
 from gswm.data.worlds.registry import WORLDS
 from gswm.models.base import WorldModel
 from gswm.models.recipe import Recipe
@@ -20,8 +20,6 @@ BITS = {
     "float16": "16 bits",
     "int8": "8 bits (the networks that see or draw frames, with a scale for each row) and 16 bits",
 }
-COUNTS = ("misses", "false_alarms", "switches", "center_unmatched", "true_boxes_")
-"""Beginnings of the names of scores that are sums over all episodes."""
 UNKNOWN = "not recorded"
 
 
@@ -128,10 +126,7 @@ def scores(header: dict[str, Any]) -> str:
         f"- protocol: {measured.get('protocol', UNKNOWN)}",
         f"- command: {in_code(measured.get('command'))}",
     ]
-    rows = [
-        f"| {name} | {value:.0f} |" if name.startswith(COUNTS) else f"| {name} | {value:.4f} |"
-        for name, value in found.items()
-    ]
+    rows = [f"| {name} | {score(name, value)} |" for name, value in found.items()]
     where = (
         "`docs/metrics.md` in the repository of `gswm` defines the scores. Lengths are in sides of "
         "the frame; integers are counts over all test episodes."

@@ -26,8 +26,10 @@ ANY_VIDEO = "clips"
 """Default weights for videos of any scene."""
 ADDRESS = "GSWM_WEIGHTS_URL"
 """Environment variable with the URL of a folder of weights."""
-KEPT = ("best", "last", "weights")
-"""Names of weights in the folder of a run or a fit, in order of preference."""
+KEPT = ("best", "last", "weights", "model")
+"""Names of weights in the folder of a run, a fit or `gswm export --hub`, in order of preference."""
+OF_RUNS = ("recipe.json", "fit.json")
+"""Files of which each run or fit has one from its start."""
 CATALOG = "catalog.json"
 """File in a wheel that lists all named models, including those that the wheel lacks."""
 Place = Literal["shipped", "cache", "downloadable", "not available"]
@@ -41,8 +43,13 @@ def find(name: str | Path) -> Path:
     if path.is_dir():
         if (found := in_folder(path)) is not None:
             return found
-        if str(name) not in names() or (path / "recipe.json").is_file():
+        if any((path / file).is_file() for file in OF_RUNS):
             raise UserError(f"{name} has no weights yet: its first validation writes them")
+        if str(name) not in names():
+            raise UserError(
+                f"{name} is not a run folder: it has neither {OF_RUNS[0]} nor weights; give the "
+                "folder of a run or a fit, or a .safetensors file"
+            )
     elif path.suffix == ".safetensors" or path.is_file():
         return path
     if str(name) in ours:
@@ -55,7 +62,7 @@ def find(name: str | Path) -> Path:
 
 
 def in_folder(path: Path) -> Path | None:
-    """The weights of a run or a fit; those of its latest run if a fit is unfinished."""
+    """The weights of a run, a fit or an export; those of its latest run if a fit is unfinished."""
     folders = [path, *sorted(path.glob("run-[0-9]*"), reverse=True)]
     files = (folder / f"{which}.safetensors" for folder in folders for which in KEPT)
     return next((file for file in files if file.is_file()), None)

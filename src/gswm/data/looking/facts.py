@@ -77,6 +77,8 @@ class VideoFacts:
     """Number of scene changes in the analyzed part."""
     centered: float
     """Fraction of the objects' boxes inside the middle square of the frame."""
+    exact: bool = True
+    """Whether `frames` is the number of decoded frames; otherwise it is about that."""
 
     @property
     def side(self) -> int:

@@ -188,6 +188,7 @@ def facts_of(
     return VideoFacts(
         videos=len(place.reels),
         frames=sum(reel.count for reel in place.reels),
+        exact=all(reel.exact for reel in place.reels),
         looked=len(counts),
         stride=footage.stride,
         fps=float(np.median(rates)) if rates else None,

@@ -49,6 +49,8 @@ class Reel:
     """Read the frames with these numbers, in ascending order."""
     rate: float | None = None
     """Frames per second, if the times of frames are unknown."""
+    exact: bool = True
+    """Whether decoding gives `count` frames; otherwise it is about this number."""
 
     @property
     def fps(self) -> float | None:
@@ -145,7 +147,19 @@ def file_reel(source: Source) -> Reel:
             return counted(source.path, numbers)
         return sought(source.path, times[list(numbers)], keys)
 
-    return Reel(source.name, first.width, first.height, len(times), times, read)
+    exact = stated_count(source.path) in (0, len(times))
+    return Reel(source.name, first.width, first.height, len(times), times, read, exact=exact)
+
+
+def stated_count(path: Path) -> int:
+    """The number of frames that the header of a file states; 0 if it does not.
+
+    Packets without a frame, as AVI files may have, make it differ from the number of packets.
+    """
+    import av
+
+    with decoding(path), av.open(str(path), metadata_errors="replace") as container:
+        return container.streams.video[0].frames
 
 
 def timetable(path: Path) -> tuple[Float64[np.ndarray, " frame"], Float64[np.ndarray, " key"]]:

@@ -36,6 +36,7 @@ from gswm.data.storage.layouts import (
     Arrays,
     Layout,
     check_values,
+    ignored,
     mismatch,
     recognize,
     to_arrays,
@@ -309,12 +310,26 @@ class File:
             found[key] = f"{self.shapes[key][2]} {found[key]}"
         return found
 
+    @property
+    def ignored(self) -> str | None:
+        """Keys of an incomplete ground truth and the missing ones, in words; None without any."""
+        return ignored(self.layout, self.shapes)
+
+    def remedy(self, split: SplitName) -> str:
+        """A way to give the file episodes of `split`."""
+        if "sources" in self.shapes:
+            return f"import some from a folder named {split}"
+        return "add the key `splits`, with train, val or test for each episode"
+
     def of_split(self, split: SplitName | None) -> np.ndarray:
         """The indices of the episodes of `split`, or of all."""
         if split is None:
             return np.arange(self.episodes)
         if (splits := self.splits) is None:
-            raise UserError(f"{self.path} does not state which episodes belong to '{split}'")
+            raise UserError(
+                f"{self.path} does not state which episodes belong to '{split}': "
+                f"{self.remedy(split)}, or rename it to {split}{self.path.suffix}"
+            )
         if not (splits == split).any():
             found = ", ".join(sorted(set(splits)))
             raise UserError(f"{self.path} has no episodes of split '{split}'; it has {found}")

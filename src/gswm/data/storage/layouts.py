@@ -101,6 +101,30 @@ def recognize(shapes: dict[str, tuple[int, ...]]) -> Layout:
     raise AssertionError("every file has the layout 'video'")
 
 
+def ignored(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
+    """The keys that only another layout has, and the keys that it lacks, in words."""
+
+    def fits(other: Layout, key: str) -> bool:
+        return len(shapes.get(key, ())) == len(KEYS[other][key][0].split())
+
+    others: list[Layout] = [
+        other for other in KEYS if shapes.keys() & (KEYS[other].keys() - KEYS[layout].keys())
+    ]
+    if not others:
+        return None
+    lacks: dict[Layout, list[str]] = {
+        other: [key for key in KEYS[other] if not fits(other, key)] for other in others
+    }
+    nearest = min(
+        others, key=lambda other: (len(lacks[other]) - len(KEYS[other]), len(lacks[other]))
+    )
+    left = sorted(shapes.keys() & (KEYS[nearest].keys() - KEYS[layout].keys()))
+    axes = {key: KEYS[nearest][key][0].replace(" ", ", ") for key in lacks[nearest]}
+    needs = [f"{key} of shape ({axes[key]})" if key in shapes else key for key in lacks[nearest]]
+    verb = "is" if len(left) == 1 else "are"
+    return f"{', '.join(left)} {verb} ignored: the layout {nearest} also needs {', '.join(needs)}"
+
+
 def mismatch(layout: Layout, shapes: dict[str, tuple[int, ...]]) -> str | None:
     """The first key whose shape does not fit the others, in words."""
     sizes: dict[str, int] = {}

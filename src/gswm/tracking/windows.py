@@ -267,7 +267,7 @@ def by_size(model: WorldModel[Any], first: WindowedFilm) -> tuple[WindowedFilm, 
 
 @dataclass(frozen=True)
 class WindowSample:
-    """What windows show: the background of each, and some frames from all of the film."""
+    """The background of each window, and some frames from all of the film."""
 
     windows: WindowedFilm
     behind: Float[Tensor, "window 3 size size"]

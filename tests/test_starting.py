@@ -160,7 +160,8 @@ def test_a_look_at_a_video_names_the_start(
 ) -> None:
     assert main(["data", "look", str(discs)]) == 0
     assert any(
-        line.split()[:2] == ["start", "clips"] for line in capsys.readouterr().out.splitlines()
+        line.split()[:3] == ["start", "--start", "clips"]
+        for line in capsys.readouterr().out.splitlines()
     )
 
 

@@ -21,6 +21,7 @@ from training import small, train_here
 import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
+from gswm.core.plugins import Once
 from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
@@ -489,3 +490,39 @@ def test_counts_large_numbers_and_tied_weights_are_saved_as_they_are(
     assert other.count == 2**24 + 1
     assert torch.equal(other.large, model.large)
     assert torch.allclose(other.second.weight, model.first.weight, atol=1e-2 if half else 0)
+
+
+def test_threads_that_ask_for_a_model_at_once_wait_for_its_registration() -> None:
+    code = """
+import threading, gswm
+errors, start = [], threading.Barrier(4)
+def ask():
+    start.wait()
+    try:
+        gswm.recipe("interaction")
+        gswm.world("interaction")
+    except Exception as error:
+        errors.append(error)
+threads = [threading.Thread(target=ask) for _ in range(4)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+assert not errors, errors
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_runs_once_runs_again_after_a_failure() -> None:
+    runs: list[int] = []
+
+    def make() -> None:
+        once()  # from within
+        runs.append(1)
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+
+    once = Once(make)
+    with pytest.raises(KeyboardInterrupt):
+        once()
+    once()
+    once()
+    assert len(runs) == 2

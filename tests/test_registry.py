@@ -364,6 +364,16 @@ def test_states_without_an_axis_of_videos_are_named() -> None:
         model.imagine(torch.rand(2, 3, 3, 64, 64), 3, 2, futures=3, render=False)
 
 
+def test_what_a_method_must_return_is_said() -> None:
+    model, video = Odd(gswm.ModelConfig(), lambda x: x), torch.rand(2, 3, 3, 64, 64)
+    model.rollout = lambda *_, **__: model.track(torch.zeros(2, 4, 2))
+    with pytest.raises(UserError, match=r"Odd.rollout returned 4 frames; it must return 2"):
+        model.imagine(video, 3, 2, render=False)
+    model.perceive = lambda *_, **__: None
+    with pytest.raises(UserError, match=r"Odd.perceive must return a Track, not a NoneType"):
+        model.infer(video)
+
+
 def test_a_model_without_parameters_is_where_its_buffers_are() -> None:
     model = Odd(gswm.ModelConfig(), lambda x: x)
     del model.first, model.second

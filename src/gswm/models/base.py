@@ -88,8 +88,10 @@ class WorldModel(Contract[Config]):
         how: dict[str, Any] = {"discover": discover, "render": render, "actions": actions}
         self.check_generator(generator)
         if generator is not None:
-            return self.perceive_sample(video, generator, background=behind, **how)
-        return self.perceive(video, background=behind, **how)
+            track = self.perceive_sample(video, generator, background=behind, **how)
+            return self.checked(track, "perceive_sample", video.shape[1])
+        track = self.perceive(video, background=behind, **how)
+        return self.checked(track, "perceive", video.shape[1])
 
     def background_of(self, video: Video, background: AnyFrame | None) -> Frame | None:
         """The background of each video; None for a model that needs none."""
@@ -160,9 +162,6 @@ class WorldModel(Contract[Config]):
             if state is None:
                 how: dict[str, Any] = {"discover": discover, "render": bool(render)}
                 track = self.infer(chunk, background=background, **how)
-            elif not self.continues:
-                kind = type(self).__name__
-                raise UserError(f"{kind} cannot continue a video: infer all its frames at once")
             else:
                 drawn = render is True
                 track = self.infer_after(state, chunk, discover=discover, render=drawn)
@@ -271,6 +270,7 @@ class WorldModel(Contract[Config]):
         many = repeat(state, futures)
         drawn = generator if sample else None
         track = self.rollout(many, steps, drawn, render=render, actions=flat)
+        track = self.checked(track, "rollout", steps)
         if len(track) % futures:
             raise UserError(
                 f"{type(self).__name__}.rollout returned {len(track)} videos for {futures} futures "
@@ -278,6 +278,16 @@ class WorldModel(Contract[Config]):
             )
         spread = map_tensors(lambda x: x.unflatten(0, (-1, futures)), replace(track, states=()))
         return replace(spread, states=track.states)
+
+    def checked(self, track: Any, method: str, frames: int) -> Track:
+        """The result of a model's method; raises a UserError unless it is a track of all frames."""
+        name = f"{type(self).__name__}.{method}"
+        if not isinstance(track, Track):
+            raise UserError(f"{name} must return a Track, not {with_article(type(track).__name__)}")
+        if (found := track.pres.shape[1]) != frames:
+            returned, wanted = counted(found, "frame"), counted(frames, "frame")
+            raise UserError(f"{name} returned {returned}; it must return {wanted}")
+        return track
 
     def check_generator(self, generator: object) -> None:
         """Raise a UserError for anything but a generator on the model's device, or None."""

@@ -326,7 +326,16 @@ def test_a_broken_plug_in_is_one_line_and_leaves_the_others(
     assert set(found) == {*WORLDS, "first"}
 
 
-@pytest.mark.parametrize("name", ["interaction", "single-ball", "maze", "clips", "digits"])
+KINDS = ("interaction", "single-ball", "maze", "clips", "digits", "obj3d")
+"""One world of each kind."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_episodes_are_none(name: str) -> None:
+    assert next(WORLDS[name].episodes(0, 0), None) is None
+
+
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_that_no_generator_takes_is_refused(name: str, seed: int) -> None:
     with pytest.raises(UserError, match="seed is "):

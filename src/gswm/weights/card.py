@@ -19,6 +19,8 @@ BITS = {
     "float32": "32 bits",
     "float16": "16 bits",
     "int8": "8 bits (the networks that see or draw frames, with a scale for each row) and 16 bits",
+    "int3": "3 bits (the networks that encode the background), 8 bits (the others that see or draw "
+    "frames; with a scale for each row) and 16 bits",
 }
 UNKNOWN = "not recorded"
 

@@ -1,7 +1,7 @@
 """Re-encode weights that ship, and write the checksums of all.
 
-    python tools/encode_weights.py                      # says what it would do
-    python tools/encode_weights.py --write NAME...      # does it for these, or for all without names
+    python tools/encode_weights.py                    # says what it would do
+    python tools/encode_weights.py --write NAME...    # does it for these; without names, for all
 
 Every file in weights/ that is not compact is replaced by what `gswm export --compact` makes of it,
 and so is one in 8 bits that can have tensors in 3 bits and has more than 10 MB. The others are left

@@ -321,7 +321,7 @@ def test_what_a_report_wrote_is_replaced(tmp_path: Path) -> None:
     [
         (None, "there is no file or folder"),
         ("{", "is not a result of `gswm eval --json`"),
-        ("[1]", "is not a result of `gswm eval --json`"),
+        ("[1]", "is not a result of `gswm eval --json`: it is not an object"),
         ('{"scores": {}}', "it has no 'model'"),
     ],
 )
@@ -335,6 +335,19 @@ def test_what_is_no_result_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert len(error.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "fit.json"])
+def test_the_folder_of_a_run_is_told_from_a_folder_of_results(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run" / name).write_text("{}")
+    path = str(tmp_path / "my run")
+    assert main(["report", path, "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"`gswm eval '{path}' --json result.json`" in line
     assert not (tmp_path / "out").exists()
 
 

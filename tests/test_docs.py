@@ -309,6 +309,15 @@ def without_numbers(text: str) -> str:
     return re.sub(r"[\d.]+", "N", text)
 
 
+def test_the_version_is_the_latest_of_the_changelog_and_that_to_cite() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    headings = re.findall(r"^## \[(.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    cited = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(), re.M))
+    assert headings[0] == "Unreleased]"
+    assert headings[1] == f"{version}] - {cited['date-released']}"
+    assert cited["version"] == version
+
+
 def test_the_readme_is_short_and_begins_in_order() -> None:
     text = README.read_text()
     assert len(text.splitlines()) <= 150

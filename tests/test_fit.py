@@ -472,6 +472,26 @@ def test_a_video_from_which_nothing_can_be_learned_is_refused_and_nothing_is_wri
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "open {}\n"),
+        (["--prepare"], "train on it with `gswm fit {}`, also on another machine\n"),
+    ],
+)
+def test_the_command_says_what_to_do_with_what_it_wrote(
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written = tmp_path / "out" / "video.hdf5"
+    monkeypatch.setattr("gswm.commands.fit.fit_video", lambda *_: written)
+    assert main(["fit", str(tmp_path / "film.mp4"), *options]) == 0
+    assert capsys.readouterr().out == said.format(written)
+
+
 @pytest.mark.slow
 def test_a_fit_leaves_weights_tracks_futures_and_a_page(discs: Path, tmp_path: Path) -> None:
     cfg = FitConfig(steps=6, batch=2, device="cpu", decided={"image_size": 64})

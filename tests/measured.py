@@ -1,4 +1,4 @@
-"""Results as `gswm eval --json` could have written them."""
+"""Example results in the format of `gswm eval --json`."""
 
 import json
 from pathlib import Path

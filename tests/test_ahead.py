@@ -1,4 +1,4 @@
-"""A training goes on while another process compiles its steps, and then takes the compiled ones."""
+"""A training continues while another process compiles its steps, then uses the compiled ones."""
 
 import io
 import json

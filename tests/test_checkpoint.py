@@ -1,4 +1,4 @@
-"""Checkpoints are whole or not there, and what is damaged is never taken for whole."""
+"""Checkpoints are written completely or not at all, and damaged ones are recognized."""
 
 import ast
 import errno

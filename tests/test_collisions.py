@@ -1,4 +1,4 @@
-"""Collisions: imagined changes of velocity beside true contacts."""
+"""Collisions: imagined changes of velocity compared with true contacts."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`gswm demo`: what ships, imagined, measured and shown."""
+"""`gswm demo`: shipped models, their futures and scores, and all worlds."""
 
 import re
 from dataclasses import replace

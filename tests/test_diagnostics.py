@@ -1,4 +1,4 @@
-"""Known failures are said once, in the sentence that helps; healthy runs are left in peace."""
+"""Known failures of a training cause one helpful warning; healthy runs cause none."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Discovery against A.3, one cell at a time."""
+"""Discovery compared with A.3, one cell at a time."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Progress: plain lines without a terminal, and a bar above them on one."""
+"""Progress: plain lines, and a bar on a terminal."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Several processes give what one gives: the global batch is stated, and held."""
+"""Several processes give the result of one; the batch size is the global one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Our closed forms against torch.distributions, or Python's floats where that is not exact."""
+"""Closed forms compared with torch.distributions, or Python floats where those are inexact."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Downloads from a real server: whole and verified under their name, or not there."""
+"""Downloads from a real server: complete and verified under the final name, or absent."""
 
 import hashlib
 import os

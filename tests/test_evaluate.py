@@ -1,4 +1,4 @@
-"""The evaluator: any model, the same numbers each time, and clear words where it cannot."""
+"""The evaluator: any model, reproducible numbers, and clear errors."""
 
 import json
 import math

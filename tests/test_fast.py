@@ -1,4 +1,4 @@
-"""The deferred backward pass gives what plain autograd gives."""
+"""The deferred backward pass gives the gradients of plain autograd."""
 
 import subprocess
 import sys

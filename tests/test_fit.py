@@ -1,4 +1,4 @@
-"""`gswm fit`: the split by time, the schedule, attempts, and all of it on a small video."""
+"""`gswm fit`: the split by time, the schedule, attempts, and a complete fit of a small video."""
 
 import signal
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Forecasts: imagined places against a model's own track, constant velocity and labels."""
+"""Forecasts compared with a model's own tracks, constant velocity and labels."""
 
 import json
 from dataclasses import replace

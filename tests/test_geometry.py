@@ -1,4 +1,4 @@
-"""Boxes against F.grid_sample, and in plain loops."""
+"""Boxes compared with F.grid_sample, and with plain loops."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""`gswm imagine` and `gswm track`: from a model and a video to pictures and a table."""
+"""`gswm imagine` and `gswm track`: pictures and a table from a model and a video."""
 
 import csv
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`gswm data import` and `gswm data info`: all that can be imported, and a line for the rest."""
+"""`gswm data import` and `gswm data info`: usable videos are imported, others listed."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""e_rel against §3.3.1, pair by pair."""
+"""e_rel compared with §3.3.1, pair by pair."""
 
 import torch
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Episodes on disk between runs: the same as those that are made, bounded, and never half a set."""
+"""Cached episodes: equal to generated ones, bounded in size, and always complete sets."""
 
 import fcntl
 import shutil

@@ -1,4 +1,4 @@
-"""`kernels.encoder` against its twin in plain torch: `networks.Encoder`."""
+"""`kernels.encoder` compared with plain torch: `networks.Encoder`."""
 
 import pytest
 import torch

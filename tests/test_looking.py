@@ -1,4 +1,4 @@
-"""Measuring a video: each number is near the truth of videos that were made for it."""
+"""Measurements of videos, compared with the truth of synthetic ones."""
 
 import json
 import re

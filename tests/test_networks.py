@@ -1,4 +1,4 @@
-"""Networks against the layers that the paper's tables list."""
+"""Networks compared with the layers in the paper's tables."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Physics of the 3D world, its scenes, and files of them."""
+"""Physics of the 3D world, its scenes, and scene files."""
 
 import math
 from dataclasses import replace

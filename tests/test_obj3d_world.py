@@ -1,4 +1,4 @@
-"""Episodes of the 3D world: what they hold, where they come from, and the commands."""
+"""Episodes of the 3D world: their contents and sources, and the commands."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The parts of OP3 against naive references: loops, plain convolutions, and autograd."""
+"""The parts of OP3 compared with naive references: loops, plain convolutions, and autograd."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The report's table of what no other table shows."""
+"""The report's table of results that no other table shows."""
 
 from pathlib import Path
 from typing import Any

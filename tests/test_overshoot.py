@@ -1,4 +1,4 @@
-"""Overshooting: the score of rollouts against loops, who learns from it, and how it is trained."""
+"""Overshooting: the score of rollouts compared with loops, its gradients, and its training."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every recipe against the table of the paper's experiments, and as a model."""
+"""Every recipe compared with the paper's table of experiments; each builds a working model."""
 
 from dataclasses import replace
 from typing import Any

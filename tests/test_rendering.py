@@ -1,4 +1,4 @@
-"""Rendering against A.4, one object and one pixel at a time."""
+"""Rendering compared with A.4, one object and one pixel at a time."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A frame that is replayed is the frame. Recording is stood in for by doing the call again."""
+"""Replayed frames equal computed ones. Calling the method again stands in for a CUDA graph."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""`gswm report`: from results to tables, figures and a page that needs nothing else."""
+"""`gswm report`: tables, figures and a self-contained page from results."""
 
 import re
 import statistics

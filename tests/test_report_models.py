@@ -1,4 +1,4 @@
-"""The report's comparisons: all models side by side, and the 3D world by two protocols."""
+"""The report's comparisons: all models side by side, and the 3D world with two protocols."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""A run that was ended in any way goes on as if it had not been."""
+"""An interrupted and resumed run equals an uninterrupted one."""
 
 import json
 import os

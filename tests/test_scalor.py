@@ -1,4 +1,4 @@
-"""The whole of SCALOR, beside what every model promises (test_world_models)."""
+"""SCALOR as a whole, in addition to the laws of every model (test_world_models)."""
 
 from dataclasses import replace
 from pathlib import Path

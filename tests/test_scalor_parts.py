@@ -1,4 +1,4 @@
-"""SCALOR's parts against the equations, in loops over objects and pixels."""
+"""SCALOR's parts compared with the equations, in loops over objects and pixels."""
 
 import math
 from dataclasses import replace

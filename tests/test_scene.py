@@ -1,4 +1,4 @@
-"""Edits of a scene: each does its one thing, and leaves the scene before it as it was."""
+"""Edits of a scene: each changes one thing, and leaves the original unchanged."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""`gswm selftest`: it passes when the paths agree, and says where they do not."""
+"""`gswm selftest`: it passes if the paths agree, and reports where they differ."""
 
 from copy import deepcopy
 from dataclasses import replace

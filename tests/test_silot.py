@@ -1,4 +1,4 @@
-"""The whole of SILOT, beside the laws of every model (test_world_models)."""
+"""SILOT as a whole, in addition to the laws of every model (test_world_models)."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The parts of SILOT against their equations."""
+"""The parts of SILOT compared with their equations."""
 
 import math
 from dataclasses import replace

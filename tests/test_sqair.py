@@ -1,4 +1,4 @@
-"""The whole of SQAIR, beside the laws of every model (test_world_models)."""
+"""SQAIR as a whole, in addition to the laws of every model (test_world_models)."""
 
 from dataclasses import replace
 

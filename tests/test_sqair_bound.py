@@ -1,4 +1,4 @@
-"""The importance-weighted bound and VIMCO, against sums over all outcomes."""
+"""The importance-weighted bound and VIMCO, compared with sums over all outcomes."""
 
 import math
 from itertools import product

@@ -1,4 +1,4 @@
-"""The parts of SQAIR against their equations."""
+"""The parts of SQAIR compared with their equations."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The empty scene of videos in which objects stand for long, against the scene they are made of."""
+"""The empty scene of videos in which objects stand for long, compared with the true scene."""
 
 from typing import Any
 

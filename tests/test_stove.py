@@ -1,4 +1,4 @@
-"""The whole of STOVE, beside what every model promises (test_world_models)."""
+"""STOVE as a whole, in addition to the laws of every model (test_world_models)."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""SuPAIR, matching and dynamics of STOVE, each against a plain reference."""
+"""SuPAIR, matching and dynamics of STOVE, each compared with a plain reference."""
 
 import math
 from collections.abc import Sequence

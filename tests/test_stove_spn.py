@@ -1,4 +1,4 @@
-"""Sum-product networks against sums and products written out, and against integrals."""
+"""Sum-product networks compared with explicit sums and products, and with integrals."""
 
 import itertools
 import math

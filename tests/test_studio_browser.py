@@ -1,4 +1,4 @@
-"""The studio in a real browser, with a trained model: what a person does, and sees."""
+"""The studio in a real browser, with a trained model, used as a person would."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Messages: whatever comes in is a record in range, or one line."""
+"""Messages: any input becomes a valid record, or a one-line error."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The worker: whose turn it is, and how pages leave."""
+"""The worker: scheduling between tabs, and closing of tabs."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Labels of what moves: clear boxes are where objects are, and doubtful ones say nothing."""
+"""Motion labels: clear boxes enclose objects, and doubtful ones are marked as unclear."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`gswm train` and `gswm export`: what they take, what they write, what they say."""
+"""`gswm train` and `gswm export`: arguments, files and output."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Weights that ship: whoever loads them notices a changed byte, and `gswm weights` lists all."""
+"""Shipped weights: any changed byte is noticed, and `gswm weights` lists all of them."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Worlds: what each declares, and how one from outside the package is added and used."""
+"""Worlds: their declarations, and adding and using one of another package."""
 
 import json
 import sys

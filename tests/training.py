@@ -1,4 +1,4 @@
-"""Trainings that take a moment: one recipe at small sizes, here or in a process of its own."""
+"""Short trainings: one recipe at small sizes, in this process or in another."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""The rule that every command keeps, whatever its input is.
+"""The rule that every command obeys for any input.
 
 Its exit code is of a known set. An error is one line on stderr, without a traceback. A file that it
 leaves is whole. It ends, and takes bounded processor time and memory.

@@ -217,7 +217,7 @@ def test_the_python_about_videos_runs(
 def test_the_example_of_a_world_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the page has it, and the file of its episodes is lossless."""
+    """The code of the page runs as it is, and the file of its episodes is lossless."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(WORLDS, "_found", dict(WORLDS))
     monkeypatch.setattr(protocols, "PROTOCOLS", dict(protocols.PROTOCOLS))
@@ -292,7 +292,7 @@ def test_the_first_commands_of_the_readme_print_what_it_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With small weights and few frames: the numbers are others."""
+    """The numbers differ, because weights are small and frames few."""
     tiny.ship(small_clips.parent, "two-layer")
     monkeypatch.chdir(tmp_path)
     start = README.read_text().partition("## Five-minute start")[2]
@@ -379,7 +379,7 @@ def test_no_docstring_begins_with_a_question_word() -> None:
 
 
 GROUPS = {"gswm.worlds"}
-"""Of entry points: they look like modules, and are none."""
+"""Entry-point groups, which look like modules."""
 SOURCES = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tools").glob("*.py"))]
 
 

@@ -23,7 +23,7 @@ from gswm.studio.catalog import Catalog
 from gswm.weights import finding, hub
 
 NAME = "single-ball"
-"""Of the model that does not ship."""
+"""A name for a model that does not ship."""
 
 
 pytestmark = pytest.mark.usefixtures("small_trunk")

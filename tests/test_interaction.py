@@ -98,7 +98,7 @@ def test_who_is_alone_hears_only_itself() -> None:
 @torch.no_grad()
 @given(SEEDS)
 def test_an_almost_empty_slot_hardly_disturbs_a_real_neighbor(seed: int) -> None:
-    """By no more than its share of the softmax: its presence, times e to the gap in logits."""
+    """At most by its share of the softmax: its presence, times e to the gap in logits."""
     net = interaction()
     u, pres = inputs(seed, slots=3)
     tiny = 1e-7

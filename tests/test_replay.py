@@ -20,7 +20,7 @@ made: list[str] = []
 
 
 def do_again(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-    """As a CUDA graph does it: from where the inputs are, to where the outputs were."""
+    """Imitate a CUDA graph: read the inputs and write the outputs at their fixed addresses."""
     made.append(call.func.__qualname__)  # type: ignore[attr-defined]
     out = call()
 

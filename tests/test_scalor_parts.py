@@ -127,7 +127,7 @@ def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch, size: 
 
 
 def grad(y: Tensor, net: torch.nn.Module) -> tuple[Tensor, ...]:
-    """Of a sum of squares, by the weights."""
+    """Gradients of a sum of squares with respect to the weights."""
     return torch.autograd.grad(y.square().sum(), list(net.parameters()))
 
 
@@ -153,7 +153,7 @@ def test_layers_are_composed_as_the_paper_says(seed: int) -> None:
 
 
 def test_a_mask_is_at_most_1_and_still_passes_a_gradient() -> None:
-    """Of two objects on the same pixels, each as present as can be."""
+    """Two fully present objects cover the same pixels."""
     model, o = build(), objects(1, 2).o
     with torch.no_grad():
         model.appearance.deconv_what[0].bias[48:] = 20

@@ -210,7 +210,7 @@ def test_discovery_goes_object_by_object(seed: int, later: float) -> None:
 @torch.no_grad()
 @given(seeds, st.integers(0, 3))
 def test_the_probabilities_of_all_numbers_add_up_to_1(seed: int, kept: int) -> None:
-    """Of the posterior: every pattern of choices is drawn by a noise that forces it."""
+    """In the posterior: noise forces every pattern of choices."""
     model, known = lively(), objects(1, seed=seed)
     pres = (torch.arange(3) < kept).float()[None, :, None]
     known = replace(known, o=replace(known.o, pres=pres))

@@ -20,7 +20,7 @@ from gswm.data.looking.teaching import (
 from gswm.data.standing import empty_scene
 
 SIZE = 192
-"""Of the videos, in a square with black bars."""
+"""Side of the square videos, with black bars."""
 TOP = (SIZE - synthetic.HEIGHT) // 2
 
 

@@ -42,7 +42,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def commands() -> list[str]:
-    """All lines to type, without remarks behind #."""
+    """All commands to type, without comments."""
     lines = [line for page in PAGES for line in page.read_text().splitlines()]
     typed = [shlex.split(line, comments=True) for line in lines if line.startswith("    gswm ")]
     return list(dict.fromkeys(map(shlex.join, typed)))
@@ -373,8 +373,9 @@ def resolve(name: str) -> object:
 
 def test_no_docstring_begins_with_a_question_word() -> None:
     """Docstrings name their subject: "Unreadable files", and not "What cannot be read"."""
-    for file in (ROOT / "src").rglob("*.py"):
-        found = re.findall(r'"""(?:What|Who|Where|How)\b.*', file.read_text())
+    files = (file for folder in ("src", "tests", "tools") for file in (ROOT / folder).rglob("*.py"))
+    for file in files:
+        found = re.findall(r'"""(?:What|Whom?|Where|How)\b.*', file.read_text())
         assert not found, f"{file}: {found}"
 
 
@@ -441,7 +442,7 @@ REDEFINED = {"op3-obj3d-two": "collision_"}
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_weights_say_of_themselves_what_was_measured_with_them(name: str) -> None:
-    """Once: what is measured again may round otherwise, and have scores that are newer."""
+    """Up to rounding; later measurements may have additional scores."""
     part = f"-{MEASURED_IN_PART[name]}" if name in MEASURED_IN_PART else ""
     measured = json.loads((ROOT / "docs" / "results" / f"{name}{part}.json").read_text())
     for score, value in read_header(shipped()[name])["about"]["test"].items():

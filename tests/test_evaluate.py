@@ -43,7 +43,7 @@ SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 
 
 class Seer(WorldModel):
-    """A model that is asked only for what it imagines."""
+    """A model of which only imagined tracks are used."""
 
     image_size = 64
 

@@ -314,7 +314,7 @@ def test_objects_may_be_few_at_first_and_for_a_moment() -> None:
 
 
 class Losing:
-    """A stand-in for training that loses the objects so many times."""
+    """A stand-in for training that loses the objects a given number of times."""
 
     def __init__(self, times: int, ended: Any) -> None:
         self.left, self.ended = times, ended

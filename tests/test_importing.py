@@ -538,7 +538,7 @@ def test_clips_too_short_for_a_folders_episodes_come_with_the_whole_command(
 
 
 def command_said(capsys: pytest.CaptureFixture[str]) -> str:
-    """The command that was advised last."""
+    """The command that the last line recommends."""
     return capsys.readouterr().err.splitlines()[-1].split("`")[1]
 
 

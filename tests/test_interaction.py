@@ -75,7 +75,7 @@ def test_objects_have_no_order(seed: int, slots: int) -> None:
 @torch.no_grad()
 @given(SEEDS, st.integers(1, 3), st.integers(1, 3), st.floats(0, 100))
 def test_absent_objects_are_not_heard(seed: int, there: int, empty: int, large: float) -> None:
-    """However many there are, and whatever the networks would say of them."""
+    """Regardless of their number and of the networks' outputs."""
     net = interaction()
     u, pres = inputs(seed, there + empty)
     u[:, there:] *= large

@@ -65,7 +65,7 @@ def learn_and_check() -> None:
     """On unseen balls: one object in nearly every frame, within the ball on average.
 
     The error is below a third of that of an empty picture. Results depend on the seed, and on the
-    rounding of a CPU: the worst of eight trainings had 4.4 pixels on average, and 0.18 of the error.
+    rounding of a CPU: the worst of eight trainings had 4.4 pixels on average and 0.18 of the error.
     """
     g = generator()
     videos, _ = balls(256, g)

@@ -346,7 +346,7 @@ def test_new_objects_take_free_slots_and_nobody_else_moves(seed: int) -> None:
 
 @given(seeds)
 def test_a_frame_shows_all_that_is_there_whatever_the_slots(seed: int) -> None:
-    """Drawn are K objects, and not the known ones and every cell: no presence is lost by it."""
+    """All K objects are drawn, and no others: no presence is lost."""
     known, proposed, kept = some_of_a_frame(seed, 2, 6)
     known.o.pres[:] *= known.alive[..., None]
     shown = joined(known, proposed, kept).o

@@ -42,7 +42,7 @@ def slot(s: Scene, video_number: int, id: int) -> int:
 
 
 def same_but(before: Scene, after: Scene, where: list[tuple[int, int]], columns: slice) -> None:
-    """Nothing differs but some columns of some slots."""
+    """Only some columns of some slots differ."""
     changed = (before.objects.flat() != after.objects.flat()).nonzero().tolist()
     allowed = range(*columns.indices(before.objects.flat().shape[-1]))
     assert {(b, k) for b, k, _ in changed} == set(where)

@@ -330,7 +330,7 @@ def there(prev: GRUObjects) -> Tensor:
 @torch.no_grad()
 @given(seeds)
 def test_an_empty_slot_changes_nothing(seed: int) -> None:
-    """Whatever is left in it of an object that has gone."""
+    """Regardless of the values that a removed object left in it."""
     model, prev = lively(), objects(seed=seed)
     flat, junk = prev.flat(), torch.randn(prev.flat().shape, generator=generator(seed))
     keep = there(prev)[..., None] | (torch.arange(flat.shape[-1]) == 0)

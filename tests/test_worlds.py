@@ -264,7 +264,7 @@ PLUG_IN = {
 
 
 def install(folder: Path, names: list[str]) -> None:
-    """A package with entry points, as pip would leave it."""
+    """A package with entry points, as installed by pip."""
     about = folder / "plugged-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Name: plugged\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""Weights in 8 bits: values within half a step of the originals, and self-describing files."""
+"""Weights in 8 bits: each value is within half a step of what it was, and files say how to read."""
 
 import math
 from dataclasses import replace

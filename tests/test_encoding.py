@@ -105,7 +105,7 @@ def test_only_what_is_named_is_in_8_bits_and_the_rest_in_16() -> None:
     ],
 )
 def test_every_model_names_networks_that_it_has(name: str) -> None:
-    """And biases, norms and buffers are not in 8 bits."""
+    """Biases, norms and buffers are not stored in 8 bits."""
     model = build(name)
     coarse, there = coarse_names(model), dict(model.named_parameters())
     assert coarse

@@ -1,4 +1,4 @@
-"""Charts: the lines that matplotlib draws, their names, colors and files."""
+"""Charts: lines, names, colors and files of matplotlib figures."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""The command line: help for everything, and one line for whatever goes wrong."""
+"""The command line: help for every command, and one-line errors."""
 
 import re
 import shlex

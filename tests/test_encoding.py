@@ -173,7 +173,7 @@ def test_decoded_tensors_are_encoded_again_without_loss() -> None:
     ],
 )
 def test_every_model_names_networks_that_it_has(name: str) -> None:
-    """And biases, norms and buffers are not in 8 bits."""
+    """Biases, norms and buffers are not stored in 8 bits."""
     model = build(name)
     coarse, there = coarse_names(model), dict(model.named_parameters())
     assert coarse

@@ -1,4 +1,4 @@
-"""`gswm export`: compact files, names, and a folder that can be uploaded to a model hub."""
+"""`gswm export`: compact files, names, and folders for a model hub."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`gswm report`: from results to tables, figures and a page that needs nothing else."""
+"""`gswm report`: tables, figures and a self-contained page from results."""
 
 import re
 import statistics
@@ -55,7 +55,7 @@ def test_seeds_are_a_mean_and_a_spread(tmp_path: Path) -> None:
 
 
 def test_weights_tell_their_seed_whatever_their_file_is_called(tmp_path: Path) -> None:
-    """Of weights that a run wrote, and of those that were only built by a recipe with a seed."""
+    """Both for weights of a run, and for weights built from a recipe with a seed."""
     recipe, runs = gswm.recipe("single-ball"), []
     for seed, about in ((0, {"seed": 0}), (1, {"seed": 1}), (2, {})):
         file = tmp_path / f"ball-{seed}.safetensors"

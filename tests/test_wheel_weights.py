@@ -1,4 +1,4 @@
-"""The wheel contains the models that commands use by default, and knows of all others."""
+"""The wheel contains the default models of the commands, and a catalog of all others."""
 
 import json
 import re

@@ -49,6 +49,16 @@ def test_names_stand_in_the_order_in_which_lines_end() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["high", "middle", "low"]
 
 
+def test_lines_of_one_name_stand_once() -> None:
+    ends = [("a", 0.1), ("b", 0.9), ("a", 0.5)]
+    series = [Series(name, [1.0, end], "ink") for name, end in ends]
+    (axes,) = plotting.draw(Charts([Chart("x", series, "time")])).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["b", "a"]
+    assert len(axes.get_lines()) == 3
+
+
 def test_no_two_texts_of_a_figure_overlap() -> None:
     series = [Series(f"a rather long name {i}", [0.5, 0.5, i], "ink") for i in range(6)]
     panels = [Chart("a title", series, "imagined frame", "frame sides")] * 3

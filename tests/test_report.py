@@ -14,8 +14,9 @@ from PIL import Image
 import gswm
 from gswm.cli import main
 from gswm.report import figures, trajectories
-from gswm.report.cells import EMPTY, UNMEASURED
+from gswm.report.cells import EMPTY, UNMEASURED, Table
 from gswm.report.drawing import Dot, Drawing, Line
+from gswm.report.page import table_html
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MOTA, TABULATED
 from gswm.report.results import read
 from gswm.report.tables import tables
@@ -321,7 +322,7 @@ def test_what_a_report_wrote_is_replaced(tmp_path: Path) -> None:
     [
         (None, "there is no file or folder"),
         ("{", "is not a result of `gswm eval --json`"),
-        ("[1]", "is not a result of `gswm eval --json`"),
+        ("[1]", "is not a result of `gswm eval --json`: it is not an object"),
         ('{"scores": {}}', "it has no 'model'"),
     ],
 )
@@ -335,6 +336,30 @@ def test_what_is_no_result_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert said in error
     assert len(error.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_long_cells_of_a_page_wrap_but_commands_do_not() -> None:
+    long = "words that fill more than a line of a narrow column"
+    rows = (("a", long, f"`{long}`"), ("b", "few", "c"))
+    page = table_html(Table("t", "", ("", "scores", "command"), rows))
+    assert "<th class=long>scores</th>" in page
+    assert f"<td class=long>{long}</td>" in page
+    assert "<td>few</td>" in page
+    assert "<th>command</th>" in page
+    assert f"<td class=words><code>{long}</code></td>" in page
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "fit.json"])
+def test_the_folder_of_a_run_is_told_from_a_folder_of_results(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run" / name).write_text("{}")
+    path = str(tmp_path / "my run")
+    assert main(["report", path, "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"`gswm eval '{path}' --json result.json`" in line
     assert not (tmp_path / "out").exists()
 
 

@@ -265,6 +265,7 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     until(page, "studio.store.opened.world.startsWith('upload-')")
     done(page, 0)
     assert state(page, "truth.pixels.shape[0]") == 8
+    until(page, "!studio.store.playing && studio.store.frame === 15")  # it plays to its end
     expect(page.locator("#world option:checked")).to_have_text("your video")
     video = state(page, "opened.world")
     page.select_option("#model", "single-ball")
@@ -272,6 +273,10 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     done(page, 0)
     assert state(page, "opened.world") == video
     assert state(page, "truth.pixels.shape[0]") == 8
+    expect(page.locator("#toast.wrong")).to_contain_text("the model does not fit this video")
+    page.select_option("#world", "single-ball")
+    until(page, "studio.store.opened.world === 'single-ball'")
+    expect(page.locator("#toast")).to_be_hidden(timeout=2_000)  # it was about the other video
 
 
 class Held:

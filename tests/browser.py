@@ -1,4 +1,4 @@
-"""A real browser for the tests: Playwright drives a Chromium; run as a program, it installs one."""
+"""A real browser for the tests: Playwright drives Chromium. Run as a program, it installs one."""
 
 import base64
 import json

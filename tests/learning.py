@@ -1,4 +1,4 @@
-"""Short trainings on random windows, until a small model has learned."""
+"""Short trainings of small models on random windows."""
 
 import math
 import subprocess

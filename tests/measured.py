@@ -1,4 +1,4 @@
-"""Results as `gswm eval --json` could have written them."""
+"""Example results in the format of `gswm eval --json`."""
 
 import json
 from pathlib import Path
@@ -82,7 +82,7 @@ def still(level: int, steps: int = 3) -> str:
 
 
 def solid_result(**changes: Any) -> dict[str, Any]:
-    """Of the 3D world, by the paper's protocol."""
+    """A result in the 3D world, with the paper's protocol."""
     box = [1, 0.5, 0.5, 0.25, 0.5]
     stills = {"steps": [1, 5, 10], "true": still(200), "true_boxes": [[box], [box], [box]]}
     stills |= {"imagined": still(100), "boxes": [[box], [], []]}
@@ -98,7 +98,7 @@ def solid_result(**changes: Any) -> dict[str, Any]:
 
 
 def by_slotformer() -> dict[str, Any]:
-    """Of the same weights, by SlotFormer's protocol."""
+    """A result of the same weights, with SlotFormer's protocol."""
     other = {"command": "gswm eval obj3d --protocol slotformer-6-44"}
     other |= {"data": {"world": "obj3d", "split": "val"}, "scores": {"psnr": 28.25, "ssim": 0.8}}
     return solid_result(protocol={"name": "slotformer-6-44", "given": 6}, **other)

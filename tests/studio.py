@@ -1,4 +1,4 @@
-"""A studio with a small model that nobody trained, for the tests."""
+"""A studio with a small untrained model, for the tests."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A training goes on while another process compiles its steps, and then takes the compiled ones."""
+"""A training continues while another process compiles its steps, then uses the compiled ones."""
 
 import io
 import json
@@ -89,7 +89,7 @@ def test_kernels_are_there_once_the_process_says_so_or_ends() -> None:
 def test_steps_are_plain_until_kernels_are_compiled(
     compiled: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a GPU, where kernels are no more than counted."""
+    """As on a GPU; kernels are only counted."""
     chosen, used = small(6), []
     schedule = replace(chosen.model.schedule, lengths=((0, 2),))
     trainee = fast(replace(chosen, model=replace(chosen.model, schedule=schedule)))

@@ -1,4 +1,4 @@
-"""The public API: every name is there, typed, and documented; importing it does not wait."""
+"""The public API: every name exists, is typed and documented; importing it is fast."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""Windows of pictures, one pixel at a time."""
+"""Windows of pictures, compared with pixel-by-pixel loops."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Augmented videos: what stays the same, whatever is drawn."""
+"""Augmented videos: invariants of random augmentations."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The background of a fixed camera and the light of each frame, against what they were made of."""
+"""The background of a fixed camera and the light of each frame, compared with the true ones."""
 
 from typing import Any
 

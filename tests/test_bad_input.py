@@ -1,4 +1,4 @@
-"""Input that makes no sense is one line and a code, and never a traceback, a hang or a guess."""
+"""Bad input causes one line and an exit code, never a traceback, a hang or a guess."""
 
 import inspect
 import json

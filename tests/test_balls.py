@@ -1,4 +1,4 @@
-"""The ball worlds: the values of the paper's own data, and the laws of episodes."""
+"""The ball worlds: values of the paper's own data, and laws of episodes."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Rules instead of models: their scores on the paper's test sets are known."""
+"""Non-learned baselines: their scores on the paper's test sets are known."""
 
 from dataclasses import replace
 from functools import cache

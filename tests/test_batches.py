@@ -1,4 +1,4 @@
-"""Batches as records: the actions, rewards and backgrounds of windows, of files and worlds."""
+"""Batches as records: actions, rewards and backgrounds of windows of files and worlds."""
 
 import zlib
 from collections.abc import Iterator

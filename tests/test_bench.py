@@ -1,4 +1,4 @@
-"""Benchmarks print and write what they measured."""
+"""Benchmarks print and write their measurements."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Center errors against plain loops, and what they charge for."""
+"""Center and strict errors, compared with plain loops."""
 
 import math
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""Charts: the lines that matplotlib draws, their names, colors and files."""
+"""Charts: lines, names, colors and files of matplotlib figures."""
 
 import itertools
 import re
@@ -47,6 +47,16 @@ def test_names_stand_in_the_order_in_which_lines_end() -> None:
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["high", "middle", "low"]
+
+
+def test_lines_of_one_name_stand_once() -> None:
+    ends = [("a", 0.1), ("b", 0.9), ("a", 0.5)]
+    series = [Series(name, [1.0, end], "ink") for name, end in ends]
+    (axes,) = plotting.draw(Charts([Chart("x", series, "time")])).axes
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["b", "a"]
+    assert len(axes.get_lines()) == 3
 
 
 def test_no_two_texts_of_a_figure_overlap() -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints are whole or not there, and what is damaged is never taken for whole."""
+"""Checkpoints are written completely or not at all, and damaged ones are recognized."""
 
 import ast
 import errno
@@ -139,7 +139,7 @@ def test_no_checkpoints_are_none(tmp_path: Path) -> None:
 
 
 def test_damaged_ones_of_later_steps_do_not_push_out_the_new_one(tmp_path: Path) -> None:
-    """Nor is the one that was gone on from removed before there is another that is whole."""
+    """The checkpoint that was resumed is kept until a newer one is complete."""
     save(tmp_path, checkpoint(10))
     for step in (20, 30):
         shutil.copytree(tmp_path / "00000010", tmp_path / f"{step:08d}")
@@ -211,7 +211,7 @@ class Killed(BaseException):
 def test_whenever_the_process_dies_the_newest_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail_at: int
 ) -> None:
-    """Also where it replaces a damaged one of its own step, and cannot clean up."""
+    """Even if it replaces a damaged checkpoint of the same step, and cannot clean up."""
     save(tmp_path, checkpoint(1))
     (save(tmp_path, checkpoint(2)) / "tensors-01.safetensors").write_bytes(b"")
     with monkeypatch.context() as patch:
@@ -275,7 +275,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 
 def test_nothing_in_the_package_reads_or_writes_pickles() -> None:
-    """By name: pickle and its kin, torch.load, torch.save, and numpy's allow_pickle."""
+    """By name: pickle and its variants, torch.load, torch.save, and numpy's allow_pickle."""
     banned = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
     for name, file in FILES.items():
         for node in ast.walk(ast.parse(file.read_text())):

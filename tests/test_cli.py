@@ -1,4 +1,4 @@
-"""The command line: help for everything, and one line for whatever goes wrong."""
+"""The command line: help for every command, and one-line errors."""
 
 import re
 import shlex
@@ -161,6 +161,8 @@ def test_a_wrong_choice_is_told_what_there_is(
         (["data", "mkae", "maze"], "did you mean `gswm data make`?"),
         (["dmeo"], "did you mean `gswm demo`?"),
         (["weights", "ftch"], "did you mean `gswm weights fetch`?"),
+        (["fetch", "obj3d"], "did you mean `gswm weights fetch`?"),
+        (["lok", "film.mp4"], "did you mean `gswm data look`?"),
     ],
 )
 def test_a_misspelt_command_is_told_the_right_one(

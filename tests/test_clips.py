@@ -1,4 +1,4 @@
-"""Clips: random objects before still backgrounds, and what is true of them."""
+"""Clips: random objects in front of still backgrounds, and their ground truth."""
 
 from dataclasses import fields, replace
 from pathlib import Path

@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 def naive_hash(key: int) -> int:
-    """Of one key, in Python's own numbers, as a signed number of 32 bits."""
+    """The hash of one key in Python integers, as a signed 32-bit number."""
     bits = key % 2**32
     bits = (bits ^ bits >> 16) * 0x7FEB352D % 2**32
     bits = (bits ^ bits >> 15) * 0x846CA68B % 2**32
@@ -170,7 +170,7 @@ def pictures(number: int = 4, side: int = 16) -> Tensor:
 
 
 def test_blocks_are_rounded_in_their_cosines() -> None:
-    """Of one block of grey, against the definition of the cosine transform."""
+    """One gray block, compared with the definition of the cosine transform."""
     block = pictures(1, 8)[:, :1].expand(-1, 3, -1, -1)
     step = 0.05
     found = film.compressed(block, torch.tensor([step]))

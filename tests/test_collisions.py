@@ -1,4 +1,4 @@
-"""Collisions: imagined changes of velocity beside true contacts."""
+"""Collisions: imagined changes of velocity compared with true contacts."""
 
 import math
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_noise_of_a_tenth_of_a_pixel_is_no_collision() -> None:
 
 
 def slope(values: list[float]) -> float:
-    """Of the line that fits best, by its textbook formula."""
+    """The slope of the best-fitting line, by its textbook formula."""
     n, middle = len(values), sum(values) / len(values)
     over = sum((i - (n - 1) / 2) * (value - middle) for i, value in enumerate(values))
     return over / sum((i - (n - 1) / 2) ** 2 for i in range(n))

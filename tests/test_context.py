@@ -1,4 +1,4 @@
-"""The context against A.1, one frame at a time."""
+"""The context compared with A.1, one frame at a time."""
 
 import pytest
 import torch

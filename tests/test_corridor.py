@@ -1,4 +1,4 @@
-"""Agents in corridors, followed by identity."""
+"""Scores of agents in corridors, on hand-made mazes."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A damaged video is refused; what is taken has the pictures that were recorded."""
+"""Damaged videos are refused, and accepted ones have the recorded pictures."""
 
 import os
 import shutil

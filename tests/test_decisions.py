@@ -1,4 +1,4 @@
-"""Settings from what was measured: units against the geometry of the models, and their reasons."""
+"""Settings derived from measurements: their units, and their reasons."""
 
 import math
 from dataclasses import replace

@@ -1,8 +1,9 @@
-"""`gswm demo`: what ships, imagined, measured and shown."""
+"""`gswm demo`: shipped models, their futures and scores, and all worlds."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny
@@ -79,6 +80,23 @@ def test_without_the_default_weights_the_demo_says_so(
     monkeypatch.setattr(demo, "WORLDS", {})
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert "skipped the example video" in capsys.readouterr().out
+
+
+def test_worlds_that_lack_the_same_software_share_a_line(
+    no_weights: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lacking = {"one": "MuJoCo: install it", "two": "MuJoCo: install it", "three": "another thing"}
+    worlds = {
+        name: SimpleNamespace(missing=lambda what=what: what) for name, what in lacking.items()
+    }
+    monkeypatch.setattr(demo, "WORLDS", worlds)
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "skipped one, two: needs MuJoCo: install it" in said
+    assert "skipped three: needs another thing" in said
 
 
 def test_the_example_video_is_small_and_credited() -> None:

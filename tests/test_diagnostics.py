@@ -1,4 +1,4 @@
-"""Known failures are said once, in the sentence that helps; healthy runs are left in peace."""
+"""Known failures of a training cause one helpful warning; healthy runs cause none."""
 
 import math
 import re
@@ -115,7 +115,7 @@ def test_where_nothing_helps_only_the_failure_is_said() -> None:
 
 
 def test_objects_that_are_found_late_are_no_drift() -> None:
-    """As agents of a maze were: none, then half, then all of them; each makes pixels better."""
+    """As in mazes: no agents, then half, then all of them; each improves the pixels."""
     found = [(0.0, 0.0179), (1.8, 0.0106), (3.5, 0.002)]
     run = [
         report(step, objects=found[i // 10][0], squared_error=found[i // 10][1], kl_context=0.0)
@@ -133,7 +133,7 @@ def test_duplicates_that_vanish_are_no_loss() -> None:
 
 @pytest.mark.parametrize("objects", [6.0, 1.0])
 def test_pixels_that_are_much_worse_are_said_where_the_loss_hides_it(objects: float) -> None:
-    """By a σ of 1 the loss hardly depends on pixels; why they are worse is said only once."""
+    """With σ = 1, the loss hardly depends on pixels; the reason is printed only once."""
     run = [
         report(s, loss=113_000.0, objects=6.0, squared_error=0.001)
         if i < 9
@@ -146,7 +146,7 @@ def test_pixels_that_are_much_worse_are_said_where_the_loss_hides_it(objects: fl
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [100, 300, 500, 900])
 def test_a_loss_that_jumps_by_design_is_left_in_peace(every: int) -> None:
-    """As the ablations of mazes go: T from 1 to 10, and then σ from 0.1 to 1."""
+    """As in the ablations of mazes: T grows from 1 to 10, and then σ from 0.1 to 1."""
     model = RECIPES["maze-no-sa"]().model
     losses = []
     for step in range(24_000):
@@ -195,7 +195,7 @@ def test_long_runs_are_remembered_in_part() -> None:
 
 
 def test_a_run_that_learns_is_left_in_peace() -> None:
-    """As the two-layer recipe goes: many objects at first, then six, and longer videos."""
+    """As in the two-layer recipe: many objects at first, then six, and longer videos."""
     run = []
     for step in range(100, 24_100, 100):
         length = 2 if step <= 1_500 else 6 if step <= 4_000 else 12 if step <= 9_000 else 20

@@ -1,4 +1,4 @@
-"""Discovery against A.3, one cell at a time."""
+"""Discovery compared with A.3, one cell at a time."""
 
 import math
 from dataclasses import replace
@@ -279,7 +279,7 @@ def test_the_difference_from_the_background_is_seen() -> None:
 
 @torch.no_grad()
 def test_only_frames_with_discovery_are_looked_at() -> None:
-    """And each encoding is its own frame's."""
+    """Each encoding belongs to its own frame."""
     net, frames = discovery(), video(2, 3)
     keep = torch.tensor([[True, False, True], [True, False, False]])
     got = net.look(frames, frames, keep, 3)

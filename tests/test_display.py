@@ -1,4 +1,4 @@
-"""Progress: plain lines without a terminal, and a bar above them on one."""
+"""Progress: plain lines, and a bar on a terminal."""
 
 import errno
 import io
@@ -16,7 +16,7 @@ VALUES = {"loss": -9.5, "nll": -20.0, "kl_state": 10.5, "aux_pres": 0.0, "object
 
 
 def shown(*, terminal: bool, silent: bool = False, meanwhile: Callable[[], object] = int) -> str:
-    """All that is written in the course of ten steps; what is done before each report."""
+    """The output of ten steps; `meanwhile` runs before each report."""
     text = io.StringIO()
     display = Display(steps=10, batch=2, silent=silent)
     display.console = Console(file=text, force_terminal=terminal, width=200)

@@ -1,4 +1,4 @@
-"""Several processes give what one gives: the global batch is stated, and held."""
+"""Several processes give the result of one; the batch size is the global one."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def torchrun(ranks: int, args: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
@@ -158,7 +158,7 @@ def test_torchrun_with_two_processes_trains_what_one_trains(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
 def test_one_process_that_torchrun_started_trains_what_one_trains(tmp_path: Path) -> None:
-    """It speaks to itself, which is how NCCL can be tried on one GPU."""
+    """It communicates with itself, which is how NCCL can be tested on one GPU."""
     joined, alone, log = tmp_path / "joined", tmp_path / "alone", tmp_path / "log"
     common = {"WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     process = start(settings(joined), log, env={**common, "RANK": "0", "LOCAL_RANK": "0"})
@@ -170,7 +170,7 @@ def test_one_process_that_torchrun_started_trains_what_one_trains(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_trunk")
 def test_two_processes_stopped_and_resumed_train_what_one_trains(tmp_path: Path) -> None:
-    """They stop between two reports: the means go on too."""
+    """They stop between two reports, whose means continue too."""
     together, alone, log = tmp_path / "together", tmp_path / "alone", tmp_path / "log"
     for more in (["--max-minutes", "0"], []):
         codes = [end(process) for process in pair([*settings(together), *more], log)]

@@ -1,4 +1,4 @@
-"""Our closed forms against torch.distributions, or Python's floats where that is not exact."""
+"""Closed forms compared with torch.distributions, or Python floats where those are inexact."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_a_gaussian_comes_from_a_mean_and_a_std_before_its_softplus() -> None:
 
 @given(st.floats(-30, 30), st.sampled_from([1e-10, 1e-4, 0.3, 0.5, 0.99]))
 def test_bernoulli_kl_is_exact(logit: float, p: float) -> None:
-    """Also at 1e-10, where torch.distributions gives 7.28 for 10.82."""
+    """Even at 1e-10, where torch.distributions gives 7.28 for 10.82."""
     rho, other = 1 / (1 + math.exp(-logit)), 1 / (1 + math.exp(logit))
     want = rho * math.log(rho / p) + other * math.log(other / (1 - p))
     got = float(Bernoulli(torch.tensor([logit])).kl(p))

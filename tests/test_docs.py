@@ -1,4 +1,4 @@
-"""README and docs: their commands parse, their links lead somewhere, their numbers hold."""
+"""README and docs: commands parse, links lead to files, and numbers agree with results."""
 
 import ast
 import importlib.util
@@ -42,7 +42,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def commands() -> list[str]:
-    """All lines to type, without remarks behind #."""
+    """All commands to type, without comments."""
     lines = [line for page in PAGES for line in page.read_text().splitlines()]
     typed = [shlex.split(line, comments=True) for line in lines if line.startswith("    gswm ")]
     return list(dict.fromkeys(map(shlex.join, typed)))
@@ -217,7 +217,7 @@ def test_the_python_about_videos_runs(
 def test_the_example_of_a_world_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the page has it, and the file of its episodes is lossless."""
+    """The code of the page runs as it is, and the file of its episodes is lossless."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(WORLDS, "_found", dict(WORLDS))
     monkeypatch.setattr(protocols, "PROTOCOLS", dict(protocols.PROTOCOLS))
@@ -292,7 +292,7 @@ def test_the_first_commands_of_the_readme_print_what_it_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With small weights and few frames: the numbers are others."""
+    """The numbers differ, because weights are small and frames few."""
     tiny.ship(small_clips.parent, "two-layer")
     monkeypatch.chdir(tmp_path)
     start = README.read_text().partition("## Five-minute start")[2]
@@ -309,9 +309,18 @@ def without_numbers(text: str) -> str:
     return re.sub(r"[\d.]+", "N", text)
 
 
+def test_the_version_is_the_latest_of_the_changelog_and_that_to_cite() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    headings = re.findall(r"^## \[(.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    cited = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(), re.M))
+    assert headings[0] == "Unreleased]"
+    assert headings[1] == f"{version}] - {cited['date-released']}"
+    assert cited["version"] == version
+
+
 def test_the_readme_is_short_and_begins_in_order() -> None:
     text = README.read_text()
-    assert len(text.splitlines()) <= 150
+    assert len(text.splitlines()) < 150
     assert "`make test`" in text
     assert re.findall("^## (.*)$", text, re.M) == [
         *("Install", "Five-minute start", "Model zoo", "Your own video", "Results"),
@@ -364,13 +373,14 @@ def resolve(name: str) -> object:
 
 def test_no_docstring_begins_with_a_question_word() -> None:
     """Docstrings name their subject: "Unreadable files", and not "What cannot be read"."""
-    for file in (ROOT / "src").rglob("*.py"):
-        found = re.findall(r'"""(?:What|Who|Where|How)\b.*', file.read_text())
+    files = (file for folder in ("src", "tests", "tools") for file in (ROOT / folder).rglob("*.py"))
+    for file in files:
+        found = re.findall(r'"""(?:What|Whom?|Where|How)\b.*', file.read_text())
         assert not found, f"{file}: {found}"
 
 
 GROUPS = {"gswm.worlds"}
-"""Of entry points: they look like modules, and are none."""
+"""Entry-point groups, which look like modules."""
 SOURCES = [*PAGES, *sorted((ROOT / "src").rglob("*.py")), *sorted((ROOT / "tools").glob("*.py"))]
 
 
@@ -432,7 +442,7 @@ REDEFINED = {"op3-obj3d-two": "collision_"}
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_weights_say_of_themselves_what_was_measured_with_them(name: str) -> None:
-    """Once: what is measured again may round otherwise, and have scores that are newer."""
+    """Up to rounding; later measurements may have additional scores."""
     part = f"-{MEASURED_IN_PART[name]}" if name in MEASURED_IN_PART else ""
     measured = json.loads((ROOT / "docs" / "results" / f"{name}{part}.json").read_text())
     for score, value in read_header(shipped()[name])["about"]["test"].items():

@@ -1,4 +1,4 @@
-"""Downloads from a real server: whole and verified under their name, or not there."""
+"""Downloads from a real server: complete and verified under the final name, or absent."""
 
 import hashlib
 import os
@@ -76,7 +76,7 @@ def test_a_server_without_ranges_sends_all_of_it_again(site: Site, tmp_path: Pat
 
 
 def part_of(path: Path, data: bytes) -> None:
-    """Leave what a broken download leaves."""
+    """Leave the partial file of a broken download."""
     path.with_name(f".{path.name}.{SHA[:16]}.gswm-download").write_bytes(data)
 
 
@@ -153,7 +153,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
 def test_a_trickle_ends_when_the_time_is_over(
     lengths: bool, slow_header: bool, site: Site, tmp_path: Path
 ) -> None:
-    """Though there is never silence."""
+    """Although no pause is long."""
     site.delay, site.lengths, site.slow_header = 0.02, lengths, slow_header
     with pytest.raises(UserError, match="took more than"):
         get(site, tmp_path / "file", Limits(seconds=0.5, silence=5.0, size=10**6, pause=0.01))

@@ -1,4 +1,4 @@
-"""Drawings: the same thing as SVG and as pixels."""
+"""Drawings: SVG and pixels show the same."""
 
 from xml.etree import ElementTree
 

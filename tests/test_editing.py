@@ -139,7 +139,7 @@ def test_an_edit_to_what_is_there_already_changes_nothing(
 
 @pytest.mark.parametrize(("recipe", "tight"), SETTINGS)
 def test_what_is_drawn_moves_as_far_as_its_box(recipe: str, tight: bool) -> None:
-    """By whole pixels, so that the picture of the object is the same."""
+    """Moves by whole pixels, so that the picture of the object does not change."""
     made, track = seeing(recipe, tight)
     state = track[:1].state_at(-1)
     for other in state.objects.id[0, 1:].tolist():

@@ -1,4 +1,4 @@
-"""Weights in 8 bits: each value is within half a step of what it was, and files say how to read."""
+"""Weights in 8 and 3 bits: the error of each value has a bound, and files say how to read them."""
 
 import math
 from dataclasses import replace
@@ -16,8 +16,24 @@ from tiny import SIZES
 from gswm.core.errors import UserError
 from gswm.models.base import WorldModel
 from gswm.models.registry import build, recipe
-from gswm.weights.encoding import LARGEST, SUFFIX, coarse_names, decode, encode, scaled, to_rows
-from gswm.weights.files import CODED, FORMAT, load, read_header, save
+from gswm.weights import encoding
+from gswm.weights.encoding import (
+    LARGEST,
+    LARGEST_OF_3,
+    SHAPE,
+    SHRUNK,
+    SUFFIX,
+    coarse_names,
+    decode,
+    encode,
+    names_within,
+    packed,
+    scaled,
+    to_rows,
+    unpacked,
+)
+from gswm.weights.files import CODED, FORMAT, encoding_in, load, read_header, save
+from gswm.weights.finding import shipped
 
 SHAPES = [(1, 1), (3, 1), (1, 7), (5, 4), (2, 3, 3), (4, 2, 3, 5)]
 values = st.floats(-(2.0**100), 2.0**100, width=32, allow_subnormal=False)
@@ -97,6 +113,58 @@ def test_only_what_is_named_is_in_8_bits_and_the_rest_in_16() -> None:
     assert encode(tensors, "float32", ["a"]) == tensors
 
 
+def naive_packed(row: list[int]) -> list[int]:
+    """The bytes of integers from -3 to 3, bit by bit; the last byte is filled up with zeros."""
+    bits = "".join(f"{x + 3:03b}" for x in row)
+    bits += "0" * (-len(bits) % 8)
+    return [int(bits[i : i + 8], 2) for i in range(0, len(bits), 8)]
+
+
+@given(st.data())
+def test_integers_of_3_bits_are_packed_without_loss(data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from(SHAPES))
+    integers = torch.from_numpy(data.draw(arrays("int8", shape, elements=st.integers(-3, 3))))
+    rows = packed(integers)
+    assert rows.tolist() == [naive_packed(row) for row in integers.flatten(1).tolist()]
+    found = unpacked({"x": rows, f"x{SHAPE}": torch.tensor(shape)}, "x")
+    assert found.dtype == torch.int8
+    assert torch.equal(found, integers)
+
+
+def naive_in_3_bits(row: list[float]) -> float:
+    """The smallest squared error of a row among the scales that are tried."""
+    errors = []
+    for fraction in SHRUNK:
+        step = max(abs(x) for x in row) / 3 * fraction
+        rounded = [max(-3, min(3, round(x / step))) * step for x in row]
+        errors.append(sum((a - b) ** 2 for a, b in zip(row, rounded, strict=True)))
+    return min(errors)
+
+
+def test_rows_in_3_bits_have_the_scale_with_the_smallest_squared_error() -> None:
+    torch.manual_seed(0)
+    tensor = torch.randn(8, 3, 11) * torch.logspace(-1, 1, 8)[:, None, None]
+    integers, scale = to_rows(tensor, LARGEST_OF_3, SHRUNK)
+    assert integers.abs().max() == LARGEST_OF_3
+    error = (scaled({"x": integers, f"x{SUFFIX}": scale}, "x") - tensor).square().sum(dim=(1, 2))
+    want = [naive_in_3_bits(row) for row in tensor.flatten(1).tolist()]
+    torch.testing.assert_close(error, torch.tensor(want), rtol=2e-3, atol=0)
+    fits, wide = to_rows(tensor, LARGEST_OF_3)
+    assert (scaled({"x": fits, f"x{SUFFIX}": wide}, "x") - tensor).square().sum() > error.sum()
+
+
+def test_decoded_tensors_are_encoded_again_without_loss() -> None:
+    torch.manual_seed(0)
+    tensors = {name: torch.randn(4, 6, 3) for name in "abc"}
+    once = encode(tensors, "int3", ["a", "b"], ["b"])
+    assert {name: once[name].dtype for name in "abc"} == {
+        **{"a": torch.int8, "b": torch.uint8, "c": torch.float16}
+    }
+    again = encode(decode(once, "int3"), "int3", ["a", "b"], ["b"])
+    assert once.keys() == again.keys()
+    assert all(torch.equal(once[name], again[name]) for name in once)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -105,7 +173,7 @@ def test_only_what_is_named_is_in_8_bits_and_the_rest_in_16() -> None:
     ],
 )
 def test_every_model_names_networks_that_it_has(name: str) -> None:
-    """And biases, norms and buffers are not in 8 bits."""
+    """Biases, norms and buffers are not stored in 8 bits."""
     model = build(name)
     coarse, there = coarse_names(model), dict(model.named_parameters())
     assert coarse
@@ -117,8 +185,18 @@ def test_every_model_names_networks_that_it_has(name: str) -> None:
     assert not set(dynamics) & set(coarse)
 
 
-def test_a_model_stores_nothing_in_8_bits_unless_it_says_so() -> None:
-    assert WorldModel.coarse(build("single-ball")) == []
+def test_a_model_stores_nothing_in_8_or_3_bits_unless_it_says_so() -> None:
+    model = build("single-ball")
+    assert WorldModel.coarse(model) == WorldModel.coarsest(model) == []
+    assert model.coarsest() == []  # without a learned background, there is no Conv_ctx
+
+
+def test_every_shipped_model_has_at_most_10_mb_and_models_of_balls_less() -> None:
+    sizes = {name: path.stat().st_size / 1e6 for name, path in shipped().items()}
+    assert {"clips", "maze", "two-layer"} <= sizes.keys()
+    balls = ("interaction", "occlusion", "single-ball", "two-layer", "two-layer-dense")
+    assert {name: size for name, size in sizes.items() if size > 10} == {}
+    assert {name: sizes[name] for name in balls if sizes.get(name, 0) > 6.5} == {}
 
 
 @pytest.fixture
@@ -143,6 +221,27 @@ def test_a_compact_file_is_loaded_as_any_other(small: WorldModel, tmp_path: Path
     for name, tensor in small.state_dict().items():
         assert found[name].dtype == torch.float32
         want = restored(tensor)[0] if name in coarse else tensor.half().float()
+        assert torch.equal(found[name], want)
+
+
+def test_a_compact_file_that_is_too_large_has_tensors_in_3_bits(
+    small: WorldModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "8", small, compact=True)
+    monkeypatch.setattr(encoding, "ENOUGH", (tmp_path / "8").stat().st_size // 2)
+    save(tmp_path / "3", small, compact=True)
+    assert [encoding_in(tmp_path / name) for name in "83"] == ["int8", "int3"]
+    assert (tmp_path / "3").stat().st_size < (tmp_path / "8").stat().st_size
+    coarsest = names_within(small, small.coarsest())
+    assert coarsest
+    assert set(coarsest) < set(coarse_names(small))
+    finer, found = load(tmp_path / "8").state_dict(), load(tmp_path / "3").state_dict()
+    for name, tensor in small.state_dict().items():
+        if name in coarsest:
+            integers, scale = to_rows(tensor, LARGEST_OF_3, SHRUNK)
+            want = scaled({"x": integers, f"x{SUFFIX}": scale}, "x")
+        else:
+            want = finer[name]
         assert torch.equal(found[name], want)
 
 
@@ -176,7 +275,7 @@ def test_an_encoding_that_does_not_fit_is_one_line(
     tensors = load_file(tmp_path / "w")
     name = coarse_names(small)[0]
     if wrong == "encoding":
-        header["encoding"] = "int3"
+        header["encoding"] = "int2"
     elif wrong == "lacks":
         del tensors[name]
     elif wrong == "shape":
@@ -187,6 +286,27 @@ def test_an_encoding_that_does_not_fit_is_one_line(
     with pytest.raises(UserError, match=r"bad cannot be read: ") as error:
         load(tmp_path / "bad")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        *((torch.tensor(x), torch.uint8) for x in (5, [5], [4, 9], [5, 12], [5, -9], [5, 0])),
+        *((torch.tensor(x), torch.uint8) for x in ([[5, 9]], [5.0, 9.0], [5, 1 << 60, 1 << 60])),
+        (torch.tensor([5, 9]), torch.int8),
+    ],
+)
+def test_a_shape_that_does_not_fit_packed_integers_is_one_line(
+    shape: torch.Tensor, kind: torch.dtype
+) -> None:
+    tensors = encode({"x": torch.randn(5, 9)}, "int3", ["x"], ["x"])
+    assert decode(tensors, "int3")["x"].shape == (5, 9)
+    tensors |= {f"x{SHAPE}": shape, "x": tensors["x"].view(kind)}
+    with pytest.raises(UserError, match="the shape of x does not match its integers"):
+        decode(tensors, "int3")
+    del tensors["x"]
+    with pytest.raises(UserError, match="the shape of x does not match its integers"):
+        decode(tensors, "int3")
 
 
 def test_weights_that_are_not_finite_are_not_saved(small: WorldModel, tmp_path: Path) -> None:

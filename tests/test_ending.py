@@ -1,4 +1,4 @@
-"""A command that is ended by a signal says so in one line, and leaves nothing half-written."""
+"""A command ended by a signal prints one line, and leaves no partial files."""
 
 import os
 import signal

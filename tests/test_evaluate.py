@@ -1,4 +1,4 @@
-"""The evaluator: any model, the same numbers each time, and clear words where it cannot."""
+"""The evaluator: any model, reproducible numbers, and clear errors."""
 
 import json
 import math
@@ -43,7 +43,7 @@ SHORT = Protocol("short", 10, 10, ("center", "tracking", "pixels"))
 
 
 class Seer(WorldModel):
-    """A model that is asked only for what it imagines."""
+    """A model of which only imagined tracks are used."""
 
     image_size = 64
     device = torch.device("cpu")
@@ -173,7 +173,7 @@ class Chooser(Seer):
 def test_where_there_are_several_futures_the_best_model_has_them_all(
     order: list[int], better: bool
 ) -> None:
-    """By means, who always goes one way is as good as who goes both ways."""
+    """By means, a model that always takes one way scores as well as one that takes both."""
     episodes = next(iter(world("single-ball").episodes(0, 2)))
     both = Chooser(episodes, order)
     scores = validate(both, episodes, given=5, steps=4, futures=10)

@@ -1,4 +1,4 @@
-"""Examples: numbers from which an episode can be drawn again."""
+"""Examples in results: numbers from which an episode can be drawn again."""
 
 import json
 from dataclasses import replace

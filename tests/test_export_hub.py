@@ -1,4 +1,4 @@
-"""`gswm export`: compact files, names, and a folder that can be uploaded to a model hub."""
+"""`gswm export`: compact files, names, and folders for a model hub."""
 
 import json
 import re
@@ -103,6 +103,15 @@ def test_a_card_says_what_is_not_known(trained: Path, tmp_path: Path) -> None:
     few = measured(tmp_path / "eval.json", 2)
     card, _ = exported(trained, tmp_path / "other", "--scores", str(few))
     assert f"(n): 2 of {TEST}: preliminary" in card
+
+
+def test_a_card_installs_what_the_episodes_of_its_world_need(trained: Path, tmp_path: Path) -> None:
+    model = gswm.load(trained)
+    assert model.recipe is not None
+    solids = replace(model.recipe, data=replace(model.recipe.data, world="obj3d-128"))
+    files.save(tmp_path / "w.safetensors", model, solids, about=ABOUT)
+    card, _ = exported(tmp_path / "w.safetensors", tmp_path / "hub")
+    assert "pip install -c constraints.txt -e '.[hub,sim]'" in sections(card)["Use"]
 
 
 def test_a_card_names_files_without_their_folders(trained: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The deferred backward pass gives what plain autograd gives."""
+"""The deferred backward pass gives the gradients of plain autograd."""
 
 import subprocess
 import sys
@@ -115,9 +115,9 @@ def test_loss_and_every_gradient_are_those_of_autograd(recipe: str) -> None:
 def test_kernels_give_what_autograd_gives(
     seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a background, so that there is every kernel.
+    """A model with a background uses every kernel.
 
-    They are slow here: there is one video of two frames, each of one tile.
+    Kernels are slow in the interpreter, so there is one video of two frames, each of one tile.
     """
     monkeypatch.setattr("test_fast.VIDEOS", 1)
     monkeypatch.setattr("test_fast.TIME", 2)
@@ -148,9 +148,9 @@ def test_kernels_give_what_autograd_gives(
     ],
 )
 def test_what_is_of_one_frame_is_compiled_once(recipe: str, of_frames: int, of_all: int) -> None:
-    """For all frames and lengths; what sees all frames at once, once for each length.
+    """Once for all frames and lengths; methods that see all frames, once for each length.
 
-    In a process of its own, where shapes are not checked; what is done at the end is left out.
+    Another process runs this, without checks of shapes and without the end of the step.
     SCALOR's first stage is also detached, and its two ConvLSTMs are one method.
     """
     run = [sys.executable, "-c", COMPILED, recipe]
@@ -260,7 +260,7 @@ def test_after_an_error_the_next_loss_is_right(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_loss_that_was_looked_at_and_not_lowered_does_not_count() -> None:
-    """Nor is it remembered: what is done at the end is of the frames of one loss."""
+    """Work deferred to the end of the step is that of the lowered loss only."""
     ours, theirs = twins(tiny.config())
     deferred, rows = Deferred(ours), []
     for method in deferred.methods:

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and a full disk has a code of its own."""
+"""Files are written completely or not at all, and a full disk has its own exit code."""
 
 import errno
 import os

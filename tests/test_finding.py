@@ -23,7 +23,7 @@ from gswm.studio.catalog import Catalog
 from gswm.weights import finding, hub
 
 NAME = "single-ball"
-"""Of the model that does not ship."""
+"""A name for a model that does not ship."""
 
 
 pytestmark = pytest.mark.usefixtures("small_trunk")
@@ -39,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def away(model: Path, no_weights: Path, tmp_path: Path) -> bytes:
-    """A model that the installation knows and does not contain; what its file has to be."""
+    """A model that is listed in the installation but missing, and the contents of its file."""
     shutil.copy(model / "checksums.txt", no_weights)
     return Path(shutil.copy(model / f"{NAME}.safetensors", tmp_path / "elsewhere")).read_bytes()
 
@@ -62,7 +62,7 @@ def in_cache(data: bytes) -> Path:
 
 
 def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line of a command that fails, after those of a download."""
+    """The one-line error of a command, after the lines of a download."""
     assert main(args) == 2
     *before, line = capsys.readouterr().err.splitlines()
     assert all(each.startswith("downloading ") for each in before)
@@ -215,7 +215,7 @@ def test_the_default_for_a_world_is_its_model_wherever_it_is(site: Site, no_weig
 def test_what_a_cached_file_says_in_its_header_is_checked_like_any_other(
     away: bytes, no_weights: Path, tmp_path: Path
 ) -> None:
-    """A right checksum does not make a file of weights."""
+    """A correct checksum does not make a valid weights file."""
     lines = f"{hashlib.sha256(b'text').hexdigest()}  {NAME}.safetensors\n"
     (no_weights / "checksums.txt").write_text(lines)
     in_cache(b"text")

@@ -1,4 +1,4 @@
-"""`gswm fit`: the split by time, the schedule, attempts, and all of it on a small video."""
+"""`gswm fit`: the split by time, the schedule, attempts, and a complete fit of a small video."""
 
 import signal
 from collections.abc import Callable
@@ -335,7 +335,7 @@ def test_objects_may_be_few_at_first_and_for_a_moment() -> None:
 
 
 class Losing:
-    """A stand-in for training that loses the objects so many times."""
+    """A stand-in for training that loses the objects a given number of times."""
 
     def __init__(self, times: int, ended: Any) -> None:
         self.left, self.ended = times, ended
@@ -491,6 +491,26 @@ def test_a_video_from_which_nothing_can_be_learned_is_refused_and_nothing_is_wri
     assert main(["fit", str(path), "--out", str(tmp_path / "out"), "--minutes", "1"]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "open {}\n"),
+        (["--prepare"], "train on it with `gswm fit {}`, also on another machine\n"),
+    ],
+)
+def test_the_command_says_what_to_do_with_what_it_wrote(
+    options: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written = tmp_path / "out" / "video.hdf5"
+    monkeypatch.setattr("gswm.commands.fit.fit_video", lambda *_: written)
+    assert main(["fit", str(tmp_path / "film.mp4"), *options]) == 0
+    assert capsys.readouterr().out == said.format(written)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Forecasts: imagined places against a model's own track, constant velocity and labels."""
+"""Forecasts compared with a model's own tracks, constant velocity and labels."""
 
 import json
 from dataclasses import replace
@@ -53,7 +53,7 @@ SIZE, GIVEN, STEPS_HERE = 64, 4, 5
 PLACE = Placement.of(128, 96, SIZE)
 """A source picture that is twice as large as the frames, which have black bars."""
 STEP = (3.0, 1.0)
-"""Of the disc, in source pixels per frame."""
+"""Velocity of the disc, in source pixels per frame."""
 
 
 def disc(xy: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Frames of 128 pixels: the same scenes as at 64, and models that take them."""
+"""Frames of 128 pixels: the same scenes as at 64, and models for them."""
 
 from dataclasses import replace
 from pathlib import Path

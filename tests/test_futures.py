@@ -1,4 +1,4 @@
-"""Futures of the single ball, made by hand."""
+"""Scores of several futures, on hand-made futures of the single ball."""
 
 import math
 from dataclasses import replace

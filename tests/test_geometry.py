@@ -1,4 +1,4 @@
-"""Boxes against F.grid_sample, and in plain loops."""
+"""Boxes compared with F.grid_sample, and with plain loops."""
 
 import math
 
@@ -57,7 +57,7 @@ def test_paste_is_an_inverse_spatial_transformer(seed: int) -> None:
 
 @given(x=st.floats(-0.5, 0.5), y=st.floats(-0.5, 0.5), h=st.floats(0.2, 0.5), w=st.floats(0.2, 0.5))
 def test_crop_undoes_paste(x: float, y: float, h: float, w: float) -> None:
-    """Also for boxes that are not square; the rim mixes with the empty canvas."""
+    """Also for non-square boxes; the rim mixes with the empty canvas."""
     down, right = torch.meshgrid(torch.linspace(0, 1, 16), torch.linspace(1, 2, 16), indexing="ij")
     glimpse = torch.stack([down, right])[None, None]
     xy, hw = torch.tensor([[[x, y]]]), torch.tensor([[[h, w]]])
@@ -103,7 +103,7 @@ def test_the_kernel_is_a_density(x: float, y: float, sigma: float) -> None:
 
 
 def iou(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    """Of two boxes (x, y, h, w), in fractions of the image."""
+    """The IoU of two boxes (x, y, h, w), in fractions of the image."""
     sides = []
     for at, size in ((0, 3), (1, 2)):
         low = max(a[at] / 2 - a[size] / 2, b[at] / 2 - b[size] / 2)

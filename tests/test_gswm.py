@@ -1,4 +1,4 @@
-"""The whole of G-SWM, beside what every model promises (test_world_models)."""
+"""G-SWM as a whole, in addition to the laws of every model (test_world_models)."""
 
 import subprocess
 import sys

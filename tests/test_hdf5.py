@@ -1,4 +1,4 @@
-"""Files: the release's layouts, whole or not there at all."""
+"""HDF5 files: the release's layouts, written completely or not at all."""
 
 import os
 import pickle

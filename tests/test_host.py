@@ -1,4 +1,4 @@
-"""A step brings nothing to the host: else it could not be captured, and a GPU would wait for it."""
+"""A step copies nothing to the host: it could not be captured, and a GPU would wait for it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pictures of imagined futures: a border around what was generated, and the dark unknown."""
+"""Pictures of imagined futures: borders around imagined frames, and dark frames without a truth."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`gswm imagine` and `gswm track`: from a model and a video to pictures and a table."""
+"""`gswm imagine` and `gswm track`: pictures and a table from a model and a video."""
 
 import csv
 from dataclasses import replace
@@ -30,7 +30,7 @@ from gswm.weights import files as weights
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Weights of a small model that nobody trained, but that sees objects everywhere."""
+    """Weights of a small untrained model that sees objects everywhere."""
     small = recipe("single-ball")
     small = replace(small, model=replace(small.model, sizes=SIZES))
     torch.manual_seed(0)

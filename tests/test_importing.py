@@ -1,4 +1,4 @@
-"""`gswm data import` and `gswm data info`: all that can be imported, and a line for the rest."""
+"""`gswm data import` and `gswm data info`: usable videos are imported, others listed."""
 
 import os
 import shlex
@@ -538,7 +538,7 @@ def test_clips_too_short_for_a_folders_episodes_come_with_the_whole_command(
 
 
 def command_said(capsys: pytest.CaptureFixture[str]) -> str:
-    """The command that was advised last."""
+    """The command that the last line recommends."""
     return capsys.readouterr().err.splitlines()[-1].split("`")[1]
 
 

@@ -1,4 +1,4 @@
-"""e_rel against §3.3.1, pair by pair."""
+"""e_rel compared with §3.3.1, pair by pair."""
 
 import torch
 from hypothesis import given
@@ -75,7 +75,7 @@ def test_objects_have_no_order(seed: int, slots: int) -> None:
 @torch.no_grad()
 @given(SEEDS, st.integers(1, 3), st.integers(1, 3), st.floats(0, 100))
 def test_absent_objects_are_not_heard(seed: int, there: int, empty: int, large: float) -> None:
-    """However many there are, and whatever the networks would say of them."""
+    """Regardless of their number and of the networks' outputs."""
     net = interaction()
     u, pres = inputs(seed, there + empty)
     u[:, there:] *= large
@@ -98,7 +98,7 @@ def test_who_is_alone_hears_only_itself() -> None:
 @torch.no_grad()
 @given(SEEDS)
 def test_an_almost_empty_slot_hardly_disturbs_a_real_neighbor(seed: int) -> None:
-    """By no more than its share of the softmax: its presence, times e to the gap in logits."""
+    """At most by its share of the softmax: its presence, times e to the gap in logits."""
     net = interaction()
     u, pres = inputs(seed, slots=3)
     tiny = 1e-7

@@ -1,4 +1,4 @@
-"""The better of a fit and its initial weights: the comparison, and which files a fit leaves."""
+"""The choice between a fit and its initial weights: the comparison, and the files of a fit."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Episodes on disk between runs: the same as those that are made, bounded, and never half a set."""
+"""Cached episodes: equal to generated ones, bounded in size, and always complete sets."""
 
 import fcntl
 import shutil
@@ -49,7 +49,7 @@ class Known(Noise):
 
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take every set for one that is made slowly, and any disk for large enough."""
+    """Treat every set as slow to generate, and every disk as large enough."""
     monkeypatch.setattr(kept_module, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(kept_module, "FREE_BYTES", 0)
 

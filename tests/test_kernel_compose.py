@@ -1,4 +1,4 @@
-"""`kernels.compose` against its twin in plain torch: `paste`, and then `compose`."""
+"""`kernels.compose` compared with plain torch: `paste`, and then `compose`."""
 
 import pytest
 import torch

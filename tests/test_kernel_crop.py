@@ -1,4 +1,4 @@
-"""`kernels.crop` against its twin in plain torch: `geometry.crop`."""
+"""`kernels.crop` compared with plain torch: `geometry.crop`."""
 
 import pytest
 import torch

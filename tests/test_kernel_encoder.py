@@ -1,4 +1,4 @@
-"""`kernels.encoder` against its twin in plain torch: `networks.Encoder`."""
+"""`kernels.encoder` compared with plain torch: `networks.Encoder`."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ CHANNELS = (3, 16, 32, 64, 128)
 
 
 def encoder(channels: tuple[int, ...] = CHANNELS, num_out: int = 24, size: int = 16) -> Encoder:
-    """With norms that matter."""
+    """An encoder whose norms are not the identity."""
     torch.manual_seed(0)
     made = Encoder(size, channels, num_out).to(DEVICE)
     with torch.no_grad():

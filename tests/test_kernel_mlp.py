@@ -1,4 +1,4 @@
-"""An MLP as one kernel is the MLP; run by Triton's interpreter where there is no GPU."""
+"""The fused MLP kernel compared with the MLP, in Triton's interpreter if there is no GPU."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The object-state RNNs side by side against the modules; without a GPU they are interpreted."""
+"""The fused object-state RNNs compared with the modules, interpreted if there is no GPU."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""`kernels.select` against its twin in plain torch: `objects.select`."""
+"""`kernels.select` compared with plain torch: `objects.select`."""
 
 from dataclasses import replace
 

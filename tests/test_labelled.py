@@ -1,4 +1,4 @@
-"""Scores on labelled frames, against loops and TrackEval, and what is ignored."""
+"""Scores on labelled frames, compared with loops and TrackEval; ignore regions."""
 
 import json
 from contextlib import redirect_stdout

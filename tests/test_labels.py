@@ -1,4 +1,4 @@
-"""Teaching by labels: slots follow one object, and terms are those of naive loops."""
+"""Supervision by labels: slots follow one object, and terms equal those of naive loops."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Training batches: the same windows for one seed, wherever the videos are and whoever reads."""
+"""Training batches: a seed gives the same windows from any source and in any process."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Results in the video's own units: tables, MOTChallenge text, and boxes on its own frames."""
+"""Results in units of the source video: tables, MOTChallenge text, and boxes on its frames."""
 
 import csv
 import weakref

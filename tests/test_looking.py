@@ -1,4 +1,4 @@
-"""Measuring a video: each number is near the truth of videos that were made for it."""
+"""Measurements of videos, compared with the truth of synthetic ones."""
 
 import json
 import re
@@ -296,7 +296,7 @@ def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_count_that_differs_from_the_header_is_approximate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in AVI files with packets that have no frame."""
+    """As in AVI files that have packets without a frame."""
     path = synthetic.save(tmp_path / "a.mp4", np.zeros((6, 32, 32, 3), np.uint8))
     (reel,) = reels.reels_of(path, 1)
     assert (reel.count, reel.exact) == (6, True)

@@ -1,4 +1,4 @@
-"""LPIPS against its definition, with weights that nobody learned."""
+"""LPIPS compared with its definition, with random weights."""
 
 import math
 from pathlib import Path

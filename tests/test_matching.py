@@ -1,4 +1,4 @@
-"""Assignment against all that could have been assigned."""
+"""Assignment compared with all possible assignments."""
 
 from itertools import combinations, permutations
 

@@ -1,4 +1,4 @@
-"""Drawing mazes: the same pictures as those of the general way to draw."""
+"""Drawing mazes: the same pictures as by the general renderer."""
 
 import pytest
 import torch

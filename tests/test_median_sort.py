@@ -1,4 +1,4 @@
-"""The tracker without learning, on boxes that move over a still background."""
+"""The non-learned tracker, on boxes that move over a still background."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A model that does not fit a video says so, and one that fits says nothing."""
+"""A warning if a model does not fit a video, and none if it does."""
 
 import warnings
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""MOTChallenge text: what is written is read again, and bad lines are named."""
+"""MOTChallenge text: written files are read back, and errors name the bad line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Muon against a singular value decomposition and a reference in floats of 64 bits."""
+"""Muon compared with a singular value decomposition, and with a reference in float64."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Networks against the layers that the paper's tables list."""
+"""Networks compared with the layers in the paper's tables."""
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,7 @@ def test_an_mlp_has_celu_between_its_layers_and_none_at_its_end() -> None:
 
 
 def test_a_linear_layer_onto_one_pixel_is_a_convolution() -> None:
-    """Of 3 × 3, stride 2 and padding 1, on 2 × 2 pixels."""
+    """A 3 × 3 convolution with stride 2 and padding 1, on 2 × 2 pixels."""
     net, x = Encoder(4, [3, 16, 32], 5), rand(2, 3, 4, 4)
     linear = net[4]
     assert isinstance(linear, nn.Linear)

@@ -1,4 +1,4 @@
-"""The torch renderer against one ray at a time, in Python's floats, without any list or box."""
+"""The torch renderer compared with one ray at a time, in Python floats, without any culling."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Physics of the 3D world, its scenes, and files of them."""
+"""Physics of the 3D world, its scenes, and scene files."""
 
 import math
 from dataclasses import replace
@@ -46,7 +46,7 @@ from gswm.data.worlds.obj3d.simulation import (
 from gswm.data.worlds.obj3d.world import solids_of
 
 MOMENTUM = 1e-9
-"""Of what there is: how much the momentum of a simulated scene may change."""
+"""Relative change of momentum that a simulated scene may have."""
 DEPTH = 0.08
 """The largest overlap of two objects: two thirds of a pixel of 64."""
 EPISODES = 12

@@ -1,4 +1,4 @@
-"""Episodes of the 3D world: what they hold, where they come from, and the commands."""
+"""Episodes of the 3D world: their contents and sources, and the commands."""
 
 import json
 from dataclasses import replace
@@ -306,7 +306,7 @@ def test_a_file_of_scenes_with_damaged_settings_is_refused(settings: str, folder
 
 
 def test_obj3d_shadows_is_what_obj3d_was_in_the_first_release() -> None:
-    """Of episode 0 of the test split; other processors may round the last bit otherwise."""
+    """Checks episode 0 of the test split; other processors may round the last bit differently."""
     there = world("obj3d-shadows")
     assert isinstance(there, Obj3D)
     scenes = next(there.scenes(33, 1, 1))

@@ -141,7 +141,7 @@ def test_terms_add_up_to_the_total_and_no_kl_is_negative(recipe: str) -> None:
 
 
 def test_the_loss_is_the_mean_of_its_videos() -> None:
-    """And a video's own loss does not depend on the others."""
+    """The loss of a video does not depend on the other videos."""
     model, frames = build(config("maze")), video(2)
     stage = replace(model.stage(10**6), length=3)
     noise = model.noise(2, stage, generator())

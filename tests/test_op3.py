@@ -31,7 +31,7 @@ from gswm.weights import files
 
 OURS = [name for name in RECIPES if name.startswith("op3-")]
 PARAMETERS = {"decoder": 184_132, "refinement": 411_564, "dynamics": 280_417}
-"""As the release has them; 268 of the refinement's are gains and shifts of norms."""
+"""Numbers of the release; 268 of the refinement's are gains and shifts of norms."""
 
 
 def video(batch: int = 2, time: int = 3, seed: int = 0) -> Tensor:
@@ -97,7 +97,7 @@ def test_a_single_frame_trains_no_dynamics() -> None:
 
 
 def test_slots_have_no_order() -> None:
-    """With their noise in another order, slots are those of another order."""
+    """Permuting the noise of the slots permutes the slots."""
     model, x, known, order = lively(), video()[:, 0], slots(), [2, 0, 1]
     turned = map_tensors(lambda values: values[:, order], known)
     ours, theirs = (model.refine(model.look(x, each), each.eps) for each in (known, turned))
@@ -121,7 +121,7 @@ def test_slots_differ_by_noise_alone() -> None:
 
 @pytest.mark.parametrize("path", ["deferred", pytest.param("kernels", marks=pytest.mark.slow)])
 def test_the_fast_path_gives_the_gradients_of_the_plain_one(path: FastPath) -> None:
-    """With widths that the kernel of MLPs takes."""
+    """The widths are ones that the MLP kernel supports."""
     model = replace(SMALL, sizes=replace(SIZES, hidden=16), schedule=SMALL.schedule.steady(4))
     found = compare(replace(recipe("op3-obj3d"), model=model), path, torch.device("cpu"))
     assert found.agrees, found

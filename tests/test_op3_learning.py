@@ -22,7 +22,7 @@ from gswm.models.registry import recipe
 STEPS, BATCH, LR = 400, 8, 3e-3
 SIZE, FRAMES, RADIUS = 16, 3, 3.0
 STD = 0.3
-"""As much of the balls' contrast as 0.1 is of that of solids on a gray plane."""
+"""The same fraction of the balls' contrast as 0.1 is of that of solids on a gray plane."""
 COLORS = torch.tensor([[1.0, 0, 0], [0, 0, 1]], dtype=torch.float64)
 
 
@@ -54,7 +54,7 @@ def train(model: Op3, videos: Tensor, g: torch.Generator) -> list[float]:
 
 
 def learn_and_check(*, show: bool = False) -> None:
-    """Of balls never seen: 4 dB above the mean image, and one slot or more is an object."""
+    """On unseen balls: 4 dB above the mean image, and at least one slot is an object."""
     g = generator()
     videos, unseen = balls(256, g), balls(32, g)
     model = small_model()

@@ -1,4 +1,4 @@
-"""The parts of OP3 against naive references: loops, plain convolutions, and autograd."""
+"""The parts of OP3 compared with naive references: loops, plain convolutions, and autograd."""
 
 import math
 from dataclasses import replace
@@ -62,7 +62,7 @@ def test_the_first_prior_is_a_standard_normal() -> None:
 
 
 def naive_decode(decoder: BroadcastDecoder, z: Tensor, size: int) -> Tensor:
-    """By convolutions of the tiled latents."""
+    """The decoder's output, by convolutions of the tiled latents."""
     at = centers(size, z)
     place = torch.stack([at.expand(size, size), at[:, None].expand(size, size)])
     x = torch.cat(

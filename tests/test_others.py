@@ -1,4 +1,4 @@
-"""The report's table of what no other table shows."""
+"""The report's table of results that no other table shows."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ OWN = {"world": "mine.hdf5", "of": "video", "split": "val"}
 
 
 def own(recipe: str = "two-layer") -> dict[str, Any]:
-    """Of videos of one's own, by pixels."""
+    """A result on a user's own videos, with pixel scores only."""
     rules = {"name": "slotformer-6-44", "given": 6}
     scores = {"objects": 2.5, "psnr": 27.125, "ssim": 0.875, "lpips": None}
     return result(recipe, world="mine.hdf5", data=OWN, protocol=rules, scores=scores)
@@ -69,7 +69,7 @@ def test_there_is_no_table_where_all_is_shown(tmp_path: Path) -> None:
 
 
 def test_what_the_tables_show_is_what_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the results that ship: a new table must be known here."""
+    """Checks the shipped results: this test must know every new table."""
     results, taken = read([DOCS / "results"]), []
     known = {m.command for m in shown_elsewhere(results)}
     find = Results.of

@@ -1,4 +1,4 @@
-"""Overshooting: the score of rollouts against loops, who learns from it, and how it is trained."""
+"""Overshooting: the score of rollouts compared with loops, its gradients, and its training."""
 
 import math
 from dataclasses import replace
@@ -297,7 +297,7 @@ def drawn_for(of: GSWM, time: int) -> GSWMNoise:
 @pytest.mark.parametrize("name", ["interaction", "maze"])
 @torch.no_grad()
 def test_the_term_beside_the_elbo_is_the_naive_one(name: str) -> None:
-    """With objects that come and go within the window."""
+    """The windows contain objects that appear and disappear."""
     of, time = model(name, JOINT), 6
     noise = drawn_for(of, time)
     drawn, horizon = noise.rollouts, JOINT.joint_horizon

@@ -1,4 +1,4 @@
-"""No command replaces a file that gswm did not write, unless it is told to by --force."""
+"""Commands replace files that gswm did not write only with --force."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Physics of a batch against one episode, one ball and one pair at a time."""
+"""Physics of a batch compared with one episode, one ball and one pair at a time."""
 
 import math
 from fractions import Fraction

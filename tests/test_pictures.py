@@ -1,4 +1,4 @@
-"""Pictures: boxes where objects are, colors that files keep, and nothing half-written."""
+"""Pictures: boxes at the objects, colors that survive encoding, and complete files."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""PSNR and SSIM against their definitions, and against torchmetrics."""
+"""PSNR and SSIM compared with their definitions, and with torchmetrics."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Placements: source pixels and a model's coordinates are two names of one place."""
+"""Placements: source pixels and model coordinates, and the inverse."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""V-Prop against §3.3 and A.2, one object at a time."""
+"""V-Prop compared with §3.3 and A.2, one object at a time."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Batched generators against numpy's own, one seed at a time."""
+"""Batched generators compared with numpy's own, one seed at a time."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`read_video`: any video as the tensor that a model takes, or one line about why not."""
+"""`read_video`: any video as a tensor for a model, or a one-line error."""
 
 from pathlib import Path
 from typing import Any, get_args

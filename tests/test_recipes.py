@@ -1,4 +1,4 @@
-"""Every recipe against the table of the paper's experiments, and as a model."""
+"""Every recipe compared with the paper's table of experiments; each builds a working model."""
 
 from dataclasses import replace
 from typing import Any
@@ -216,7 +216,7 @@ def test_the_maze_begins_with_its_background_alone() -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_every_parameter_learns_in_every_recipe(name: str) -> None:
-    """In one step of three frames."""
+    """After one step of three frames, every parameter has a gradient."""
     model = build_tiny(config(name))
     loss(model, video(size=model.image_size)).total.backward()
     still = [n for n, p in model.named_parameters() if p.grad is None or not (p.grad != 0).any()]

@@ -1,4 +1,4 @@
-"""Labels of what moves, and what trained weights see."""
+"""Motion labels, reconciled with the objects that trained weights find."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reconstruction and motion against their definitions, and against rules whose scores are known."""
+"""Scores of reconstruction and motion, compared with their definitions and with baselines."""
 
 import math
 

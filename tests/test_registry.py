@@ -1,4 +1,4 @@
-"""Models by name: the package's own, and those of others."""
+"""Models by name: the package's own, and those of other packages."""
 
 import json
 import os

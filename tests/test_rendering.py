@@ -1,4 +1,4 @@
-"""Rendering against A.4, one object and one pixel at a time."""
+"""Rendering compared with A.4, one object and one pixel at a time."""
 
 import math
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_where_no_object_is_the_background_is_seen() -> None:
 
 
 def test_all_frames_at_once_are_each_frame_by_itself() -> None:
-    """With a gradient and in parts without."""
+    """At once with gradients, and in parts without."""
     net, frames = renderer(), [attributes(seed=i) for i in range(5)]
     mu_bg = torch.rand(2, 5, 3, 20, 20, generator=generator())
     want = torch.stack([net(o).over(mu_bg[:, t]) for t, o in enumerate(frames)], dim=1)

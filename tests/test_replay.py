@@ -1,4 +1,4 @@
-"""A frame that is replayed is the frame. Recording is stood in for by doing the call again."""
+"""Replayed frames equal computed ones. Calling the method again stands in for a CUDA graph."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,7 +20,7 @@ made: list[str] = []
 
 
 def do_again(call: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
-    """As a CUDA graph does it: from where the inputs are, to where the outputs were."""
+    """Imitate a CUDA graph: read the inputs and write the outputs at their fixed addresses."""
     made.append(call.func.__qualname__)  # type: ignore[attr-defined]
     out = call()
 

@@ -1,4 +1,4 @@
-"""`gswm report`: from results to tables, figures and a page that needs nothing else."""
+"""`gswm report`: tables, figures and a self-contained page from results."""
 
 import re
 import statistics
@@ -15,8 +15,9 @@ from PIL import Image
 import gswm
 from gswm.cli import main
 from gswm.report import figures, trajectories
-from gswm.report.cells import EMPTY, UNMEASURED
+from gswm.report.cells import EMPTY, UNMEASURED, Table
 from gswm.report.drawing import Dot, Drawing, Line
+from gswm.report.page import table_html
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MOTA, TABULATED
 from gswm.report.results import read
 from gswm.report.tables import tables
@@ -55,7 +56,7 @@ def test_seeds_are_a_mean_and_a_spread(tmp_path: Path) -> None:
 
 
 def test_weights_tell_their_seed_whatever_their_file_is_called(tmp_path: Path) -> None:
-    """Of weights that a run wrote, and of those that were only built by a recipe with a seed."""
+    """Both for weights of a run, and for weights built from a recipe with a seed."""
     recipe, runs = gswm.recipe("single-ball"), []
     for seed, about in ((0, {"seed": 0}), (1, {"seed": 1}), (2, {})):
         file = tmp_path / f"ball-{seed}.safetensors"
@@ -322,7 +323,7 @@ def test_what_a_report_wrote_is_replaced(tmp_path: Path) -> None:
     [
         (None, "there is no file or folder"),
         ("{", "is not a result of `gswm eval --json`"),
-        ("[1]", "is not a result of `gswm eval --json`"),
+        ("[1]", "is not a result of `gswm eval --json`: it is not an object"),
         ('{"scores": {}}', "it has no 'model'"),
     ],
 )
@@ -362,6 +363,30 @@ def test_a_changed_result_is_refused_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert "is not a result of `gswm eval --json`" in line
     assert said in line
+
+
+def test_long_cells_of_a_page_wrap_but_commands_do_not() -> None:
+    long = "words that fill more than a line of a narrow column"
+    rows = (("a", long, f"`{long}`"), ("b", "few", "c"))
+    page = table_html(Table("t", "", ("", "scores", "command"), rows))
+    assert "<th class=long>scores</th>" in page
+    assert f"<td class=long>{long}</td>" in page
+    assert "<td>few</td>" in page
+    assert "<th>command</th>" in page
+    assert f"<td class=words><code>{long}</code></td>" in page
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "fit.json"])
+def test_the_folder_of_a_run_is_told_from_a_folder_of_results(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run" / name).write_text("{}")
+    path = str(tmp_path / "my run")
+    assert main(["report", path, "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"`gswm eval '{path}' --json result.json`" in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_outside_a_clone_the_results_are_to_be_named(

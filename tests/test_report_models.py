@@ -1,4 +1,4 @@
-"""The report's comparisons: all models side by side, and the 3D world by two protocols."""
+"""The report's comparisons: all models side by side, and the 3D world with two protocols."""
 
 import math
 import statistics
@@ -341,7 +341,7 @@ def test_the_page_has_the_pictures_of_space(tmp_path: Path) -> None:
 
 
 def test_a_file_is_measured_as_the_world_in_it(tmp_path: Path) -> None:
-    """By the usual protocol of that world, whatever the file is called."""
+    """The default protocol of that world is used, regardless of the file's name."""
     data = {"world": "mine.hdf5", "of": "maze", "split": "test"}
     maze = maze_result("maze") | {"data": data}
     maze["model"]["world"] = "mine.hdf5"

@@ -1,4 +1,4 @@
-"""A run that was ended in any way goes on as if it had not been."""
+"""An interrupted and resumed run equals an uninterrupted one."""
 
 import json
 import os
@@ -268,7 +268,7 @@ def test_handlers_of_signals_are_put_back(tmp_path: Path) -> None:
 def test_after_max_minutes_it_saves_and_ends_and_the_next_start_has_as_many(
     tmp_path: Path, undisturbed: Path
 ) -> None:
-    """With none at all each start takes the one step that it has begun."""
+    """With a limit of 0 minutes, each start takes the one step that it has begun."""
     for step in (1, 2, 3):
         assert train_here(small(8), tmp_path, max_minutes=0.0).trainee.step == step
         assert state_of(tmp_path)["step"] == step
@@ -514,7 +514,7 @@ def test_a_checkpoint_of_another_recipe_is_refused(
 
 @pytest.mark.parametrize("stated", [True, False])
 def test_a_checkpoint_of_another_width_is_refused(tmp_path: Path, stated: bool) -> None:
-    """Also one that does not state its recipe, as those of version 0.1."""
+    """Also a checkpoint that does not state its recipe, as in version 0.1.0."""
     wide = replace(one := small(3), model=replace(one.model, sizes=replace(SIZES, what=6)))
     trained_once(one, tmp_path / "mine")
     trained_once(wide, tmp_path / "other")

@@ -1,4 +1,4 @@
-"""The whole of SCALOR, beside what every model promises (test_world_models)."""
+"""SCALOR as a whole, in addition to the laws of every model (test_world_models)."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_no_object_feels_another() -> None:
 
 
 def test_the_loss_is_a_mean_over_time() -> None:
-    """With nothing found and nothing carried on, twice the frames are the same loss."""
+    """If no object is found or propagated, the loss of twice as many frames is the same."""
     model, frames = build(), video(1, 1)
     last = model.discovery.conv_disc[-1]
     with torch.no_grad():
@@ -133,7 +133,7 @@ def test_the_fast_path_gives_the_gradients_of_the_plain_one(changes: dict) -> No
 
 @pytest.mark.slow
 def test_kernels_give_the_gradients_of_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two small frames, as they are slow here."""
+    """Two small frames suffice; kernels are slow in the interpreter."""
     monkeypatch.setattr("gswm.fast.selftest.BATCH", 1)
     monkeypatch.setattr("gswm.fast.selftest.LENGTH", 2)
     chosen = small(recipe("scalor-interaction"))

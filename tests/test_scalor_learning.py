@@ -80,7 +80,7 @@ def train(model: Scalor, videos: Tensor, g: torch.Generator) -> list[float]:
 
 
 def learn_and_check() -> None:
-    """Of balls never seen: an object in every frame, and clearly less error than an empty picture.
+    """On unseen balls: an object in every frame, and clearly less error than an empty picture.
 
     So few steps draw balls that were seen well, and others off their centers.
     """

@@ -1,4 +1,4 @@
-"""SCALOR's parts against the equations, in loops over objects and pixels."""
+"""SCALOR's parts compared with the equations, in loops over objects and pixels."""
 
 import math
 from dataclasses import replace
@@ -127,7 +127,7 @@ def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch, size: 
 
 
 def grad(y: Tensor, net: torch.nn.Module) -> tuple[Tensor, ...]:
-    """Of a sum of squares, by the weights."""
+    """Gradients of a sum of squares with respect to the weights."""
     return torch.autograd.grad(y.square().sum(), list(net.parameters()))
 
 
@@ -153,7 +153,7 @@ def test_layers_are_composed_as_the_paper_says(seed: int) -> None:
 
 
 def test_a_mask_is_at_most_1_and_still_passes_a_gradient() -> None:
-    """Of two objects on the same pixels, each as present as can be."""
+    """Two fully present objects cover the same pixels."""
     model, o = build(), objects(1, 2).o
     with torch.no_grad():
         model.appearance.deconv_what[0].bias[48:] = 20
@@ -346,7 +346,7 @@ def test_new_objects_take_free_slots_and_nobody_else_moves(seed: int) -> None:
 
 @given(seeds)
 def test_a_frame_shows_all_that_is_there_whatever_the_slots(seed: int) -> None:
-    """Drawn are K objects, and not the known ones and every cell: no presence is lost by it."""
+    """All K objects are drawn, and no others: no presence is lost."""
     known, proposed, kept = some_of_a_frame(seed, 2, 6)
     known.o.pres[:] *= known.alive[..., None]
     shown = joined(known, proposed, kept).o

@@ -1,4 +1,4 @@
-"""Edits of a scene: each does its one thing, and leaves the scene before it as it was."""
+"""Edits of a scene: each changes one thing, and leaves the original unchanged."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -42,7 +42,7 @@ def slot(s: Scene, video_number: int, id: int) -> int:
 
 
 def same_but(before: Scene, after: Scene, where: list[tuple[int, int]], columns: slice) -> None:
-    """Nothing differs but some columns of some slots."""
+    """Only some columns of some slots differ."""
     changed = (before.objects.flat() != after.objects.flat()).nonzero().tolist()
     allowed = range(*columns.indices(before.objects.flat().shape[-1]))
     assert {(b, k) for b, k, _ in changed} == set(where)

@@ -1,4 +1,4 @@
-"""`gswm selftest`: it passes when the paths agree, and says where they do not."""
+"""`gswm selftest`: it passes if the paths agree, and reports where they differ."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -59,7 +59,7 @@ def test_a_model_that_takes_actions_gets_some() -> None:
     ],
 )
 def test_what_is_compared_does_not_jump_where_a_last_digit_differs(name: str) -> None:
-    """Else a path that only rounds otherwise would be said to differ."""
+    """Otherwise, paths that differ only by rounding would be reported as different."""
     chosen = small(recipe(name))
     model: Any = example(chosen)
     video, stage = smooth(chosen.model.image_size), model.stage(0)

@@ -1,4 +1,4 @@
-"""Settings: to JSON and back, and what is wrong with them in one line."""
+"""Settings: to JSON and back, and one-line errors."""
 
 import json
 from copy import deepcopy

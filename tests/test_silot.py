@@ -1,4 +1,4 @@
-"""The whole of SILOT, beside the laws of every model (test_world_models)."""
+"""SILOT as a whole, in addition to the laws of every model (test_world_models)."""
 
 from dataclasses import replace
 from typing import Any
@@ -65,7 +65,7 @@ def test_after_training_wheels_nothing_else_changes() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("slots", [1, 40])
 def test_empty_slots_pay_nothing(slots: int) -> None:
-    """In the first frame all are empty: only cells pay, for the count."""
+    """In the first frame, all slots are empty: only cells pay, for the count."""
     model, frames = build(num_objects=slots), torch.zeros(2, 1, 3, 64, 64)
     terms = loss(model, frames).terms
     assert [float(terms[name]) for name in ("kl_fixed", "kl_prop", "kl_prop_pres")] == [0, 0, 0]
@@ -149,7 +149,7 @@ def test_the_fast_path_gives_the_gradients_of_the_plain_one() -> None:
 
 @pytest.mark.slow
 def test_kernels_give_the_gradients_of_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two small frames, as they are slow here."""
+    """Two small frames suffice; kernels are slow in the interpreter."""
     monkeypatch.setattr("gswm.fast.selftest.BATCH", 1)
     monkeypatch.setattr("gswm.fast.selftest.LENGTH", 2)
     chosen = small(recipe("silot-interaction"))

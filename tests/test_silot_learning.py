@@ -67,7 +67,7 @@ def train(model: Silot, videos: Tensor, g: torch.Generator) -> list[float]:
 
 
 def learn_and_check() -> None:
-    """Of balls never seen: each is found once, and followed."""
+    """On unseen balls: each is found once and followed."""
     g = generator()
     videos, _ = balls(96, g)
     unseen, truth = balls(16, g)

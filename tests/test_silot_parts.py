@@ -1,4 +1,4 @@
-"""The parts of SILOT against their equations."""
+"""The parts of SILOT compared with their equations."""
 
 import math
 from dataclasses import replace
@@ -405,7 +405,7 @@ def enumerated(num: int, p: float) -> dict[tuple[int, ...], float]:
 @pytest.mark.parametrize("num", [1, 2, 5, 8])
 @pytest.mark.parametrize("p", [0.0123, 0.3, 0.5, 0.999999])
 def test_the_count_prior_is_that_of_all_outcomes(num: int, p: float) -> None:
-    """Of every outcome: each variable given those before it, and all of them together."""
+    """Compares the probability of every outcome: step by step, and jointly."""
     prior, chances = CountPrior(num), enumerated(num, p)
     outcomes = torch.tensor(list(chances))
     got = prior(outcomes == 1, torch.tensor(p).log())
@@ -491,7 +491,7 @@ def kl_gaussian(m: float, s: float, n: float, t: float) -> float:
 
 
 def evidence(seed: int = 0) -> tuple[PropagationEvidence, DiscoveryEvidence]:
-    """Of two videos of two frames, with 3 slots and 4 cells; 2 numbers of appearance."""
+    """Two videos of two frames, with 3 slots, 4 cells and 2 numbers of appearance."""
     g = generator(seed)
 
     def rand(num: int, n: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Random single ball: two episodes, and a fair coin."""
+"""Random single ball: two possible episodes, with equal probability."""
 
 from itertools import islice
 

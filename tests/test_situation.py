@@ -1,4 +1,4 @@
-"""e_ctx against §3.3.2: the background around each object."""
+"""e_ctx compared with §3.3.2: the background around each object."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Scores by the size of objects, against loops and hand-made cases."""
+"""Scores by the size of objects, compared with loops and hand-made cases."""
 
 from dataclasses import replace
 from math import isnan, sqrt

@@ -1,4 +1,4 @@
-"""Laws and contracts of SCALOR, SILOT and SQAIR alike: files, states, sizes and edits."""
+"""Laws and contracts of SCALOR, SILOT and SQAIR: files, states, sizes and edits."""
 
 from collections.abc import Callable
 from dataclasses import replace

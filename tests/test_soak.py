@@ -1,4 +1,4 @@
-"""`tools/soak.py`: when it fails."""
+"""`tools/soak.py`: the conditions under which it fails."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Drawing against the closed form, one pixel at a time."""
+"""Drawing compared with the closed form, one pixel at a time."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The whole of SQAIR, beside the laws of every model (test_world_models)."""
+"""SQAIR as a whole, in addition to the laws of every model (test_world_models)."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_presence_is_0_or_1_and_does_not_come_back() -> None:
 
 
 def test_there_are_never_more_objects_than_slots_and_each_is_drawn() -> None:
-    """In discovery there is room for the slots that are free, and for no more."""
+    """Discovery adds at most as many objects as there are free slots."""
     model, frames = lively(num_objects=2), video(4, 4)
     with torch.no_grad():
         model.discovery.mlp_pres[-1].bias[0] = 50

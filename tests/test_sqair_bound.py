@@ -1,4 +1,4 @@
-"""The importance-weighted bound and VIMCO, against sums over all outcomes."""
+"""The importance-weighted bound and VIMCO, compared with sums over all outcomes."""
 
 import math
 from itertools import product
@@ -111,7 +111,7 @@ def test_vimco_has_the_gradient_of_the_expected_bound(samples: int) -> None:
 
 
 def test_controls_lower_the_variance() -> None:
-    """Of the gradient of one choice, against that of L alone."""
+    """The variance of the gradient of one choice, compared with that of L alone."""
     n, samples = 4_000, 5
     g = generator(1)
     noise = torch.randn(n, samples, generator=g, dtype=torch.float64)

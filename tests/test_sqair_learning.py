@@ -63,7 +63,7 @@ def train(model: Sqair, videos: Tensor, g: torch.Generator) -> list[float]:
 
 
 def learn_and_check() -> None:
-    """Of balls never seen: each is found once, the number is right, and they are followed."""
+    """On unseen balls: each is found once and followed, and the count is right."""
     g = generator()
     videos, *_ = balls(256, g)
     unseen, at, there = balls(64, g)

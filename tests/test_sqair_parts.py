@@ -1,4 +1,4 @@
-"""The parts of SQAIR against their equations."""
+"""The parts of SQAIR compared with their equations."""
 
 import math
 from dataclasses import replace
@@ -210,7 +210,7 @@ def test_discovery_goes_object_by_object(seed: int, later: float) -> None:
 @torch.no_grad()
 @given(seeds, st.integers(0, 3))
 def test_the_probabilities_of_all_numbers_add_up_to_1(seed: int, kept: int) -> None:
-    """Of the posterior: every pattern of choices is drawn by a noise that forces it."""
+    """In the posterior: noise forces every pattern of choices."""
     model, known = lively(), objects(1, seed=seed)
     pres = (torch.arange(3) < kept).float()[None, :, None]
     known = replace(known, o=replace(known.o, pres=pres))
@@ -330,7 +330,7 @@ def there(prev: GRUObjects) -> Tensor:
 @torch.no_grad()
 @given(seeds)
 def test_an_empty_slot_changes_nothing(seed: int) -> None:
-    """Whatever is left in it of an object that has gone."""
+    """Regardless of the values that a removed object left in it."""
     model, prev = lively(), objects(seed=seed)
     flat, junk = prev.flat(), torch.randn(prev.flat().shape, generator=generator(seed))
     keep = there(prev)[..., None] | (torch.arange(flat.shape[-1]) == 0)

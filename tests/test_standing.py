@@ -1,4 +1,4 @@
-"""The empty scene of videos in which objects stand for long, against the scene they are made of."""
+"""The empty scene of videos in which objects stand for long, compared with the true scene."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def slow(*cases: str | tuple[float, ...]) -> list[Any]:
 
 
 def ground(texture: float, seed: int = 3) -> np.ndarray:
-    """A smooth scene, with so much texture on it."""
+    """A smooth scene with a given amount of texture."""
     rng = np.random.default_rng(seed)
     coarse, fine = (
         ndimage.gaussian_filter(rng.normal(size=(HEIGHT, WIDTH, 3)), (width, width, 0))
@@ -62,7 +62,7 @@ def way(start: tuple[int, int], end: tuple[int, int], steps: int) -> list[tuple[
 
 
 def ghosts(found: Tensor, scene: np.ndarray) -> int:
-    """Pixels of a background that show something else than the scene."""
+    """Pixels of a background that do not show the scene."""
     true = torch.from_numpy(scene).float().permute(2, 0, 1)
     away = (match_light(true, found).off(found) - true).abs().amax(dim=0)
     return int((away > 0.06).sum())

@@ -1,4 +1,4 @@
-"""Trained weights for a fit to begin with: which they are, what fits them, and a short fit."""
+"""Initial weights of a fit: their choice, their compatibility, and a short fit."""
 
 from dataclasses import replace
 from pathlib import Path

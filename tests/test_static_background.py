@@ -1,4 +1,4 @@
-"""A static background: the light of each frame, where the picture is from, and motion."""
+"""Static backgrounds: the light of each frame, the source of the image, and motion."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One training step: its rate, its noise, its stages, its clipping."""
+"""One training step: learning rate, noise, stages and clipping."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stills: frames that a result carries, since they cannot be drawn again from numbers."""
+"""Stills: frames stored in a result, because numbers do not suffice to draw them again."""
 
 import json
 from dataclasses import replace

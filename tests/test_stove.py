@@ -1,4 +1,4 @@
-"""The whole of STOVE, beside what every model promises (test_world_models)."""
+"""STOVE as a whole, in addition to the laws of every model (test_world_models)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -161,7 +161,7 @@ def test_the_fast_backward_pass_gives_the_same_gradients(name: str) -> None:
 
 
 def test_a_step_asks_nothing_of_the_device() -> None:
-    """Tensors without values cannot be asked: so the step can be captured and replayed."""
+    """Tensors without values cannot be read, so the step can be captured and replayed."""
     model = build()
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         batch, step = mode.from_tensor(frames()), mode.from_tensor(torch.tensor(0))

@@ -61,7 +61,7 @@ def apart(xy: Tensor, at: Tensor) -> Tensor:
 
 
 def learn_and_check(*, show: bool = False) -> None:
-    """Of videos never seen: both balls within a pixel, and 4 frames on within 1.5."""
+    """On unseen videos: both balls within a pixel, and within 1.5 pixels 4 frames later."""
     g = generator()
     videos, _ = balls(200, g)
     unseen, at = balls(16, g)

@@ -1,4 +1,4 @@
-"""SuPAIR, matching and dynamics of STOVE, each against a plain reference."""
+"""SuPAIR, matching and dynamics of STOVE, each compared with a plain reference."""
 
 import math
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def rand(*shape: int, seed: int = 0, low: float = 0, high: float = 1) -> Tensor:
 
 
 def lively(module: nn.Module, seed: int = 0) -> nn.Module:
-    """With weights that are large enough to matter."""
+    """The module with weights that are large enough to matter."""
     with torch.no_grad():
         for param in module.parameters():
             param.copy_(0.5 * torch.randn(param.shape, generator=generator(seed)))

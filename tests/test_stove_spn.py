@@ -1,4 +1,4 @@
-"""Sum-product networks against sums and products written out, and against integrals."""
+"""Sum-product networks compared with explicit sums and products, and with integrals."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ FLAT = SPNConfig(depth=1, repetitions=3, leaves=2, sums=4, variance=(0.12, 0.35)
 
 
 def network(cfg: SPNConfig, num_variables: int, seed: int = 0) -> RandomSPN:
-    """With weights that are large enough to matter."""
+    """A network with weights that are large enough to matter."""
     torch.manual_seed(seed)
     spn = RandomSPN(cfg, num_variables)
     with torch.no_grad():
@@ -130,7 +130,7 @@ def test_regions_are_of_equal_size_and_differ_between_repetitions(number: int) -
 
 
 def test_a_background_is_exact_to_a_thousandth_of_a_nat() -> None:
-    """Of thousands, with variances of 0.002, whose coefficients cancel."""
+    """The log-density is in the thousands; with variances of 0.002, its coefficients cancel."""
     torch.manual_seed(0)
     spn = RandomSPN(ImagesConfig().background, 1024)
     with torch.no_grad():

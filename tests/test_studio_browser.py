@@ -1,4 +1,4 @@
-"""The studio in a real browser, with a trained model: what a person does, and sees."""
+"""The studio in a real browser, with a trained model, used as a person would."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def tab(chromium: Browser, studio: browser.Studio) -> Iterator[Callable[..., Page]]:
-    """Open a tab; nothing in it may go wrong."""
+    """Open a tab; any error in it fails the test."""
     wrong: list[str] = []
     context = chromium.new_context(viewport={"width": 1280, "height": 840}, accept_downloads=True)
     context.set_default_timeout(SECONDS)
@@ -76,7 +76,7 @@ def outside(url: str, address: str, wrong: list[str]) -> None:
 
 
 def done(page: Page, branch: int) -> Page:
-    """Wait until a branch is imagined; others may be so too, before it or after it."""
+    """Wait until a branch is imagined; others may be imagined before or after it."""
     there = "(b) => 'done' in document.body.dataset && studio.branch(b)?.done"
     page.wait_for_function(there, arg=branch, timeout=SECONDS)
     return page
@@ -90,7 +90,7 @@ def objects(page: Page, branch: int, future: int, frame: int) -> dict[int, tuple
 
 
 def until(page: Page, script: str) -> None:
-    """Wait for something; the page's policy lets nobody else evaluate anything."""
+    """Poll a condition; the page's policy forbids Playwright's own way of waiting."""
     for _ in range(SECONDS // 50):
         if page.evaluate(script):
             return
@@ -265,6 +265,7 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     until(page, "studio.store.opened.world.startsWith('upload-')")
     done(page, 0)
     assert state(page, "truth.pixels.shape[0]") == 8
+    until(page, "!studio.store.playing && studio.store.frame === 15")  # it plays to its end
     expect(page.locator("#world option:checked")).to_have_text("your video")
     video = state(page, "opened.world")
     page.select_option("#model", "single-ball")
@@ -272,6 +273,10 @@ def test_a_video_of_ones_own_is_opened_and_a_broken_one_is_told(
     done(page, 0)
     assert state(page, "opened.world") == video
     assert state(page, "truth.pixels.shape[0]") == 8
+    expect(page.locator("#toast.wrong")).to_contain_text("the model does not fit this video")
+    page.select_option("#world", "single-ball")
+    until(page, "studio.store.opened.world === 'single-ball'")
+    expect(page.locator("#toast")).to_be_hidden(timeout=2_000)  # it was about the other video
 
 
 class Held:

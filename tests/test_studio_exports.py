@@ -1,4 +1,4 @@
-"""Exports: drawn frame by frame in a process that ends with its tab, while other pages go on."""
+"""Exports: drawn frame by frame in a process that ends with its tab, while other tabs continue."""
 
 import subprocess
 import sys

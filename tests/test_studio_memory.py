@@ -1,4 +1,4 @@
-"""The memory of the studio: it is freed with a page, and returned to the system."""
+"""The memory of the studio: freed when a tab is closed, and returned to the system."""
 
 import ctypes
 import gc

@@ -1,4 +1,4 @@
-"""The first view of a video: where it begins, and what that costs."""
+"""The first view of a video: the frame where it begins, and the cost of finding it."""
 
 import math
 from collections.abc import Iterable, Iterator

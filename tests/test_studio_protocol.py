@@ -1,4 +1,4 @@
-"""Messages: whatever comes in is a record in range, or one line."""
+"""Messages: any input becomes a valid record, or a one-line error."""
 
 import json
 
@@ -34,7 +34,7 @@ def fields(value: object, path: tuple = ()) -> list[tuple]:
 
 
 def parsed(data: str | bytes) -> protocol.Message | None:
-    """The message; None where there is one line about what is wrong with it."""
+    """The message; None if it causes a one-line error."""
     said = ""
     try:
         return parse(data)

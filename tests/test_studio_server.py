@@ -1,4 +1,4 @@
-"""The server: who may talk to it, what it answers, and what it bears."""
+"""The server: access control, responses, and limits."""
 
 import io
 import json

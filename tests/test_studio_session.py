@@ -1,4 +1,4 @@
-"""Sessions: branches, edits, and what a page hears of them."""
+"""Sessions: branches, edits, and messages to the page."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A video that is opened: the page shows it at once, and its objects as they are inferred."""
+"""An opened video: the page shows it at once, and its objects as they are inferred."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Uploads: a video becomes frames, anything else one line, and nothing is left behind."""
+"""Uploads: a video becomes frames, any other file a one-line error; nothing is left behind."""
 
 import asyncio
 import io

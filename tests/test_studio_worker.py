@@ -1,4 +1,4 @@
-"""The worker: whose turn it is, and how pages leave."""
+"""The worker: scheduling between tabs, and closing of tabs."""
 
 import threading
 import time
@@ -40,7 +40,7 @@ def worker_for(*sessions: Session) -> Worker:
 
 
 def turns(worker: Worker, number: int) -> list[Session]:
-    """Whom the worker serves, without its thread."""
+    """The sessions that the worker serves next, without its thread."""
     served = []
     for _ in range(number):
         session = worker.next()

@@ -1,4 +1,4 @@
-"""The lock file agrees with what it locks, and the bill of materials lists what the wheel has."""
+"""The lock file and the bill of materials agree with the requirements and the wheel."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""`gswm sweep`: many runs at once, none of which is lost or stops the others."""
+"""`gswm sweep`: parallel runs, none of which is lost or stops the others."""
 
 import json
 import os

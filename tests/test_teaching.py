@@ -1,4 +1,4 @@
-"""Labels of what moves: clear boxes are where objects are, and doubtful ones say nothing."""
+"""Motion labels: clear boxes enclose objects, and doubtful ones are marked as unclear."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from gswm.data.looking.teaching import (
 from gswm.data.standing import empty_scene
 
 SIZE = 192
-"""Of the videos, in a square with black bars."""
+"""Side of the square videos, with black bars."""
 TOP = (SIZE - synthetic.HEIGHT) // 2
 
 

@@ -1,4 +1,4 @@
-"""Work is shared out evenly, and small operations are done in one thread."""
+"""Work is divided evenly among threads, and small operations use one thread."""
 
 import pytest
 import tiny

@@ -1,4 +1,4 @@
-"""Throws: an object that was drawn flying goes on flying."""
+"""Throws: an object that was drawn in flight continues its flight."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tracks: one line about them, pictures that show their objects, and files by their endings."""
+"""Tracks: their summary line, pictures of their objects, and files by their endings."""
 
 import csv
 import math

@@ -109,7 +109,7 @@ def test_without_tensorboard_there_are_no_events(
 
 
 class FakeWandb(ModuleType):
-    """Keeps what it is told, and breaks when asked to."""
+    """Stores its arguments, and fails on request."""
 
     def __init__(self, breaks: bool = False) -> None:
         super().__init__("wandb")

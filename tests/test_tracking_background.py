@@ -1,4 +1,4 @@
-"""The background that tracking uses: of the video, the stored one, or the emptier of the two."""
+"""The background for tracking: that of the video, the stored one, or the emptier of the two."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tracking scores against TrackEval, on random tracks with every kind of mistake."""
+"""Tracking scores compared with TrackEval, on random tracks with every kind of mistake."""
 
 from contextlib import redirect_stdout
 from io import StringIO

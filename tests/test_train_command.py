@@ -1,4 +1,4 @@
-"""`gswm train` and `gswm export`: what they take, what they write, what they say."""
+"""`gswm train` and `gswm export`: arguments, files and output."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def balls(number: int = 4, seed: int = 5) -> Episodes:
 
 
 def blank(size: int = 64, frames: int = 6) -> Episodes:
-    """Videos of which nothing is known."""
+    """Videos without ground truth."""
     g = torch.Generator().manual_seed(0)
     video = torch.randint(0, 255, (3, frames, 3, size, size), generator=g, dtype=torch.uint8)
     return Episodes(video)

@@ -1,4 +1,4 @@
-"""Videos of one's own: what is decoded, resized and cut is what the video shows."""
+"""Importing videos: decoded, resized and cut frames show the recorded pictures."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction

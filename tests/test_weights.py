@@ -1,4 +1,4 @@
-"""Weights in a file: what was saved is what is loaded, or one line says why not."""
+"""Weights files: saved weights are loaded unchanged, and bad files cause a one-line error."""
 
 import errno
 import json

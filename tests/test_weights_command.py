@@ -1,4 +1,4 @@
-"""Weights that ship: whoever loads them notices a changed byte, and `gswm weights` lists all."""
+"""Shipped weights: any changed byte is noticed, and `gswm weights` lists all of them."""
 
 import hashlib
 import json
@@ -140,7 +140,7 @@ def test_all_that_ship_are_listed_and_the_damaged_are_named(
 def test_there_is_a_line_for_each_file_however_wide_the_terminal(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the weights that do ship."""
+    """Lists the weights that ship."""
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["weights"]) == 0
     lines = capsys.readouterr().out.splitlines()

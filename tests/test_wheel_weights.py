@@ -1,4 +1,4 @@
-"""The wheel contains the models that commands use by default, and knows of all others."""
+"""The wheel contains the default models of the commands, and a catalog of all others."""
 
 import json
 import re
@@ -128,6 +128,9 @@ def test_all_weights_are_encoded_at_once_and_once(
 
     encode()
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    encode("--write", "single-ball")
+    assert read_encoding(finding.shipped()["single-ball"]) == "int8"
+    assert finding.shipped()["two-layer"].read_bytes() == before[finding.shipped()["two-layer"]]
     encode("--write")
     coded = {file: file.read_bytes() for file in tmp_path.iterdir()}
     assert coded.keys() == before.keys()
@@ -138,6 +141,9 @@ def test_all_weights_are_encoded_at_once_and_once(
         assert gswm.load(name).recipe == read_header(file)["recipe"]
     encode("--write")
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == coded
+    with pytest.raises(SystemExit, match="2"):
+        encode("--write", "two-layr")
+    assert "there are no weights two-layr" in capsys.readouterr().err
     capsys.readouterr()
     assert main(["weights"]) == 0
     assert capsys.readouterr().out.endswith("2 files, checksums verified\n")

@@ -1,4 +1,4 @@
-"""Small objects: windows over a video, and one track of the tracks in all of them."""
+"""Small objects: windows over a video, and tracks merged across windows."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -59,7 +59,7 @@ def setting(name: str, batch: int, time: int) -> tuple[Any, Tensor]:
 
 
 def close(a: Track, b: Track, frames: slice = slice(None), of: slice = slice(None)) -> None:
-    """Two tracks agree, on some frames of some videos."""
+    """Assert that two tracks agree, on some frames of some videos."""
     for name in NAMES:
         left, right = getattr(a, name), getattr(b, name)
         torch.testing.assert_close(left[of][:, frames], right[:, frames], atol=1e-4, rtol=1e-3)

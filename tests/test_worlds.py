@@ -1,4 +1,4 @@
-"""Worlds: what each declares, and how one from outside the package is added and used."""
+"""Worlds: their declarations, and adding and using one of another package."""
 
 import json
 import sys
@@ -264,7 +264,7 @@ PLUG_IN = {
 
 
 def install(folder: Path, names: list[str]) -> None:
-    """A package with entry points, as pip would leave it."""
+    """A package with entry points, as installed by pip."""
     about = folder / "plugged-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Name: plugged\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""Small SCALORs for the tests: all widths differ, and what draws and encodes is cheap."""
+"""Small SCALORs for the tests: all widths differ, and drawing and encoding are cheap."""
 
 from dataclasses import replace
 

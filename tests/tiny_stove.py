@@ -30,7 +30,7 @@ VARIANTS = {
 
 
 def build(cfg: StoveConfig = SMALL, seed: int = 0) -> Stove:
-    """With weights that are large enough to matter."""
+    """A model with weights that are large enough to matter."""
     torch.manual_seed(seed)
     model = Stove(cfg)
     with torch.no_grad():

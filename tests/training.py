@@ -1,4 +1,4 @@
-"""Trainings that take a moment: one recipe at small sizes, here or in a process of its own."""
+"""Short trainings: one recipe at small sizes, in this process or in another."""
 
 import json
 import multiprocessing
@@ -151,7 +151,7 @@ def start(
 
 
 def in_process(args: list[str], log: Path, file_bytes: int | None, env: dict[str, str]) -> None:
-    """The code of such a process."""
+    """The exit code of such a process."""
     os.environ.update(env)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
@@ -165,7 +165,7 @@ def in_process(args: list[str], log: Path, file_bytes: int | None, env: dict[str
 
 
 def end(process: BaseProcess, timeout: float = 60) -> int | None:
-    """Its exit code, when it has ended."""
+    """Its exit code, once it has ended."""
     process.join(timeout)
     if process.is_alive():
         process.kill()
@@ -174,7 +174,7 @@ def end(process: BaseProcess, timeout: float = 60) -> int | None:
 
 
 def state_of(run: Path) -> dict[str, Any]:
-    """All that decides how a run goes on, as comparable things."""
+    """All that determines how a run continues, as comparable values."""
     found = load_newest(run / "checkpoints", print)
     assert found is not None
     timeless = {k: v for k, v in found.state.items() if k not in TIMING}
@@ -183,7 +183,7 @@ def state_of(run: Path) -> dict[str, Any]:
 
 
 def metrics_of(run: Path) -> list[dict[str, Any]]:
-    """The lines of metrics, but for what a clock says."""
+    """The lines of metrics, without times."""
     lines = []
     with suppress(FileNotFoundError):
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""A web server for tests, on this machine, that can be told to misbehave."""
+"""A local web server for tests that can be told to misbehave."""
 
 import re
 import time

@@ -165,7 +165,9 @@ def find(args: list[str]) -> tuple[str | None, list[str]]:
         return name, args[len(name.split()) :]
     if not args or args[0] in ("-h", "--help") or name in groups:
         return None, args
-    close = closest(name, [*COMMANDS, *groups]) or closest(" ".join(words), COMMANDS)
+    meanings = {each.split()[-1]: each for each in COMMANDS}  # `gswm fetch` for `weights fetch`
+    meanings |= {each: each for each in (*COMMANDS, *groups)}
+    close = meanings.get(closest(name, meanings) or closest(" ".join(words), meanings) or "")
     meant = f": did you mean `gswm {close}`?" if close else ";"
     raise UserError(f"there is no command '{name}'{meant} `gswm --help` lists all commands")
 

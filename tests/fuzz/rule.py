@@ -1,4 +1,4 @@
-"""The rule that every command keeps, whatever its input is.
+"""The rule that every command obeys for any input.
 
 Its exit code is of a known set. An error is one line on stderr, without a traceback. A file that it
 leaves is whole. It ends, and takes bounded processor time and memory.
@@ -25,7 +25,7 @@ from gswm.weights.files import check_file
 CODES = frozenset(range(6))
 """Exit codes of commands that no signal ends; docs/reliability.md says what they mean."""
 SECONDS = 60
-"""Of processor time that a case may take."""
+"""Limit of processor time for a case."""
 WAITING = 600
 """Seconds that may pass until it ends: a case that waits for ever takes no processor time."""
 MEMORY = 4 << 30

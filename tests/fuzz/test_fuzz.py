@@ -1,4 +1,4 @@
-"""Commands keep the rule of `rule.py` for random bad input.
+"""Commands obey the rule of `rule.py` for random bad input.
 
 `make test` tries a few cases; `make fuzz` tries 20,000.
 """

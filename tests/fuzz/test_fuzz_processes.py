@@ -1,4 +1,4 @@
-"""Commands keep the rule of `rule.py` in processes of their own."""
+"""Commands obey the rule of `rule.py` in separate processes."""
 
 from pathlib import Path
 

@@ -103,8 +103,10 @@ class DemoCommand:
         else:
             print(f"skipped the example video: '{ANY_VIDEO}', which tracks it, is not installed")
         can = {name: world for name, world in WORLDS.items() if not world.missing()}
-        for name in (name for name in WORLDS if name not in can):
-            print(f"skipped {name}: it needs {WORLDS[name].missing()}")
+        lacks = {name: world.missing() for name, world in WORLDS.items() if name not in can}
+        for what in dict.fromkeys(lacks.values()):
+            alike = ", ".join(name for name in lacks if lacks[name] == what)
+            print(f"skipped {alike}: needs {what}")
         shown = tuple(self.world(name, world) for name, world in can.items())
         grid = f'<div class="grid">{"".join(shown)}</div>'
         sections.append(

@@ -16,6 +16,7 @@ from gswm.models.recipe import Recipe
 from gswm.train.folder import RunFolder, read_json
 from gswm.weights import card, hub
 from gswm.weights import files as weights
+from gswm.weights.encoding import COMPACT
 from gswm.weights.finding import find
 
 RUN = ("best", "last")
@@ -75,7 +76,7 @@ class ExportCommand:
         about = header["about"] | self.more(run, header)
         kept_as = weights.encoding_in(source) if not (self.half or self.compact) else None
         half = self.half or kept_as == "float16"
-        compact = self.compact or kept_as == "int8"
+        compact = self.compact or kept_as in COMPACT
         model = weights.load(source)
         if self.hub is not None:
             make_folder(self.hub)
@@ -83,7 +84,7 @@ class ExportCommand:
         size = out.stat().st_size
         if self.hub is not None:
             known = {"recipe": recipe, "about": about}
-            encoding = weights.encoding_of(half=half, compact=compact)
+            encoding = weights.encoding_in(out)
             text = card.card(known, model, encoding, size, self.license)
             write_whole(self.hub / CONFIG, card.config(known, encoding, gswm.__version__).encode())
             write_whole(self.hub / CARD, text.encode())

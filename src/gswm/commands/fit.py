@@ -1,5 +1,6 @@
 """`gswm fit`."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -95,4 +96,7 @@ class FitCommand:
         )
         out = self.out or default_folder(self.video)
         done = fit_video(self.video, out, cfg, tell)
-        print(f"open {done}")
+        if self.prepare:
+            print(f"train on it with `gswm fit {shlex.quote(str(done))}`, also on another machine")
+        else:
+            print(f"open {done}")

@@ -92,8 +92,8 @@ TUNING = Teaching(
     fall=(0.15, 0.4),
     auxiliary=(0.1, 0.3),
 )
-"""For trained weights: short supervision by motion, and boxes of what they already detect. By
-pixels alone, discovery would learn to explain a shadow, or a part of an object, as a separate
+"""For trained weights: short supervision by motion, and boxes of objects that they already detect.
+From pixels alone, discovery would learn to explain a shadow, or a part of an object, as a separate
 object.
 """
 

@@ -198,6 +198,13 @@ class Contract(nn.Module, ABC, Generic[Config]):
         """
         return []
 
+    def coarsest(self) -> list[nn.Module]:
+        """Parts of `coarse` that `gswm export --compact` may store in 3 bits.
+
+        It does so only if the file has more than 10 MB otherwise. Default: none.
+        """
+        return []
+
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:

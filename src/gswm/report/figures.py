@@ -67,11 +67,11 @@ CAPTIONS = {
     "corridor": "Maze: fraction of the true agents that are still in the corridor, matched by "
     "identity, and the count of the authors' release, which goes by slot.",
     "learning": "Validation during training: strict error, summed over the first 10 imagined "
-    "frames, against training time. Several trainings may have shared the GPU. Dashed lines show "
-    "the paper's center error in the same world, which ignores missed and surplus objects. Values "
-    f"above {UNTRAINED:g} are not drawn. For OP3, the curve is the mean squared error per pixel. A "
-    "world is labeled *fails* if the model lacks an ability there; see the table of missing "
-    "abilities.",
+    "frames, against training time; one line for each seed. Several trainings may have shared the "
+    "GPU. Dashed lines show the paper's center error in the same world, which ignores missed and "
+    f"surplus objects. Values above {UNTRAINED:g} are not drawn. For OP3, the curve is the mean "
+    "squared error per pixel. A world is labeled *fails* if the model lacks an ability there; see "
+    "the table of missing abilities.",
     "obj3d": "Rollouts of 90 frames after 10 given frames, at steps "
     f"{', '.join(map(str, STEPS[:-1]))} and {STEPS[-1]}. Imagined frames have a border. Each "
     "imagined object carries the id of the true object it was matched to in the last given frame.",

@@ -43,12 +43,15 @@ td.ours{color:var(--accent);font-weight:600}
 td.empty{color:var(--faint);font-size:13px;font-style:italic}
 td.partial{color:var(--faint);font-weight:400}
 td.fails{color:var(--wrong);font-weight:600}
-td.words{text-align:left}
+td.words,th.long,td.long{text-align:left}
+td.long{white-space:normal;min-width:34ch}
 code{font:13px/1.4 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;background:var(--panel);
 padding:2px 5px;border-radius:4px}
 @media(max-width:700px){figure{overflow-x:auto}figure svg{max-width:none}}
 footer{margin-top:72px;color:var(--faint);font-size:14px}
 """
+LONG = 48
+"""Number of characters above which a cell wraps."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,21 @@ def page(title: str, lead: str, sections: Sequence[Section], foot: str = "") -> 
 def table_html(table: Table) -> str:
     """A table in which our results stand out from the paper's."""
     ours = [name.endswith(HERE) for name in table.head]
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.head)
+    long = [any(is_long(row[i]) for row in table.rows) for i in range(len(table.head))]
+    head = "".join(
+        f"<th{' class=long' if wraps else ''}>{escape(name)}</th>"
+        for name, wraps in zip(table.head, long, strict=True)
+    )
     body = "".join(
         "<tr>" + "".join(td(c, mine) for c, mine in zip(row, ours, strict=True)) + "</tr>"
         for row in table.rows
     )
     return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def is_long(text: str) -> bool:
+    """Whether a cell has text that wraps, unlike commands."""
+    return len(text) > LONG and "`" not in text
 
 
 def td(text: str, ours: bool) -> str:
@@ -97,6 +109,8 @@ def td(text: str, ours: bool) -> str:
         kind = "empty"
     elif N in text and "`" not in text:
         kind = "partial"
+    elif is_long(text):
+        kind = "long"
     elif ours and text.startswith((FAILED, LACKS)):
         kind = "fails"
     else:

@@ -64,7 +64,10 @@ def draw(charts: Charts) -> Figure:
 
 
 def plot(axes: Axes, chart: Chart) -> None:
-    """Draw one chart, with its legend sorted by the last values of the lines."""
+    """Draw one chart, with its legend sorted by the last values of the lines.
+
+    Of lines with the same name, the legend has one.
+    """
     axes.set_title(chart.title, loc="left")
     axes.set_title(chart.y_label, loc="right", fontsize=10, color=LIGHT["faint"])
     axes.set_xlabel(chart.x_label)
@@ -75,10 +78,14 @@ def plot(axes: Axes, chart: Chart) -> None:
     named = []
     for series in (s for s in chart.series if s.is_known):
         line = plot_series(axes, series)
-        named += [(series.last, line)] if series.name else []
+        named += [(series.name, series.last, line)] if series.name else []
     if named:
-        lines = [line for _, line in sorted(named, key=lambda each: -each[0])]
-        axes.legend(handles=lines, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
+        lines: dict[str, Line2D] = {}
+        for name, _, line in sorted(named, key=lambda each: -each[1]):
+            lines.setdefault(name, line)
+        axes.legend(
+            handles=[*lines.values()], loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0
+        )
 
 
 def plot_series(axes: Axes, series: Series) -> Line2D:

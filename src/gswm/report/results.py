@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
 from gswm.report import shapes
 from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
-from gswm.weights.finding import names
+from gswm.weights.finding import OF_RUNS, names
 
 FAIL = 0.5
 """Models with a lower MOTA are marked as failed: more than one error for two true objects."""
@@ -210,6 +211,12 @@ def read(paths: Sequence[Path]) -> Results:
 def found(path: Path) -> Iterable[Path]:
     """The result files at a path."""
     if path.is_dir():
+        if any((path / name).is_file() for name in OF_RUNS):
+            name = shlex.quote(str(path))
+            raise UserError(
+                f"{path} is the folder of a run or a fit: write its results with `gswm eval {name} "
+                "--json result.json`, and report result.json"
+            )
         return sorted(path.glob("*.json"))
     check_regular(path)
     if not path.is_file():
@@ -217,18 +224,21 @@ def found(path: Path) -> Iterable[Path]:
     return [path]
 
 
-def loaded(path: Path) -> Any:
+def loaded(path: Path) -> dict[str, Any]:
     """The values in a file."""
     check_regular(path)
     try:
-        return json.loads(path.read_text(), parse_constant=lambda _: None)  # NaN is unknown
+        held = json.loads(path.read_text(), parse_constant=lambda _: None)  # NaN is unknown
+        if not isinstance(held, dict):
+            raise ValueError("it is not an object")
     except (OSError, ValueError) as error:
         raise not_written(path, "gswm eval --json", error) from error
+    return held
 
 
-def is_benchmark(held: Any) -> bool:
+def is_benchmark(held: dict[str, Any]) -> bool:
     """Whether a file holds step times instead of an evaluation."""
-    return isinstance(held, dict) and {"steps", "machine"} <= held.keys()
+    return {"steps", "machine"} <= held.keys()
 
 
 def step_times(path: Path, held: dict[str, Any]) -> list[StepTime]:

@@ -366,6 +366,6 @@ def evaluations(results: Results) -> Table:
     head = ("command", "world", "protocol", "episodes", "seed", "device", "commit")
     text = (
         "Each row is one command. Shipped weights are stored in the compact encoding or in half "
-        "precision, and were evaluated as stored."
+        "precision. Some were evaluated before they were encoded; docs/weights.md has the cost."
     )
     return Table("Evaluations", text, head, rows)

@@ -19,6 +19,8 @@ BITS = {
     "float32": "32 bits",
     "float16": "16 bits",
     "int8": "8 bits (the networks that see or draw frames, with a scale for each row) and 16 bits",
+    "int3": "3 bits (the networks that encode the background), 8 bits (the others that see or draw "
+    "frames; with a scale for each row) and 16 bits",
 }
 UNKNOWN = "not recorded"
 
@@ -97,7 +99,9 @@ def use(header: dict[str, Any]) -> str:
         f"future = model.imagine(video, given={given}, steps=10, futures=4)",
         'future.save("futures.gif", video)',
     ]
-    command = "    pip install -c constraints.txt -e '.[hub]'"
+    needs = ["hub", WORLDS[world].extra if world in WORLDS else ""]
+    extras = ",".join(filter(None, needs))
+    command = f"    pip install -c constraints.txt -e '.[{extras}]'"
     return (
         f"In a clone of the repository of `gswm`:\n\n{command}\n\n```python\n"
         + "\n".join(code)

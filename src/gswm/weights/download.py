@@ -47,7 +47,7 @@ class Limits:
     """Maximum size in bytes."""
     attempts: int = 4
     pause: float = 1.0
-    """Seconds to wait after the first failed attempt; after the n-th, n times as many."""
+    """Seconds to wait after the first failed attempt; after attempt n, n times as long."""
 
 
 class BrokenError(Exception):

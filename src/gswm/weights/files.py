@@ -22,7 +22,7 @@ from gswm.data.importing.videos import known_cut
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, build
-from gswm.weights.encoding import Encoding, coarse_names, decode, encode
+from gswm.weights.encoding import Encoding, compacted, decode, encode
 from gswm.weights.finding import check_shipped, find
 
 FORMAT = "gswm-weights-1"
@@ -47,7 +47,8 @@ def save(
 
     `recipe` defaults to the one that the model was built or loaded with. `model.videos` is added to
     `about` unless `about` has it. Tensors are stored in 32 bits; with `half`, in 16 bits; with
-    `compact`, in 8 bits for the networks in `model.coarse` and in 16 bits elsewhere.
+    `compact`, in 8 bits for the networks in `model.coarse` and in 16 bits elsewhere. If that has
+    more than 10 MB, the networks in `model.coarsest` are stored in 3 bits.
     """
     if not isinstance(model, WorldModel):
         raise UserError(f"gswm.save(path, model) expects a model, not {type(model).__name__}")
@@ -56,18 +57,17 @@ def save(
         raise UserError("this model has no recipe: pass one, as in gswm.save(path, model, recipe)")
     tensors = {k: v.detach().cpu() for k, v in model.state_dict().items()}
     check_finite(model, tensors, "these weights cannot be saved")
-    how = encoding_of(half=half, compact=compact)
-    tensors = apart(encode(tensors, how, coarse_names(model)))
+    how: Encoding = "float16" if half else "float32"
+    if compact:
+        tensors, how = compacted(model, tensors)
+    else:
+        tensors = encode(tensors, how)
+    tensors = apart(tensors)
     header = {"format": CODED if compact else FORMAT, "encoding": how}
     header["recipe"] = json.dumps(to_dict(recipe))
     about = ({"videos": dict(model.videos)} if model.videos else {}) | (about or {})
     header |= {"about": json.dumps(about), "sha256": digest(tensors)}
     write_whole(Path(path), safetensors.torch.save(tensors, header))
-
-
-def encoding_of(*, half: bool, compact: bool) -> Encoding:
-    """The encoding that `save` uses."""
-    return "int8" if compact else "float16" if half else "float32"
 
 
 def check_finite(model: WorldModel[Any], tensors: dict[str, torch.Tensor], what: str) -> None:

@@ -83,6 +83,8 @@ class World(ABC):
     """
     style: Style = "paths"
     """Style of the world's scenes in figures of a report."""
+    extra: str = ""
+    """The extra of gswm that generates the world's episodes, if they need one."""
     has_scene_files: bool = False
     """Whether the world can draw scenes that were simulated before; see `with_scenes`."""
 

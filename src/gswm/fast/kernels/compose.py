@@ -18,9 +18,9 @@ from gswm.models.gswm.rendering import EPS
 TILE = (16, 16)
 """Rows and columns of an image that a program works on at once."""
 WARPS = 8
-"""Of a program of the backward pass: with fewer, registers run out."""
+"""Warps per program of the backward pass; with fewer, registers run out."""
 PRECISION = "ieee"
-"""Of the products that give a glimpse's gradient. They are small; "tf32" would be off by 5e-4."""
+"""Precision of the small products of a glimpse's gradient; "tf32" would be off by 5e-4."""
 
 
 def draw(
@@ -73,7 +73,7 @@ def forward(
 def empty_image(
     glimpses: Tensor, xy: Tensor, hw: Tensor, depth: Tensor, size: int, summed: bool, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Room for what `forward` gives."""
+    """Uninitialized outputs of `forward`."""
     batch = glimpses.shape[0]
     return glimpses.new_empty(batch, 4, size, size), glimpses.new_empty(batch, size, size)
 
@@ -126,7 +126,7 @@ def empty_gradients(
     d_image: Tensor,
     summed: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Room for what `backward` gives."""
+    """Uninitialized outputs of `backward`."""
     d_glimpses, d_xy, d_hw, d_depth = (t.new_empty(t.shape) for t in (glimpses, xy, hw, depth))
     return d_glimpses, d_xy, d_hw, d_depth
 
@@ -140,7 +140,7 @@ def remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -
 
 
 def gradients(ctx: Any, d_image: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    """Of all arguments."""
+    """The gradients of all arguments."""
     made = torch.ops.gswm.draw_backward(*ctx.saved_tensors, d_image, ctx.summed)
     return *made, None, None, None
 

@@ -43,7 +43,7 @@ def misses(first, last, middle, half, size: tl.constexpr, glimpse: tl.constexpr)
 @triton.jit
 @no_type_check
 def reach(middle, half, size: tl.constexpr, glimpse: tl.constexpr):
-    """From which pixel of an image's side a box has a gradient, and up to which."""
+    """The first and last pixel of an image's side at which a box has a gradient."""
     rim = half * (1 + 1 / glimpse)
     low = tl.floor((middle - rim + 1) * (size / 2) - 0.5)
     high = tl.ceil((middle + rim + 1) * (size / 2) - 0.5) + 1
@@ -126,7 +126,7 @@ def draw_forward(
 @triton.jit
 @no_type_check
 def pull(image, d_image, at, inside, layer, d):
-    """Of one channel: the image's gradient over D, and its product with the layer's excess."""
+    """For one channel: the image's gradient over D, and its product with the layer's excess."""
     g = tl.load(d_image + at, mask=inside, other=0.0) / d
     return g, g * (layer - tl.load(image + at, mask=inside, other=0.0))
 

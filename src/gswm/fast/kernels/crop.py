@@ -40,7 +40,7 @@ def forward(image: Tensor, xy: Tensor, hw: Tensor, size: int) -> Tensor:
 
 @forward.register_fake
 def empty_glimpses(image: Tensor, xy: Tensor, hw: Tensor, size: int) -> Tensor:
-    """Room for what `forward` gives."""
+    """Uninitialized outputs of `forward`."""
     return image.new_empty(*xy.shape[:2], image.shape[1], size, size)
 
 
@@ -63,7 +63,7 @@ def backward(image: Tensor, xy: Tensor, hw: Tensor, d_glimpses: Tensor) -> tuple
 def empty_gradients(
     image: Tensor, xy: Tensor, hw: Tensor, d_glimpses: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Room for what `backward` gives."""
+    """Uninitialized outputs of `backward`."""
     return xy.new_empty(xy.shape), hw.new_empty(hw.shape)
 
 
@@ -81,7 +81,7 @@ def remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def gradients(ctx: Any, d_glimpses: Tensor) -> tuple[Tensor | None, ...]:
-    """Of all arguments; those nobody wants are not computed."""
+    """The gradients of all arguments that need one."""
     image, xy, hw = ctx.saved_tensors
     of_image, of_xy, of_hw, _ = ctx.needs_input_grad
     d_image, d_xy, d_hw = None, None, None

@@ -80,7 +80,7 @@ def forward(images: Tensor, weights: Tensor, channels: list[int]) -> tuple[Tenso
 
 @forward.register_fake
 def empty_encodings(images: Tensor, weights: Tensor, channels: list[int]) -> tuple[Tensor, Tensor]:
-    """Room for what `forward` gives."""
+    """Uninitialized outputs of `forward`."""
     _, c_1, c_2, c_3, c_4, e = channels
     number = images.shape[0]
     y = images.new_empty(number, e)
@@ -104,7 +104,7 @@ def backward(d_y: Tensor, weights: Tensor, saved: Tensor, channels: list[int]) -
 
 @backward.register_fake
 def empty_images(d_y: Tensor, weights: Tensor, saved: Tensor, channels: list[int]) -> Tensor:
-    """Room for what `backward` gives."""
+    """Uninitialized outputs of `backward`."""
     return d_y.new_empty(d_y.shape[0], channels[0], SIZE, SIZE)
 
 
@@ -115,7 +115,7 @@ def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> No
 
 
 def gradients(ctx: Any, d_y: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
-    """Of the images alone; what is saved goes nowhere else."""
+    """The gradient of the images only."""
     return backward(d_y, *ctx.saved_tensors, ctx.channels), None, None
 
 

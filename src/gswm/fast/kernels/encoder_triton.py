@@ -122,7 +122,7 @@ def convolution_backward(
     rows: tl.constexpr,
     precision: tl.constexpr,
 ):
-    """The gradient of what a convolution reads."""
+    """The gradient of the input of a convolution."""
     row, c, o = tl.arange(0, rows), tl.arange(0, wide), tl.arange(0, out)
     half: tl.constexpr = size // 2
     acc = tl.zeros([rows, wide], tl.float32)

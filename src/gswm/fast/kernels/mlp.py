@@ -50,7 +50,7 @@ def mlp_forward(
 def outputs(
     x: Tensor, weights: list[Tensor], biases: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Room for what the forward kernel gives."""
+    """Uninitialized outputs of the forward kernel."""
     first, second = biases[0].shape[0], biases[1].shape[0] if len(biases) == 3 else 0
     y, a_1, a_2 = (x.new_empty(x.shape[0], n) for n in (biases[-1].shape[0], first, second))
     return y, a_1, a_2
@@ -73,19 +73,19 @@ def mlp_backward(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) ->
 
 @mlp_backward.register_fake
 def input_like(dy: Tensor, a_1: Tensor, a_2: Tensor, weights: list[Tensor]) -> Tensor:
-    """Room for what the backward kernel gives."""
+    """Uninitialized outputs of the backward kernel."""
     return dy.new_empty(dy.shape[0], weights[0].shape[1])
 
 
 def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    """Keep for the backward pass."""
+    """Save the inputs of `backward`."""
     _, weights, _ = inputs
     _, a_1, a_2 = output
     ctx.save_for_backward(a_1, a_2, *weights)
 
 
 def backward(ctx: Any, dy: Tensor, _1: Tensor, _2: Tensor) -> tuple[Tensor, list, list]:
-    """From the gradient of the last layer; the other values go nowhere else."""
+    """The gradient of x, from that of the last layer."""
     a_1, a_2, *weights = ctx.saved_tensors
     none = [None] * len(weights)
     return mlp_backward(dy, a_1, a_2, weights), none, none

@@ -42,7 +42,7 @@ class OSRNNWeights:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take the parameters as they are now, in place."""
+        """Copy the current parameters, in place."""
         for name, value in self.derive().items():
             self.made[name].copy_(value)
 
@@ -66,7 +66,7 @@ class OSRNNWeights:
 
 
 def first_layers(w: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Those of MLP_rel and MLP_weight, of k and of j, and of MLP_self (`Interaction`)."""
+    """First layers of MLP_rel and MLP_weight, for k and for j, and of MLP_self (`Interaction`)."""
     weights, biases = [], []
     for name in ("mlp_rel", "mlp_weight"):
         of_k, of_j = (part.clone() for part in w[f"{name}.0.weight"].chunk(2, dim=2))

@@ -62,7 +62,7 @@ def forward(
 def empty_encodings(
     first: Tensor, known: Tensor, weights: Tensor, biases: Tensor, last: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Room for what `forward` gives."""
+    """Uninitialized outputs of `forward`."""
     shape = (*first.shape[:3], last.shape[1])
     return first.new_empty(shape), first.new_empty(shape)
 
@@ -102,7 +102,7 @@ def empty_gradients(
     biases: Tensor,
     last: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Room for what `backward` gives."""
+    """Uninitialized outputs of `backward`."""
     sides, batch, count, _ = first.shape
     e, parts = last.shape[1], program(count, last.shape[1])["parts"]
     d_k = first.new_empty(sides, batch, count, 2 * e)
@@ -117,7 +117,7 @@ def keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) ->
 
 
 def gradients(ctx: Any, d_heard: Tensor, d_own: Tensor) -> tuple[Tensor | None, ...]:
-    """Of the first layers and of the logits."""
+    """The gradients of the first layers and of the logits."""
     d_k, d_j, d_known, d_self = backward(d_heard, d_own, *ctx.saved_tensors)
     rel_k, weight_k = d_k.chunk(2, dim=-1)
     rel_j, weight_j = d_j.sum(dim=0).chunk(2, dim=-1)

@@ -9,5 +9,5 @@ def padded(size: int) -> int:
 
 
 def precision() -> str:
-    """Of `tl.dot`: TF32 where torch's own products may be, float32 else."""
+    """The precision of `tl.dot`: TF32 if torch's own products may use it, otherwise float32."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"

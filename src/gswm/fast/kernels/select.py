@@ -49,7 +49,7 @@ def forward(
 def empty_slots(
     propagated: Tensor, discovered: Tensor, ids: Tensor, born: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Room for what `forward` gives."""
+    """Uninitialized outputs of `forward`."""
     batch, slots, _ = propagated.shape
     slot = ids.new_empty(batch, slots + discovered.shape[1])
     flat = propagated.new_empty(propagated.shape)
@@ -64,7 +64,7 @@ def keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> No
 
 
 def gradients(ctx: Any, d_flat: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    """Of both sets: an object's is that of its slot, if it has one."""
+    """The gradients of both sets: each object gets that of its slot, if it has one."""
     (slot,) = ctx.saved_tensors
     index = slot.clamp_min(0)[..., None].expand(-1, -1, d_flat.shape[-1])
     d_both = torch.where(slot[..., None] >= 0, d_flat.gather(1, index), 0)

@@ -34,6 +34,7 @@ from gswm.models.base import (
 from gswm.models.elbo import context_terms, likelihood_terms, per_video
 from gswm.models.gswm import labels, objective
 from gswm.models.gswm.config import GSWMConfig as GSWMConfig
+from gswm.models.gswm.context import Context
 from gswm.models.gswm.noise import GSWMNoise
 from gswm.models.gswm.overshoot import OvershootNoise, Tracks, joint_term, overshoot_terms
 from gswm.models.gswm.propagation import PropagationNoise, rescaled
@@ -69,6 +70,10 @@ class GSWM(Recurrence):
     def coarse(self) -> list[nn.Module]:
         """See `WorldModel`."""
         return [self.discovery.conv_disc, self.renderer, self.context]
+
+    def coarsest(self) -> list[nn.Module]:
+        """See `WorldModel`: Conv_ctx, whose weights hardly matter where backgrounds are alike."""
+        return [self.context.conv] if isinstance(self.context, Context) else []
 
     def parts(self) -> dict[str, list[nn.Module]]:
         """See `WorldModel`."""

@@ -27,7 +27,7 @@ EPS = 1e-30
 
 @dataclass(frozen=True)
 class FirstLayers:
-    """Of MLP_self, of MLP_rel for k and for j, and of MLP_weight for k and for j."""
+    """First layers of MLP_self, and of MLP_rel and MLP_weight for k and for j."""
 
     weight: Float[Tensor, "five_e u"]
     bias: Float[Tensor, " five_e"]

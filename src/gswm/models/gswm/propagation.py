@@ -127,7 +127,7 @@ class PropagationNoise:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The latents of a step: z_pres, the other attributes' z, and where these came from."""
+    """The latents of a step: presence, the other attributes, and the state behind them."""
 
     q: Gaussian
     """The sampled distribution: of z_state, or of z_att if there is no z_state."""
@@ -143,9 +143,9 @@ class PropagationEvidence:
 
     q: Gaussian
     h_prior: Float[Tensor, "*batch object hidden"]
-    """From which the prior follows."""
+    """The input of the prior."""
     pres: Bernoulli
-    """Of z̃_pres, which the auxiliary loss is about (§3.4.2)."""
+    """The distribution of z̃_pres, for the auxiliary loss (§3.4.2)."""
     weight: Float[Tensor, "*batch object 1"]
     """Weight of each slot: its previous presence, without gradient."""
 
@@ -181,7 +181,7 @@ class ObjectStateRNN(nn.Module):
         state: LSTMState,
         first: FirstLayers | None = None,
     ) -> LSTMState:
-        """h_t, from what was at t-1."""
+        """h_t, from the objects at t-1."""
         own = self.own(prev)
         e_rel = self.interaction(torch.cat([own, state.h], dim=-1), prev.o.pres, first)
         x = self.mlp_os(torch.cat([own, e_ctx, e_rel], dim=-1))
@@ -228,8 +228,8 @@ class NoStateLatent(nn.Module):
     """The attributes' latents without a z_state: a single mode (G-SWM-D, "w/o MU")."""
 
     FIRST_STD = 0.1
-    """At first. At 0.7, as a network begins, and without gates, objects in a maze are moved by ten
-    pixels at random: the model learns to let them vanish, and never learns to move them."""
+    """Initial standard deviation. With 0.7, as from random weights, and without gates, objects in a
+    maze jump by ten pixels: the model learns to remove them, and never learns to move them."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ class Propagation(nn.Module):
     def __init__(
         self, cfg: PropagationConfig, sizes: Sizes, image_size: int, *, subtracts: bool = False
     ) -> None:
-        """With `subtracts`, the posterior also looks at the frame less its background."""
+        """With `subtracts`, glimpses also show the difference of the frame from its background."""
         super().__init__()
         self.cfg, self.sizes, self.subtracts = cfg, sizes, subtracts
         self.situation = Situation(cfg.situation, cfg.situation_size, sizes, image_size)
@@ -283,15 +283,15 @@ class Propagation(nn.Module):
         self.latent = StateLatent(sizes) if cfg.multimodal else NoStateLatent(sizes)
 
     def visible(self, video: Video, mu_bg: Video) -> Views:
-        """All that the posterior looks at."""
+        """The pictures that the posterior's glimpses are cut from."""
         return torch.cat([video, video - mu_bg], dim=2) if self.subtracts else video
 
     def networks_of_prior(self) -> list[nn.Module]:
-        """Those on which no posterior depends."""
+        """The networks on which no posterior depends."""
         return [self.rnn_prior, self.latent.mlp_prior]
 
     def decoders(self) -> list[nn.Module]:
-        """Those that prior and posterior share to decode their samples."""
+        """The networks that prior and posterior share to decode their samples."""
         return [self.latent.mlp_att] if isinstance(self.latent, StateLatent) else []
 
     def imagine(self, prev: Objects, seen: Seen, noise: PropagationNoise) -> Objects:

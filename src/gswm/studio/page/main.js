@@ -14,6 +14,7 @@ const canvases = Object.fromEntries(["imagined", "beside", "truth", "seen"].map(
 let dirty = 0;
 let request = 0;
 let fallen = false; // the requested view could not be opened, so the default is shown
+let begins = false; // show and play the next view from its first frame
 let follows = false; // show and play the next branch as soon as it arrives
 
 // Drawing
@@ -90,7 +91,9 @@ const heard = {
   opened(message) {
     const { model, world, episode, settings, size, edits } = message;
     const { wanted } = store;
-    const first = !store.opened || wanted;
+    const first = !store.opened || wanted || begins;
+    begins = false;
+    panels.endView();
     const frames = rowsOf(message.pixels).map((pixels) => ({ pixels, objects: null }));
     Object.assign(store, { opened: { model, world, episode, settings, size, edits }, preview: null, seen: [], redo: [] });
     Object.assign(store, { truth: { pixels: message.pixels, frames }, branches: [unseenBranch(frames.slice(0, settings.given))] });
@@ -158,7 +161,7 @@ const heard = {
     fetchMissing();
   },
   note(message) {
-    toast(message.line, true);
+    toast(message.line, true, true);
   },
   file(message) {
     save(message.name, message.data.values);
@@ -177,6 +180,7 @@ const heard = {
 // Opening failed: keep the current view, or open the default one if there is none.
 function refused() {
   store.wanted = null;
+  begins = false;
   if (branch(0) && !branch(0).unseen) {
     $("#model").value = store.opened.model;
     listWorlds();
@@ -374,6 +378,7 @@ async function receive(file) {
     const taken = more ? `only the first ${frames} frames: cut the video to see later ones` : `${frames} frames`;
     toast(`${taken}${fps ? `, ${fps} a second` : ""}${by}`, more);
     store.opened = { ...store.opened, model, world: name };
+    begins = true;
     another({ model, world: name, episode: 0 });
   } catch {
     toast("the upload failed", true);

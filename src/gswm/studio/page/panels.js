@@ -154,12 +154,18 @@ export function clock() {
   return store.frame >= which.first && which.edit ? "edited" : "given";
 }
 
+// With `ofView`, the line is about the open view, and disappears with it.
 let hides = 0;
-export function toast(line, wrong = false) {
+export function toast(line, wrong = false, ofView = false) {
   const box = $("#toast");
   box.textContent = line;
+  box.classList.toggle("of-view", ofView);
   box.classList.toggle("wrong", wrong);
   box.hidden = false;
   clearTimeout(hides);
   hides = setTimeout(() => { box.hidden = true; }, wrong ? 7000 : 3000);
+}
+
+export function endView() {
+  $("#toast.of-view")?.setAttribute("hidden", "");
 }

@@ -61,6 +61,7 @@ class Obj3D(World):
     layout = "obj3d"
     protocol = "gswm-3d-10-90"
     style = "stills"
+    extra = "sim"
     has_scene_files = True
 
     def __post_init__(self) -> None:
@@ -99,7 +100,7 @@ class Obj3D(World):
 
     def missing(self) -> str:
         """See `World`: MuJoCo, unless there are scene files."""
-        return "" if self.files or can_simulate() else f"MuJoCo: {install('sim')}"
+        return "" if self.files or can_simulate() else f"MuJoCo: {install(self.extra)}"
 
     def identity(self) -> str:
         """See `World`; empty for scenes of files, and for Blender's pictures."""

@@ -122,7 +122,7 @@ def test_a_broken_file_of_times_is_refused_in_one_line(
     del broken["steps"][0]["ms"]
     assert main(["report", str(saved(tmp_path / "in", broken)), "--out", str(tmp_path / "x")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "of `gswm bench train --json`: it has no 'ms'" in line
+    assert "of `gswm bench train --json`: steps[0] has no 'ms'" in line
 
 
 def test_a_model_that_lacks_an_ability_has_its_training_and_the_world_where_it_works(

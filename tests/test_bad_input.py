@@ -230,7 +230,7 @@ def test_too_little_memory_is_one_line(
     ("size", "text"),
     [
         *((0, "0 bytes"), (999, "999 bytes"), (1_500, "1.5 kB"), (3_000_000, "3 MB")),
-        *((36_900_000_000, "36.9 GB"), (2.5e12, "2.5 TB")),
+        *((36_900_000_000, "36.9 GB"), (2.5e12, "2.5 TB"), (999_600, "1 MB")),
     ],
 )
 def test_bytes_are_told_in_the_unit_that_suits(size: float, text: str) -> None:

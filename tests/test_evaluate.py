@@ -46,6 +46,7 @@ class Seer(WorldModel):
     """A model of which only imagined tracks are used."""
 
     image_size = 64
+    device = torch.device("cpu")
 
     def loss(self, *_: Any) -> Any:
         raise NotImplementedError
@@ -486,6 +487,24 @@ def test_a_result_without_numbers_is_still_json() -> None:
     result = Result(SHORT, 1, 0, {"a": float("nan")}, {"b": [1.0, float("inf")]}).to_json()
     assert result["scores"] == {"a": None}
     assert json.loads(json.dumps(result, allow_nan=False))["curves"]["b"] == [1.0, None]
+
+
+def test_a_model_is_evaluated_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gswm.eval.evaluate.find_device", lambda _: torch.device("meta"))
+    episodes = marked(1, 20)
+    assert evaluate(Puppet(episodes, "stay"), episodes, SHORT).episodes == 1
+
+
+def test_rules_that_are_not_registered_are_checked_too() -> None:
+    with pytest.raises(UserError, match="must be at least 1"):
+        evaluate(Baseline("stay"), marked(1, 4), Protocol("x", 2, 2, ("center",), futures=0))
+    with pytest.raises(UserError, match="seed is -1; it must be from 0"):
+        evaluate(Baseline("stay"), marked(1, 4), Protocol("x", 2, 2, ("center",)), seed=-1)
+
+
+def test_the_largest_seed_serves_several_batches() -> None:
+    rules = Protocol("x", 2, 2, ("center",))
+    assert evaluate(Baseline("stay"), marked(17, 4), rules, seed=2**64 - 1).episodes == 17
 
 
 def test_protocols_go_by_their_own_names() -> None:

@@ -26,7 +26,14 @@ from gswm.fitting import attempts as fitting
 from gswm.fitting.attempts import Budget, FitStoppedError, steps_within, train_within
 from gswm.fitting.decisions import settings_for
 from gswm.fitting.episodes import EPISODE, FitData, episode_length, planned, prepare
-from gswm.fitting.fit import FitConfig, films_of, fit_video, override, said_of
+from gswm.fitting.fit import (
+    FitConfig,
+    default_folder,
+    films_of,
+    fit_video,
+    override,
+    said_of,
+)
 from gswm.fitting.pace import Pace
 from gswm.fitting.recipe import STANDARD, TUNING, Length, Teaching, recipe_for
 from gswm.fitting.watching import ObjectsLostError, Watch
@@ -259,6 +266,20 @@ def test_decisions_can_be_overridden() -> None:
     assert own.grid == decided.grid
     with pytest.raises(UserError, match="no decision 'colour'"):
         override(decided, {"colour": 1})
+    with pytest.raises(UserError, match="no decision 'num_object': did you mean num_objects"):
+        FitConfig(decided={"num_object": 5}).check()
+    with pytest.raises(UserError, match="--objects is 5"):
+        FitConfig(decided={"num_objects": 5.5}).check()
+
+
+def test_a_fit_is_named_after_the_folder_of_its_videos(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "films" / "cars").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "films" / "cars")
+    assert default_folder(Path("dogs.mp4")) == Path("fits/dogs")
+    assert default_folder(Path(".")) == Path("fits/cars")
+    assert default_folder(Path("..")) == Path("fits/films")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Scores of several futures, on hand-made futures of the single ball."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -83,3 +84,9 @@ def test_episodes_that_begin_apart_have_one_known_future_each() -> None:
     measured = futures(moved, moved, GIVEN, 1)
     assert measured.modes().shape[1] == 1
     assert concatenate([measured, measured]).scores()["min_ade_1"] == pytest.approx(0)
+
+
+def test_without_any_object_there_is_nothing_to_measure() -> None:
+    nobody = replace(ball(), there=torch.zeros_like(ball().there))
+    (score,) = futures(nobody, nobody, GIVEN, 1).scores().values()
+    assert math.isnan(score)

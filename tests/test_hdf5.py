@@ -519,6 +519,7 @@ def broken_files(folder: Path) -> dict[str, Path]:
         ("actions-none", "actions", np.zeros((2, 3, 0), np.float32)),
         ("actions-text", "actions", np.full((2, 3, 1), b"up")),
         ("rewards-few", "rewards", np.zeros((1, 3), np.float32)),
+        ("actions-long", "actions", np.zeros((2, 3, 4), np.longdouble)),
         ("ground-turned", "backgrounds", np.zeros((2, 9, 8, 3), np.uint8)),
         ("ground-float", "backgrounds", np.zeros((2, 8, 9, 3), np.float32)),
     ):
@@ -546,6 +547,10 @@ def broken_files(folder: Path) -> dict[str, Path]:
         ("actions-short", "`actions` has the shape (2, 2, 4); expected (2, 3, A)"),
         ("actions-none", "`actions` has no values"),
         ("actions-text", "`actions` is text; expected float32"),
+        pytest.param(
+            *("actions-long", "; expected float32"),
+            marks=pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="none here"),
+        ),
         ("rewards-few", "`rewards` has the shape (1, 3); expected (2, 3)"),
         ("ground-turned", "`backgrounds` has the shape (2, 9, 8, 3); expected (2, 8, 9, 3)"),
         ("ground-float", "`backgrounds` is float32; expected uint8"),

@@ -306,6 +306,29 @@ def test_a_count_that_differs_from_the_header_is_approximate(
     assert lines("a.avi", about, None, ())[0].startswith("a.avi: about 1,702 frames, ")
 
 
+@pytest.mark.parametrize(
+    ("height", "width", "said"),
+    [
+        (8, 8, "8 x 8 pixels is too small or too narrow to measure; use 10 pixels or more"),
+        (8, 2048, "2048 x 8 pixels is too small or too narrow to measure; use 80 pixels or more"),
+        (10, 10, None),
+        (10, 256, None),
+    ],
+)
+def test_tiny_and_narrow_videos_are_measured_or_refused(
+    height: int, width: int, said: str | None, tmp_path: Path
+) -> None:
+    video = np.full((12, height, width, 3), 90, np.uint8)
+    for time, frame in enumerate(video):
+        frame[2:4, time : time + 2] = 255
+    path = synthetic.save(tmp_path / "a.mkv", video)
+    if said is None:
+        assert measure(path).facts.frames == 12
+        return
+    with pytest.raises(UserError, match=re.escape(said)):
+        measure(path)
+
+
 @pytest.mark.slow
 def test_look_says_why_a_video_is_of_no_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -131,10 +131,13 @@ def test_a_file_that_is_no_lpips_is_refused_in_one_line(
     _, tensors = alex()
     del tensors["lin4.model.1.weight"]
     write(tensors, tmp_path / "part.safetensors")
+    _, whole = alex()
+    write({k: v for k, v in whole.items() if "bias" not in k}, tmp_path / "unbiased.safetensors")
     (tmp_path / "text.safetensors").write_text("hello")
     for name, said in (
         ("none.safetensors", "there is no file"),
         ("part.safetensors", "4 layers"),
+        ("unbiased.safetensors", "does not contain LPIPS weights"),
         ("text.safetensors", "is not a safetensors file"),
     ):
         with pytest.raises(UserError, match=said):

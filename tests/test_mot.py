@@ -42,6 +42,8 @@ def test_an_empty_file_has_no_boxes(tmp_path: Path) -> None:
         ("2,1,0,nan,5,5,1", "'nan' is not a number"),
         ("0,1,0,0,5,5,1", "frames must be integers from 1"),
         ("2.5,1,0,0,5,5,1", "frames must be integers from 1"),
+        ("1e300,1,0,0,5,5,1", "the frame is 1e+300"),
+        ("2,1e300,0,0,5,5,1", "the id is 1e+300"),
         ("2,-1,0,0,5,5,1", "the id is -1"),
         ("2,1.5,0,0,5,5,1", "the id is 1.5"),
         ("2,1,0,0,0,5,1", "width and height"),

@@ -297,6 +297,14 @@ def test_a_file_of_scenes_says_what_draws_it(
     assert len(hdf5.read(out)) == 2
 
 
+@pytest.mark.parametrize("settings", ["[1]", "5", "{", '{"camera": 5}'])
+def test_a_file_of_scenes_with_damaged_settings_is_refused(settings: str, folder: Path) -> None:
+    with h5py.File(folder / "val.hdf5", "r+") as file:
+        file.attrs["settings"] = settings
+    with pytest.raises(UserError, match=r"val\.hdf5"):
+        scene_file.load(folder / "val.hdf5")
+
+
 def test_obj3d_shadows_is_what_obj3d_was_in_the_first_release() -> None:
     """Checks episode 0 of the test split; other processors may round the last bit differently."""
     there = world("obj3d-shadows")

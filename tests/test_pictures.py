@@ -110,6 +110,10 @@ def test_a_box_that_is_nowhere_is_not_drawn(bad: float) -> None:
     assert not draw_boxes(black(), boxes([[8, 9]], [[6, bad]], [1], [True])).any()
 
 
+def test_a_huge_box_takes_no_memory() -> None:
+    assert draw_boxes(black(), boxes([[8, 9]], [[1e6, 1e6]], [1], [True])).shape == black().shape
+
+
 def test_ids_have_colors_of_their_own_and_numbers() -> None:
     assert len({color(i) for i in range(1, 11)}) == 10
     one, two = (

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, get_args
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -125,6 +126,7 @@ def test_images_have_no_times(tmp_path: Path) -> None:
         ("a.mp4", {"region": (40, 0, 20, 20)}, "outside the frame of 48 x 32"),
         ("nothing.mp4", {}, "the file is empty"),
         ("cut.mp4", {}, "cannot be decoded"),
+        ("a.hdf5", {}, "it is a file of episodes"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(
@@ -135,6 +137,7 @@ def test_what_cannot_be_read_is_one_line(
     (tmp_path / "cut.mp4").write_bytes(good[: len(good) // 2])
     whole = made("gif", tmp_path).read_bytes()
     (tmp_path / "short.gif").write_bytes(whole[:-1])
+    h5py.File(tmp_path / "a.hdf5", "w").close()
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged").mkdir()
     for bad in ("bad.mp4", "bad.gif", "damaged/0.png"):

@@ -21,6 +21,7 @@ from training import small, train_here
 import gswm
 from gswm.cli import main
 from gswm.core.errors import UserError
+from gswm.core.plugins import Once
 from gswm.core.records import tensors
 from gswm.core.settings import from_dict, to_dict
 from gswm.data.episode import Episodes
@@ -363,6 +364,16 @@ def test_states_without_an_axis_of_videos_are_named() -> None:
         model.imagine(torch.rand(2, 3, 3, 64, 64), 3, 2, futures=3, render=False)
 
 
+def test_what_a_method_must_return_is_said() -> None:
+    model, video = Odd(gswm.ModelConfig(), lambda x: x), torch.rand(2, 3, 3, 64, 64)
+    model.rollout = lambda *_, **__: model.track(torch.zeros(2, 4, 2))
+    with pytest.raises(UserError, match=r"Odd.rollout returned 4 frames; it must return 2"):
+        model.imagine(video, 3, 2, render=False)
+    model.perceive = lambda *_, **__: None
+    with pytest.raises(UserError, match=r"Odd.perceive must return a Track, not a NoneType"):
+        model.infer(video)
+
+
 def test_a_model_without_parameters_is_where_its_buffers_are() -> None:
     model = Odd(gswm.ModelConfig(), lambda x: x)
     del model.first, model.second
@@ -489,3 +500,39 @@ def test_counts_large_numbers_and_tied_weights_are_saved_as_they_are(
     assert other.count == 2**24 + 1
     assert torch.equal(other.large, model.large)
     assert torch.allclose(other.second.weight, model.first.weight, atol=1e-2 if half else 0)
+
+
+def test_threads_that_ask_for_a_model_at_once_wait_for_its_registration() -> None:
+    code = """
+import threading, gswm
+errors, start = [], threading.Barrier(4)
+def ask():
+    start.wait()
+    try:
+        gswm.recipe("interaction")
+        gswm.world("interaction")
+    except Exception as error:
+        errors.append(error)
+threads = [threading.Thread(target=ask) for _ in range(4)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+assert not errors, errors
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_runs_once_runs_again_after_a_failure() -> None:
+    runs: list[int] = []
+
+    def make() -> None:
+        once()  # from within
+        runs.append(1)
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+
+    once = Once(make)
+    with pytest.raises(KeyboardInterrupt):
+        once()
+    once()
+    once()
+    assert len(runs) == 2

@@ -5,6 +5,7 @@ import statistics
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -337,6 +338,31 @@ def test_what_is_no_result_is_refused_in_one_line(
     assert said in error
     assert len(error.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"scores": {"mota": "0.9"}}, "scores.mota is '0.9'"),
+        ({"curves": {"mota": 1}}, "curves.mota is no list"),
+        ({"model": "GSWM"}, "model is no object"),
+        ({"seed": True}, "seed is True"),
+        ({"examples": [{}]}, "examples[0] has no 'episode'"),
+        ({"examples": [ball_example() | {"true": [[[0.5]]]}]}, "true[0][0] has 1 values"),
+        ({"examples": [ball_example() | {"sizes": [0.25]}]}, "different numbers of objects"),
+        ({"examples": [ball_example() | {"futures": []}]}, "needs given frames and futures"),
+        ({"examples": [ball_example(10**6)]}, "examples[0] is of episode 1000000 of 200"),
+        ({"examples": [ball_example() | {"colors": ["x", "y"]}]}, "has unknown colors"),
+    ],
+)
+def test_a_changed_result_is_refused_in_one_line(
+    changed: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = saved(tmp_path / "in", result() | changed)
+    assert main(["report", str(given), "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is not a result of `gswm eval --json`" in line
+    assert said in line
 
 
 def test_long_cells_of_a_page_wrap_but_commands_do_not() -> None:

@@ -284,3 +284,24 @@ def test_reported_boxes_are_as_large_as_what_is_drawn() -> None:
                         whole * (high - low) / size, abs=1e-5
                     )
                     assert float(track.xy[b, t, k, 1 - axis]) == pytest.approx(middle, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("behind", "said"),
+    [
+        (torch.full((3, SIZE, SIZE), torch.nan), "the background has NaN"),
+        (torch.full((3, SIZE, SIZE), 200.0), "divide it by 255"),
+    ],
+)
+def test_a_background_that_is_no_picture_is_refused(behind: Tensor, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        still().infer(crossing(picture(1)), background=behind)
+
+
+def test_a_background_has_any_precision() -> None:
+    model, behind = still(), picture(1)
+    tracks = [
+        model.infer(crossing(behind), background=behind.to(kind))
+        for kind in (torch.float32, torch.float64)
+    ]
+    assert torch.equal(tracks[0].xy, tracks[1].xy)

@@ -146,6 +146,34 @@ def test_a_notebook_shows_the_studio_on_a_video() -> None:
         shown.stop()
 
 
+def test_a_run_is_opened_although_its_folder_is_called_like_a_shipped_model(
+    small_clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Server] = []
+    monkeypatch.setattr(Server, "run", lambda self: opened.append(self))
+    recipe = gswm.recipe("single-ball")
+    run = tmp_path / "clips"
+    weights.save(run / "best.safetensors", tiny.build(recipe.model), recipe)
+    monkeypatch.chdir(run)
+    for path in (str(run), "."):
+        assert main(["studio", "--no-browser", path]) == 0
+        studio = opened.pop().studio
+        assert studio.catalog.models[studio.start.model].line.startswith("single-ball, ")
+        assert studio.start.model
+
+
+def test_a_notebook_shows_as_many_frames_as_it_is_told() -> None:
+    for chosen in (model(), "two-layer"):
+        shown = gswm.studio(chosen, world="two-layer", given=3)
+        shown.stop()
+        catalog = shown.server.studio.catalog
+        assert catalog.models[shown.server.studio.start.model].given == 3
+    with pytest.raises(UserError, match="given is 0; it must be from 1"):
+        gswm.studio(model(), world="maze", given=0)
+    with pytest.raises(UserError, match="there is no world 'moon'"):
+        gswm.studio(model(), world="moon")
+
+
 def test_a_notebook_needs_something_to_show() -> None:
     with pytest.raises(UserError, match="pass a video"):
         gswm.studio(model())

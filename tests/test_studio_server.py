@@ -185,6 +185,19 @@ def test_the_first_view_is_prepared_before_a_page_is_there() -> None:
         assert prepared.wait(10)
 
 
+def test_an_episode_that_cannot_be_read_leaves_no_lock() -> None:
+    shelf = Catalog()
+
+    def missing(index: int, size: int) -> Episodes:
+        raise UserError(f"there is no episode {index}")
+
+    shelf.sources["gone"] = missing
+    for index in range(3):
+        with pytest.raises(UserError, match="no episode"):
+            shelf.episode("gone", index, 64)
+    assert not shelf.making
+
+
 def test_a_video_is_uploaded_and_opened(client: TestClient) -> None:
     file = io.BytesIO()
     frames = [Image.new("RGB", (40, 30), (50 * i, 0, 0)) for i in range(3)]

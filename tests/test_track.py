@@ -1,6 +1,7 @@
 """Tracks: their summary line, pictures of their objects, and files by their endings."""
 
 import csv
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -244,6 +245,10 @@ def test_a_drawing_leaves_the_video_as_it_is() -> None:
             "have 32 × 32 px, but the video has 32 × 64 px",
         ),
         (lambda: track(1, 3).draw(scale=0), "scale is 0"),
+        (lambda: track(1, 3).draw(scale=10**6), "scale is 1000000; it must be from 1 to 16"),
+        (lambda: Track.join([]), "no tracks to join"),
+        (lambda: Track.join([imagined(), imagined()]), "imagined tracks cannot be joined"),
+        (lambda: Track.join([track(1, 3), track(2, 3)]), "the same videos"),
         (lambda: track(1, 3).draw(trail=-1), "trail is -1"),
         (lambda: track(1, 0).draw(), "no frames"),
         (lambda: track(1, 3).imagination(), "no futures"),
@@ -254,6 +259,23 @@ def test_what_cannot_be_drawn_is_one_line(draw: Callable[[], object], said: str)
         draw()
     assert said in str(error.value)
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_chunks_join_to_a_track_with_frames_if_all_have_them() -> None:
+    rendered, bare = track(1, 3), unrendered(track(1, 2))
+    assert Track.join([rendered, rendered]).reconstruction.shape[1] == 6
+    joined = Track.join([rendered, bare])
+    assert joined.xy.shape[1] == 5
+    assert joined.reconstruction is None
+
+
+@pytest.mark.parametrize("kind", [".gif", ".mp4"])
+def test_a_moving_picture_has_the_frame_rate_of_a_film(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{kind}"
+    track(1, 3).save(path, fps=29.97)
+    assert path.stat().st_size > 0
+    with pytest.raises(UserError, match="fps is nan"):
+        track(1, 3).save(path, fps=math.nan)
 
 
 def frames_of(path: Path) -> np.ndarray:

@@ -173,6 +173,16 @@ def test_a_tracker_that_fails_is_named_once_and_training_goes_on(
     assert capsys.readouterr().err.count("stopped logging to Wandb: no network") == 1
 
 
+def test_a_project_that_cannot_be_opened_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setattr(fake, "init", lambda **_: exec("raise ValueError('no key\\nlog in')"))
+    with pytest.raises(UserError, match=r"cannot start a run of balls: no key$"):
+        Wandb(tmp_path, "balls", {})
+
+
 def test_wandb_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

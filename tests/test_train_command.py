@@ -387,6 +387,17 @@ def test_help_names_every_recipe_and_a_recipes_help_every_setting(capsys: Captur
             ["two-layer", "--model.schedule.likelihood-std.start", "-0.2"],
             "--model.schedule.likelihood-std.end must be positive",
         ),
+        (
+            [
+                *("two-layer", "--model.schedule.aux-weight.start", "0"),
+                "--model.schedule.aux-weight.geometric",
+            ],
+            "aux-weight.end must be positive",
+        ),
+        (["two-layer", "--model.schedule.aux-weight.end", "nan"], "both must be finite"),
+        (["two-layer", "--model.schedule.pres-prior.start", "1"], "must be below 1"),
+        (["scalor-interaction", "--model.schedule.pres-prior.end", "0"], "must be positive"),
+        (["two-layer", "--model.discovery.tau", "0"], "--model.discovery.tau is 0.0"),
         (["two-layer", "--data.world", "none.hdf5"], "none.hdf5 does not exist"),
         (["two-layer", "--data.world", "moon"], "moon"),
         (

@@ -350,6 +350,7 @@ def test_natural_order_is_that_of_numbers(names: list[str]) -> None:
     for one, other in pairwise(sorted(names, key=natural)):
         assert natural(one) <= natural(other)
     assert sorted(["f10", "f9", "f1"], key=natural) == ["f1", "f9", "f10"]
+    assert sorted(["²2", "²1"], key=natural) == ["²1", "²2"]  # a digit, but no number
 
 
 def tree(root: Path, *names: str) -> Path:

@@ -296,6 +296,18 @@ def test_what_cannot_be_imagined_is_refused_in_a_sentence(name: str) -> None:
 
 
 @EACH
+def test_only_videos_of_a_state_continue_from_it(name: str) -> None:
+    model, video = setting(name, 2, 3)
+    if not model.continues:
+        with pytest.raises(UserError, match="cannot continue a video"):
+            list(model.infer_chunks([video, video]))
+        return
+    state = model.infer(video).state_at(-1)
+    with pytest.raises(UserError, match="the state is of 2 videos, but got 1 video"):
+        model.infer_after(state, video[:1])
+
+
+@EACH
 def test_actions_are_refused_by_a_model_that_takes_none(name: str) -> None:
     model, video = setting(name, 1, 3)
     actions = torch.zeros(1, 4, 2)

@@ -298,7 +298,7 @@ def test_entry_points_are_loaded_at_the_first_lookup(plugged: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = Worlds()
-        assert found._loaded is False
+        assert found.load.done is False
         assert {"first", "second", "third", "maze"} <= found.keys()
         assert isinstance(found["second"], Roundabout)
 
@@ -324,3 +324,19 @@ def test_a_broken_plug_in_is_one_line_and_leaves_the_others(
     assert len(str(warning.message).splitlines()) == 1
     assert found["maze"] is WORLDS["maze"]
     assert set(found) == {*WORLDS, "first"}
+
+
+KINDS = ("interaction", "single-ball", "maze", "clips", "digits", "obj3d")
+"""One world of each kind."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_episodes_are_none(name: str) -> None:
+    assert next(WORLDS[name].episodes(0, 0), None) is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_that_no_generator_takes_is_refused(name: str, seed: int) -> None:
+    with pytest.raises(UserError, match="seed is "):
+        next(WORLDS[name].episodes(seed, 1))

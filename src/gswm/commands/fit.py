@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from tyro.conf import Positional, arg
 
 from gswm.core.waiting import tell
-from gswm.fitting.fit import FitConfig, fit_video
+from gswm.fitting.fit import FitConfig, default_folder, fit_video
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class FitCommand:
                 "motion_threshold": self.threshold,
             },
         )
-        out = self.out or Path("fits") / self.video.stem
+        out = self.out or default_folder(self.video)
         done = fit_video(self.video, out, cfg, tell)
         if self.prepare:
             print(f"train on it with `gswm fit {shlex.quote(str(done))}`, also on another machine")

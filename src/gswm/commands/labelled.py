@@ -175,7 +175,7 @@ def score_labelled(
     If the size of the video is known, boxes are clipped at its borders, as labels are.
     """
     check_last(last)
-    if min_height < 0:
+    if not min_height >= 0:
         raise UserError(f"--min-height is {min_height:g}; it must be at least 0")
     if frames is not None and frames < 1:
         raise UserError(f"--frames must be at least 1, not {frames}")

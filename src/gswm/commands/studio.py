@@ -85,9 +85,7 @@ class StudioCommand:
         catalog = Catalog(find_device(self.device), self.video_fps)
         catalog.add_installed()
         model = self.model or self.first_model(catalog)
-        name = model if model in catalog.models else Path(model).name
-        if name not in catalog.models:
-            catalog.add_weights(name, model)
+        name = model if model in catalog.models else add_own(catalog, model)
         world = self.source(catalog, name)
         app = StudioApp(catalog, FirstView(name, world), rules_for(self.host))
         server = Server(app, self.host, self.port)
@@ -148,3 +146,9 @@ class StudioCommand:
             has = counted(video.shape[1], "frame")
             raise UserError(f"--skip is {first}, but {path} has {has}: use a smaller number")
         return video[:, first : first + most].clone()
+
+
+def add_own(catalog: Catalog, model: str) -> str:
+    """Add a run or a file under the last part of its path; under all of it if that is taken."""
+    short = Path(model).resolve().name
+    return catalog.add_weights(model if short in catalog.models else short, model)

@@ -1,6 +1,7 @@
 """Bounds on numbers that users provide."""
 
 import math
+import operator
 import sys
 from collections.abc import Mapping
 from typing import TypeGuard
@@ -35,11 +36,13 @@ def is_number(value: object) -> TypeGuard[Number]:
 def check_range(
     settings: Mapping[str, Number | None], least: Number, most: Number = math.inf
 ) -> None:
-    """Raise a UserError for NaN or a number out of range; None passes.
+    """Raise a UserError for NaN, a number out of range, or no number; None passes.
 
     Without `most`, a number must still fit the machine's integers.
     """
     for name, value in settings.items():
+        if isinstance(value, str | list | tuple | dict):
+            raise UserError(f"{name} is {value!r}; it must be a number")
         if value is not None and not least <= value <= most:
             limits = f"from {least} to {most:,}" if most < math.inf else f"at least {least}"
             raise UserError(f"{name} is {value}; it must be {limits}")
@@ -47,6 +50,16 @@ def check_range(
             raise UserError(f"{name} is {value}; it must be at most {sys.maxsize:,}")
 
 
-def check_seed(seed: int) -> None:
+def check_integers(**values: object) -> None:
+    """Raise a UserError for a value that is not an integer; those of numpy and torch pass."""
+    for name, value in values.items():
+        try:
+            operator.index(value)  # pyright: ignore[reportArgumentType]
+        except (TypeError, RuntimeError) as error:
+            raise UserError(f"{name} is {value!r}; it must be an integer") from error
+
+
+def check_seed(seed: int, name: str = "--seed", most: int = SEEDS[1]) -> None:
     """Raise a UserError for a seed that a generator does not accept."""
-    check_range({"--seed": seed}, *SEEDS)
+    check_integers(**{name: seed})
+    check_range({name: seed}, SEEDS[0], most)

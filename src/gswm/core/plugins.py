@@ -3,11 +3,37 @@
 import warnings
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from threading import RLock
 from typing import Any
 
 
 class PlugInWarning(UserWarning):
     """An extension of an installed package was skipped."""
+
+
+class Once:
+    """A function that runs at its first call only; calls in other threads wait for it.
+
+    A call from within returns at once. If the function fails, the next call repeats it.
+    """
+
+    def __init__(self, make: Callable[[], None]) -> None:
+        self.make, self.lock = make, RLock()
+        self.done = self.running = False
+
+    def __call__(self) -> None:
+        """Run the function, unless it has run."""
+        if self.done:
+            return
+        with self.lock:
+            if self.done or self.running:
+                return
+            self.running = True
+            try:
+                self.make()
+                self.done = True
+            finally:
+                self.running = False
 
 
 def load_plug_ins(group: str, what: str, add: Callable[[Any], None]) -> None:

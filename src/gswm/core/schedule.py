@@ -1,5 +1,6 @@
 """Curriculum and annealing (§3.4.2, B.1), as pure functions of the step."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from gswm.core.errors import UserError
 class Anneal:
     """A number that changes linearly from `start` to `end` between two steps.
 
-    If the two steps are equal, it jumps.
+    If the two steps are equal, it jumps. The `flag` of a check is the option that sets it.
     """
 
     start: float
@@ -38,8 +39,28 @@ class Anneal:
             return self.start * (self.end / self.start) ** share
         return self.start + (self.end - self.start) * share
 
+    def check(self, flag: str) -> None:
+        """Raise a UserError unless it has a finite value at every step."""
+        if not (math.isfinite(self.start) and math.isfinite(self.end)):
+            raise UserError(f"{flag} goes from {self.start} to {self.end}; both must be finite")
+        if self.to_step < self.from_step:
+            raise UserError(
+                f"{flag}.to-step is {self.to_step}; it must not be less than {flag}.from-step, "
+                f"which is {self.from_step}"
+            )
+        if self.geometric:
+            self.check_positive(flag)
+
+    def check_probability(self, flag: str) -> None:
+        """Raise a UserError unless it is always above 0 and below 1."""
+        self.check_positive(flag)
+        if not (self.start < 1 and self.end < 1):
+            raise UserError(
+                f"{flag} goes from {self.start} to {self.end}; a probability must be below 1"
+            )
+
     def check_positive(self, flag: str) -> None:
-        """Raise a UserError unless it is always positive; `flag` is the option that sets it."""
+        """Raise a UserError unless it is always positive."""
         if not (self.start > 0 and self.end > 0):
             raise UserError(
                 f"{flag} goes from {self.start} to {self.end}; {flag}.start and {flag}.end must "

@@ -79,10 +79,10 @@ def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 def in_bytes(size: int | float) -> str:
     """A number of bytes in a suitable unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
+        if size < 999.5:  # else it would be rounded to 1e+03
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.3g} {unit}"
         size /= 1000
-    return f"{size:,.3g} TB" if size < 1000 else f"{size:,.0f} TB"
+    return f"{size:,.3g} TB" if size < 999.5 else f"{size:,.0f} TB"
 
 
 def duration(seconds: float | int) -> str:

@@ -18,6 +18,8 @@ from gswm.core.files import check_regular, write_whole
 NEEDED = 6
 """Fields of a line, up to the height."""
 NAMES = "frame,id,x,y,w,h"
+LARGEST = 2**53
+"""Largest frame number and id, which a float represents exactly."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ def parsed(line: str) -> tuple[int, int, float, float, float, float, float]:
         raise ValueError(f"there are {len(fields)} fields; it must begin with {NAMES}")
     values = [as_number(field) for field in fields[: NEEDED + 1]]
     frame, id, x, y, w, h, conf = values if len(values) > NEEDED else [*values, 1.0]
-    if frame != int(frame) or frame < 1:
+    if frame != int(frame) or not 1 <= frame <= LARGEST:
         raise ValueError(f"the frame is {frame:g}; frames must be integers from 1")
-    if id != int(id) or (id < 0 and conf != 0):
+    if id != int(id) or abs(id) > LARGEST or (id < 0 and conf != 0):
         raise ValueError(f"the id is {id:g}; ids must be integers from 0, or -1 where conf is 0")
     if min(w, h) <= 0:
         raise ValueError(f"the box is {w:g} x {h:g}; its width and height must be positive")

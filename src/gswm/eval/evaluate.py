@@ -6,7 +6,7 @@ generators that are seeded for each batch, and batches are always split in the s
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
+from gswm.core.limits import SEEDS, check_seed
 from gswm.core.records import concatenate, map_tensors, regroup
+from gswm.core.words import with_article
 from gswm.data.episode import Episodes
 from gswm.eval.baselines import Baseline, known
 from gswm.eval.examples import EPISODES, examples
@@ -117,22 +119,29 @@ def evaluate(
         model: The model, a baseline, or what `gswm.load` takes.
         episodes: Episodes, or chunks of them; those of a world have ground truth.
         rules: A protocol, or its name.
-        device: The device that the model's weights are on.
+        device: The device for a model that is given by name; other models stay where they are.
         seed: Seed of sampled futures.
         lpips: The network of LPIPS, if its score is wanted.
         progress: Called with the number of episodes done so far.
     """
     device = find_device(device)
     rules = protocol(rules) if isinstance(rules, str) else rules
-    if isinstance(episodes, Episodes):
-        episodes = [episodes]
+    if not isinstance(rules, Rules):
+        raise UserError(f"rules must be a gswm.Protocol or its name, not {kind_of(rules)}")
+    rules.check()
+    check_seed(seed, "seed")
     if isinstance(model, str | Path):
         model = load(model, device)
+    if isinstance(model, WorldModel):
+        device = model.device
+    elif not isinstance(model, Baseline):
+        raise UserError(f"expected a model, its name or a baseline, not {kind_of(model)}")
     parts: list[dict[str, Measured]] = []
     shown: list[dict[str, Any]] = []
     number = 0
-    for batch in regroup(episodes, max(1, min(MOST, ROWS // max(rules.futures, rules.samples)))):
-        generator = torch.Generator(device).manual_seed(seed + number)
+    at_once = max(1, min(MOST, ROWS // max(rules.futures, rules.samples)))
+    for batch in regroup(checked(episodes), at_once):
+        generator = torch.Generator(device).manual_seed((seed + number) % (SEEDS[1] + 1))
         check_known(model, batch, rules)
         batch = cut(batch, rules)
         on_device = replace(batch, video=batch.video.to(device))
@@ -160,6 +169,24 @@ def evaluate(
         standard_errors=standard_errors(each),
         boxes_from="truth" if isinstance(model, Baseline) else model.boxes_from,
     )
+
+
+def checked(episodes: Episodes | Iterable[Episodes]) -> Iterator[Episodes]:
+    """Episodes in chunks; raises a UserError for anything else."""
+    chunks = [episodes] if isinstance(episodes, Episodes) else episodes
+    if not isinstance(chunks, Iterable) or isinstance(chunks, Tensor):
+        raise UserError(f"expected gswm.Episodes, or chunks of them, not {kind_of(chunks)}")
+    for chunk in chunks:
+        if not isinstance(chunk, Episodes):
+            raise UserError(f"expected gswm.Episodes, or chunks of them, not {kind_of(chunk)}")
+        if chunk.video.dtype != torch.uint8:
+            raise UserError(f"the video of episodes must be uint8, not {chunk.video.dtype}")
+        yield chunk
+
+
+def kind_of(value: object) -> str:
+    """The type of a value, for messages."""
+    return with_article(type(value).__name__)
 
 
 def standard_errors(each: Mapping[str, Tensor]) -> dict[str, float]:

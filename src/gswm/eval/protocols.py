@@ -55,6 +55,26 @@ class Protocol:
         """Whether sampled futures can be measured in addition to the means."""
         return "center" in self.metrics and not self.sample and self.futures == 1
 
+    def check(self) -> None:
+        """Raise a UserError for settings that do not fit together."""
+        if isinstance(self.metrics, str) or not isinstance(self.metrics, tuple):
+            raise UserError(f"metrics of '{self.name}' must be a tuple, not {self.metrics!r}")
+        if unknown := [metric for metric in self.metrics if metric not in get_args(Metric)]:
+            known = ", ".join(get_args(Metric))
+            raise UserError(
+                f"'{self.name}' has an unknown metric {unknown[0]}; choose from {known}"
+            )
+        if min(self.given, self.steps, self.futures) < 1:
+            raise UserError(f"given, steps and futures of '{self.name}' must be at least 1")
+        if self.samples < 0 or (self.samples and not self.can_sample):
+            raise UserError(
+                f"samples of '{self.name}' must be 0, or more if it measures center of one mean "
+                "future"
+            )
+        if self.posterior not in get_args(Posterior):
+            choices = " or ".join(map(repr, get_args(Posterior)))
+            raise UserError(f"posterior of '{self.name}' must be {choices}, not {self.posterior!r}")
+
 
 PROTOCOLS = {
     protocol.name: protocol
@@ -79,17 +99,11 @@ PROTOCOLS = {
 
 def register_protocol(rules: Protocol) -> None:
     """Register a protocol, so that worlds can refer to it."""
+    if not isinstance(rules, Protocol):
+        raise UserError(f"register a Protocol, not {type(rules).__name__}")
     if PROTOCOLS.get(rules.name, rules) != rules:
         raise UserError(f"protocol '{rules.name}' already exists: choose another name")
-    if unknown := [metric for metric in rules.metrics if metric not in get_args(Metric)]:
-        known = ", ".join(get_args(Metric))
-        raise UserError(f"'{rules.name}' has an unknown metric {unknown[0]}; choose from {known}")
-    if min(rules.given, rules.steps, rules.futures) < 1:
-        raise UserError(f"given, steps and futures of '{rules.name}' must be at least 1")
-    if rules.samples < 0 or (rules.samples and not rules.can_sample):
-        raise UserError(
-            f"samples of '{rules.name}' must be 0, or more if it measures center of one mean future"
-        )
+    rules.check()
     PROTOCOLS[rules.name] = rules
 
 

@@ -1,17 +1,26 @@
 """`gswm.fit`: train a model of a video, and write weights, tracks, futures and a page."""
 
 import math
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_folder, make_folder
-from gswm.core.limits import LARGEST_SIDE, MINUTES, STEPS, check_range, check_seed
+from gswm.core.limits import (
+    LARGEST_SIDE,
+    MINUTES,
+    STEPS,
+    check_integers,
+    check_range,
+    check_seed,
+)
 from gswm.core.networks import Trunk
 from gswm.core.settings import from_dict, to_dict
+from gswm.core.words import no_such
 from gswm.data.importing.film import Film
 from gswm.data.importing.sources import Source, find
 from gswm.data.importing.videos import Cut
@@ -52,6 +61,8 @@ RANGES = {
     "motion_threshold": ("--threshold", 0, 1),
 }
 """The flag and the bounds of each decision that a user can make."""
+WHOLE = ("stride", "image_size", "num_objects", "grid")
+"""The decisions that are integers."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,10 @@ class FitConfig:
         check_range({"--minutes": self.minutes}, *MINUTES)
         check_range({"--steps": self.steps}, 1, STEPS)
         check_range({"--batch": self.batch}, 1)
+        check_names(self.decided)
         for name, (flag, least, most) in RANGES.items():
+            if name in WHOLE and self.decided.get(name) is not None:
+                check_integers(**{flag: self.decided[name]})
             check_range({flag: self.decided.get(name)}, least, most)
         if (size := self.decided.get("image_size")) is not None:
             check_size(size)
@@ -132,7 +146,7 @@ def fit(
         decided: Settings to use instead of those derived from the video: `image_size`,
             `num_objects`, `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
-    folder = Path(out) if out is not None else Path("fits") / Path(video).stem
+    folder = Path(out) if out is not None else default_folder(Path(video))
     begin = None if start is None else str(start)
     cfg = FitConfig(
         minutes=minutes,
@@ -147,6 +161,11 @@ def fit(
     )
     fit_video(Path(video), folder, cfg, print)
     return load(folder / WEIGHTS, device)
+
+
+def default_folder(video: Path) -> Path:
+    """The folder of a fit, named after its video, or after the folder that "." or ".." means."""
+    return Path("fits") / Path(os.path.abspath(video)).stem
 
 
 def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
@@ -236,13 +255,18 @@ def measured(video: Path, cfg: FitConfig, tell: Tell) -> VideoFacts:
 
 def override(decisions: Decisions, asked: Mapping[str, Any]) -> Decisions:
     """Decisions, with the user's own values."""
+    check_names(asked)
     own = {name: value for name, value in asked.items() if value is not None}
     if (size := own.pop("object_size", None)) is not None:
         own["hw_prior_mean"] = round(logit(float(size)), 2)
-    known = {name for name, _ in decisions.items()}
-    if wrong := sorted(own.keys() - known):
-        raise UserError(f"there is no decision '{wrong[0]}'; there are {', '.join(sorted(known))}")
     return replace(decisions, **{name: Decision(value, OWN) for name, value in own.items()})
+
+
+def check_names(asked: Mapping[str, Any]) -> None:
+    """Raise a UserError for a decision that does not exist."""
+    known = {each.name for each in fields(Decisions)} - {"trained"} | {"object_size"}
+    if wrong := sorted(asked.keys() - known):
+        raise UserError(no_such("decision", wrong[0], sorted(known)))
 
 
 def check_size(size: int) -> None:

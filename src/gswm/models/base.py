@@ -25,9 +25,10 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import check_integers
 from gswm.core.records import map_tensors, repeat, tensors
 from gswm.core.shapes import Frame, Video
-from gswm.core.words import with_article
+from gswm.core.words import counted, with_article
 from gswm.data.background import FRAMES, shows
 from gswm.data.background import as_float as as_float
 from gswm.data.importing.film import Film
@@ -85,9 +86,12 @@ class WorldModel(Contract[Config]):
         actions = None if actions is None else actions[:, :moments].to(self.device)
         behind = self.background_of(video, background)
         how: dict[str, Any] = {"discover": discover, "render": render, "actions": actions}
+        self.check_generator(generator)
         if generator is not None:
-            return self.perceive_sample(video, generator, background=behind, **how)
-        return self.perceive(video, background=behind, **how)
+            track = self.perceive_sample(video, generator, background=behind, **how)
+            return self.checked(track, "perceive_sample", video.shape[1])
+        track = self.perceive(video, background=behind, **how)
+        return self.checked(track, "perceive", video.shape[1])
 
     def background_of(self, video: Video, background: AnyFrame | None) -> Frame | None:
         """The background of each video; None for a model that needs none."""
@@ -95,11 +99,15 @@ class WorldModel(Contract[Config]):
             return None
         if background is None:
             return self.background_for(video)
+        wanted = (len(video), *video.shape[2:])
+        if not isinstance(background, Tensor):
+            kind = with_article(type(background).__name__)
+            raise UserError(f"a background must be a torch tensor {wanted}, not {kind}")
         if background.dim() == 3:
             background = background.expand(len(video), -1, -1, -1)
-        if background.shape != (wanted := (len(video), *video.shape[2:])):
+        if background.shape != wanted:
             raise UserError(f"a background must have shape {wanted}, not {tuple(background.shape)}")
-        return as_float(background.to(self.device))
+        return to_floats(background, "background").to(self.device)
 
     @torch.no_grad()
     def background_for(self, video: AnyVideo | Film) -> Frame | None:
@@ -201,6 +209,7 @@ class WorldModel(Contract[Config]):
                 release does; otherwise with the posterior's means.
         """
         video = check_video(video, self.image_size)
+        check_integers(given=given, steps=steps, futures=futures)
         if sample_given and generator is None:
             generator = torch.Generator(self.device).manual_seed(0)
         if not 1 <= given <= video.shape[1]:
@@ -245,8 +254,10 @@ class WorldModel(Contract[Config]):
 
         If `actions` has an axis for futures, each future has its own actions.
         """
-        if isinstance(state, Track):
+        if isinstance(state, Track) or not tensors(state):
             raise UserError("imagine_from needs a state: use track.state_at(frame)")
+        check_integers(steps=steps, futures=futures)
+        self.check_generator(generator)
         if steps < 1 or futures < 1:
             raise UserError("steps and futures must be at least 1")
         videos = 0 if actions is None else len(tensors(state)[0])
@@ -259,6 +270,7 @@ class WorldModel(Contract[Config]):
         many = repeat(state, futures)
         drawn = generator if sample else None
         track = self.rollout(many, steps, drawn, render=render, actions=flat)
+        track = self.checked(track, "rollout", steps)
         if len(track) % futures:
             raise UserError(
                 f"{type(self).__name__}.rollout returned {len(track)} videos for {futures} futures "
@@ -266,6 +278,30 @@ class WorldModel(Contract[Config]):
             )
         spread = map_tensors(lambda x: x.unflatten(0, (-1, futures)), replace(track, states=()))
         return replace(spread, states=track.states)
+
+    def checked(self, track: Any, method: str, frames: int) -> Track:
+        """The result of a model's method; raises a UserError unless it is a track of all frames."""
+        name = f"{type(self).__name__}.{method}"
+        if not isinstance(track, Track):
+            raise UserError(f"{name} must return a Track, not {with_article(type(track).__name__)}")
+        if (found := track.pres.shape[1]) != frames:
+            returned, wanted = counted(found, "frame"), counted(frames, "frame")
+            raise UserError(f"{name} returned {returned}; it must return {wanted}")
+        return track
+
+    def check_generator(self, generator: object) -> None:
+        """Raise a UserError for anything but a generator on the model's device, or None."""
+        if generator is None:
+            return
+        here = self.device.type
+        if not isinstance(generator, torch.Generator):
+            kind, remedy = with_article(type(generator).__name__), f"torch.Generator({here!r})"
+            raise UserError(f"generator must be a torch.Generator, not {kind}: use {remedy}")
+        if (there := generator.device.type) != here:
+            raise UserError(
+                f"the generator is on {there}, but the model is on {here}: use "
+                f"torch.Generator({here!r})"
+            )
 
     def check_actions(self, actions: Tensor | None, least: int, *batches: tuple[int, ...]) -> None:
         """Raise a UserError for unexpected actions, and for fewer than `least` of those expected.
@@ -310,16 +346,32 @@ def check_video(video: Tensor, image_size: int) -> Video:
         raise UserError(f"this model expects videos of shape {expected}, not {shape}{hint}")
     if 0 in shape:
         raise UserError(f"a video of shape {shape} has no frames")
-    if video.dtype == torch.uint8:
-        return as_float(video)
-    if not video.is_floating_point():
-        raise UserError(f"a video must be uint8, or floats from 0 to 1, not {video.dtype}")
-    low, high = video.aminmax()
+    return to_floats(video, "video")
+
+
+def to_floats(pixels: Tensor, what: str) -> Tensor:
+    """Convert pixels to floats from 0 to 1; raise a UserError that names `what` if they are not."""
+    if pixels.dtype == torch.uint8:
+        return pixels / 255
+    if not pixels.is_floating_point():
+        raise UserError(f"a {what} must be uint8, or floats from 0 to 1, not {pixels.dtype}")
+    low, high = pixels.aminmax()
     if not (torch.isfinite(low) and torch.isfinite(high)):
-        raise UserError("the video has NaN or infinite values")
+        raise UserError(f"the {what} has NaN or infinite values")
     if low < 0 or high > 1:
         hint = "; divide it by 255" if high > 2 else ""
         raise UserError(
-            f"a float video must be from 0 to 1; this one ranges from {low:g} to {high:g}{hint}"
+            f"a float {what} must be from 0 to 1; this one ranges from {low:g} to {high:g}{hint}"
         )
-    return video.float()
+    return pixels.float()
+
+
+def check_next(video: AnyVideo, state: Any, image_size: int) -> Video:
+    """Convert videos that continue from a state, as `check_video` does."""
+    video, known = check_video(video, image_size), len(tensors(state)[0])
+    if len(video) != known:
+        raise UserError(
+            f"the state is of {counted(known, 'video')}, but got {counted(len(video), 'video')} to "
+            "continue"
+        )
+    return video

@@ -295,5 +295,6 @@ class Contract(nn.Module, ABC, Generic[Config]):
     def infer_after(
         self, state: Any, video: AnyVideo, *, discover: Discover = "first", render: bool = True
     ) -> Track:
-        """Infer the objects of videos that continue from a state."""
-        raise UserError(NOT_EDITABLE)
+        """Infer the objects of videos that continue from a state. Default: raise a UserError."""
+        kind = type(self).__name__
+        raise UserError(f"{kind} cannot continue a video: infer all its frames at once")

@@ -22,7 +22,16 @@ from torch import Tensor
 from gswm.core.networks import in_parts
 from gswm.core.records import cut, frames, map_tensors, stack
 from gswm.core.shapes import Frame, Video
-from gswm.models.base import Actions, AnyVideo, Config, Discover, Method, ModelConfig, check_video
+from gswm.models.base import (
+    Actions,
+    AnyVideo,
+    Config,
+    Discover,
+    Method,
+    ModelConfig,
+    check_discover,
+    check_next,
+)
 from gswm.models.layers import Foreground, NoContext
 from gswm.models.objects import Attributes, GRUObjects, ObjectNoise
 from gswm.models.posterior import How, PosteriorModel
@@ -124,7 +133,8 @@ class GRUModel(PosteriorModel[Config]):
 
         With "first" no object is discovered, since the first frame is already past.
         """
-        video = check_video(video, self.image_size).to(self.device)
+        check_discover(discover)
+        video = check_next(video, state, self.image_size).to(self.device)
         looks = looks_in(video, discover)
         return self.as_track(self.seen(state.objects, video, looks, None), render)
 

@@ -14,9 +14,9 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from gswm.core.errors import UserError
-from gswm.core.plugins import load_plug_ins
+from gswm.core.plugins import Once, load_plug_ins
 from gswm.core.settings import round_trips
-from gswm.core.words import no_such
+from gswm.core.words import no_such, with_article
 from gswm.models.base import ModelConfig, WorldModel
 from gswm.models.recipe import Recipe
 
@@ -56,7 +56,7 @@ class Registry:
     def __init__(self) -> None:
         self.entries: dict[str, ModelEntry] = {}
         self.recipes: dict[str, Callable[[], Recipe]] = {}
-        self.loaded = False
+        self.load = Once(self.load_all)
 
     def add(self, entry: Any) -> None:
         """Add a model and its recipes; a new definition, as in a notebook, replaces the old one."""
@@ -79,11 +79,8 @@ class Registry:
         self.entries[entry.kind] = entry
         self.recipes |= made
 
-    def load(self) -> None:
-        """Load the package's own models, then those of installed packages, once."""
-        if self.loaded:
-            return
-        self.loaded = True
+    def load_all(self) -> None:
+        """Load the package's own models, then those of installed packages."""
         for name, value in BUILT_IN.items():
             self.add(EntryPoint(name, value, GROUP).load())
         load_plug_ins(GROUP, "model", self.add)
@@ -152,6 +149,9 @@ def recipe(name: str) -> Recipe:
 def build(what: str | Recipe) -> WorldModel[ModelConfig]:
     """Build the untrained model of a recipe, in evaluation mode."""
     chosen = recipe(what) if isinstance(what, str) else what
+    if not isinstance(chosen, Recipe):
+        kind = with_article(type(chosen).__name__)
+        raise UserError(f"gswm.build expects a recipe or the name of one, not {kind}")
     model = entry_of(chosen.model.kind).model(chosen.model)
     model.recipe = chosen
     return model.eval()

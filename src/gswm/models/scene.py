@@ -133,11 +133,7 @@ class Scene(State, Generic[Slotted]):
         o, boxes = self.objects.o, dict(zip(("xy", "hw"), self.boxes, strict=True))
         for name, value in values.items():
             old = boxes[name] if name in boxes else getattr(o, name)
-            new = torch.tensor(value, device=old.device, dtype=old.dtype)
-            if new.shape != old.shape[-1:]:
-                raise UserError(f"{name} must be {old.shape[-1]} numbers, not {value}")
-            if not torch.isfinite(new).all():
-                raise UserError(f"{name} must be finite numbers, not {value}")
+            new = numbers(name, value, old.shape[-1]).to(old)
             if name == "xy" and not (new.abs() <= FARTHEST).all():
                 raise UserError(
                     f"xy is {value}: it goes from -1 (left, top) to 1 (right, bottom) and may be "
@@ -170,6 +166,20 @@ class Scene(State, Generic[Slotted]):
             xy, hw = self.drawn.around(xy, hw)
         xy, hw = torch.where(stays, o.xy, xy), torch.where(same, o.hw, hw)
         return replace(self, objects=replace(self.objects, o=replace(o, xy=xy, hw=hw)))
+
+
+def numbers(name: str, value: Any, count: int) -> Float[Tensor, " count"]:
+    """The new value of an attribute; raises a UserError unless it is `count` finite numbers."""
+    wanted = f"{count} numbers" if count > 1 else "a number"
+    try:
+        found = torch.as_tensor(value, dtype=torch.float32)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise UserError(f"{name} must be {wanted}, not {value!r}") from error
+    if found.shape != (count,):
+        raise UserError(f"{name} must be {wanted}, not {value}")
+    if not torch.isfinite(found).all():
+        raise UserError(f"{name} must be finite numbers, not {value}")
+    return found
 
 
 def taken(record: Taken, index: Int[Tensor, "batch 1"], where: Slots) -> Taken:

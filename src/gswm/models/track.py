@@ -17,6 +17,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.geometry import SMALLEST
+from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_integers, check_range
 from gswm.core.records import map_tensors
 from gswm.core.shapes import Video
 from gswm.core.words import counted, plain, with_article
@@ -83,8 +84,20 @@ class Track:
 
     @staticmethod
     def join(parts: Sequence["Track"]) -> "Track":
-        """The track of videos from those of their consecutive chunks, without states."""
-        plain = [replace(part, states=()) for part in parts]
+        """The track of videos from those of their consecutive chunks, without states.
+
+        It has frames only if all chunks have them.
+        """
+        if not parts:
+            raise UserError("there are no tracks to join")
+        if any(part.futures is not None for part in parts):
+            raise UserError("imagined tracks cannot be joined: join tracks of observed videos")
+        shapes = {(len(part), *part.pres.shape[2:]) for part in parts}
+        if len(shapes) > 1:
+            raise UserError("tracks to join must have the same videos and the same slots")
+        drawn = ("reconstruction", "background", "reward")
+        lost = {name: None for name in drawn if any(getattr(p, name) is None for p in parts)}
+        plain = [replace(part, states=(), **lost) for part in parts]
         return map_tensors(lambda *each: torch.cat(each, dim=1), *plain)
 
     def __repr__(self) -> str:
@@ -219,7 +232,7 @@ class Track:
         future: int | None = None,
         scale: int = 4,
         trail: int = 8,
-        fps: int = 10,
+        fps: int | float = 10,
         title: str = "",
     ) -> None:
         """Write the track to a file, in the format given by its ending.
@@ -249,8 +262,7 @@ class Track:
                 f"cannot write {path}: there is no folder {path.parent}; create it first"
             )
         check_place(path)
-        if fps < 1:
-            raise UserError(f"fps is {fps}; it must be at least 1")
+        check_range({"fps": fps}, 1, MOST_FPS)
         if episode is not None:
             self.check_index(episode)
         kind = path.suffix.lower()
@@ -304,7 +316,9 @@ class Track:
         numbers = (*center.T, *wh.T, depth.astype(np.float64), pres.astype(np.float64))
         return Located(footage.times[row], footage.frames[row], ids.astype(np.int64), *numbers)
 
-    def save_located(self, path: Path, film: Film, episode: int, trail: int, fps: int) -> None:
+    def save_located(
+        self, path: Path, film: Film, episode: int, trail: int, fps: int | float
+    ) -> None:
         """A table, or boxes on the frames of the source video."""
         check_suffix(path, LOCATED)
         save_located(path, film, self.located(film.footage, episode), trail, fps)
@@ -381,9 +395,9 @@ class Track:
 
 def check_drawing(scale: int, trail: int) -> None:
     """Raise a UserError for pictures that cannot be drawn."""
-    for name, value, least in (("scale", scale, 1), ("trail", trail, 0)):
-        if value < least:
-            raise UserError(f"{name} is {value}; it must be at least {least}")
+    check_integers(scale=scale, trail=trail)
+    check_range({"scale": scale}, 1, LARGEST_SCALE)
+    check_range({"trail": trail}, 0)
 
 
 def check_videos(video: object) -> None:

@@ -6,6 +6,7 @@ import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gswm.core.words import model_name
 from gswm.data.worlds.base import Style, World
 from gswm.data.worlds.registry import WORLDS, base_name
 from gswm.eval.protocols import Posterior, protocol, usual
+from gswm.report import shapes
 from gswm.report.paper import FIGURED, MODELS, OTHER_TESTS, SOLIDS
 from gswm.weights.finding import OF_RUNS, names
 
@@ -241,28 +243,29 @@ def is_benchmark(held: dict[str, Any]) -> bool:
 
 def step_times(path: Path, held: dict[str, Any]) -> list[StepTime]:
     """The step times in a file of `gswm bench train --json`."""
-    try:
-        device = held["machine"]["device"]
-        return [
-            StepTime(
-                recipe=row["recipe"],
-                setting=(device, row["path"], row["batch"], row["length"]),
-                slots=int(row["objects"]),
-                ms=float(row["ms"]),
-            )
-            for row in held["steps"]
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise not_written(path, "gswm bench train --json", error) from error
+    for wrong in shapes.misfits(held, shapes.STEPS):
+        raise not_written(path, "gswm bench train --json", wrong)
+    device = held["machine"]["device"]
+    return [
+        StepTime(
+            recipe=row["recipe"],
+            setting=(device, row["path"], row["batch"], row["length"]),
+            slots=row["objects"],
+            ms=row["ms"],
+        )
+        for row in held["steps"]
+    ]
 
 
 def one(path: Path, held: Any) -> ResultFile:
     """The result in a file that holds these values."""
+    for wrong in chain(shapes.misfits(held, shapes.RESULT), shapes.odd_examples(held)):
+        raise not_written(path, "gswm eval --json", wrong)
     try:
         model, data, rules = held["model"], held["data"], held["protocol"]
         rule, about = model.get("baseline"), model.get("about", {})
         return ResultFile(
-            model=rule or model_name(str(model["kind"])),
+            model=rule or model_name(model["kind"]),
             recipe=base_name(data["world"]) if rule else model["recipe"],
             world=base_name(data["world"]),
             of=data.get("of", base_name(data["world"])),
@@ -286,7 +289,7 @@ def one(path: Path, held: Any) -> ResultFile:
             boxes_from=held.get("boxes_from", "latents"),
             is_own=not (rule or is_shipped(path, model)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
         raise not_written(path, "gswm eval --json", error) from error
 
 
@@ -296,7 +299,7 @@ def is_shipped(path: Path, model: dict[str, Any]) -> bool:
     return path.resolve().parent.parts[-2:] == HERE.parts or Path(file).stem in names()
 
 
-def not_written(path: Path, command: str, error: Exception) -> UserError:
+def not_written(path: Path, command: str, error: Exception | str) -> UserError:
     """The error for a file that a command did not write."""
     reason = f"it has no {error}" if isinstance(error, KeyError) else error
     return UserError(f"{path} is not a result of `{command}`: {reason}")

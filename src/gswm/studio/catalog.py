@@ -162,12 +162,15 @@ class Catalog:
             with self.lock:
                 if key in kept:
                     return kept[key]
-            made = make()
-            with self.lock:
-                kept[key] = made
-                for oldest in list(kept)[: max(0, len(kept) - most)]:
-                    del kept[oldest]
-                self.making.pop((kind, key), None)
+            try:
+                made = make()
+                with self.lock:
+                    kept[key] = made
+                    for oldest in list(kept)[: max(0, len(kept) - most)]:
+                        del kept[oldest]
+            finally:
+                with self.lock:
+                    self.making.pop((kind, key), None)
             return made
 
     def model(self, name: str) -> WorldModel[Any]:

@@ -1,14 +1,18 @@
 """The studio inside a notebook."""
 
 import html
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gswm.core.errors import UserError
+from gswm.core.limits import check_integers, check_range
+from gswm.core.words import no_such
 from gswm.models.base import WorldModel, check_video
 from gswm.studio.catalog import Catalog
+from gswm.studio.protocol import MOST_GIVEN
 from gswm.studio.server import FirstView, Server, StudioApp, rules_for
 
 GIVEN = 10
@@ -40,7 +44,7 @@ def studio(
     video: Tensor | None = None,
     *,
     world: str | None = None,
-    given: int = GIVEN,
+    given: int | None = None,
     height: int = 860,
 ) -> StudioFrame:
     """Open the studio in a notebook.
@@ -49,7 +53,8 @@ def studio(
         model: a model, or an argument of `gswm.load`.
         video: video to open first, (time, 3, size, size), or a batch, whose first video is used.
         world: the world to open first. Default: the one that the model was trained on.
-        given: number of frames that the model sees.
+        given: number of frames that the model sees. Default: as in its training; 10 for a model in
+            memory.
         height: height of the page in pixels.
     """
     named = isinstance(model, str)
@@ -60,16 +65,25 @@ def studio(
             f"expected a video as a torch tensor, not {type(video).__name__}: use "
             "gswm.read_video(path)"
         )
+    if given is not None:
+        check_integers(given=given)
+        check_range({"given": given}, 1, MOST_GIVEN)
     catalog = Catalog("cpu" if isinstance(model, str) else model.device)
     catalog.add_installed()
     name = model if named else "model"
     if not named:
         if video is None and world is None:
             raise UserError("pass a video or a world: gswm.studio(model, video)")
-        catalog.add_model(name, model, world or "video", given)
+        catalog.add_model(name, model, world or "video", GIVEN)
     elif name not in catalog.models:
         catalog.add_weights(name, name)
+    if given is not None:
+        catalog.models[name] = replace(catalog.models[name], given=given)
     start = world or catalog.models[name].world
+    if world is not None and world not in catalog.sources:
+        raise UserError(no_such("world", world, catalog.sources))
+    if video is None and start not in catalog.sources:
+        raise UserError(f"pass a video or a world: {start}, on which {name} was trained, is none")
     if video is not None:
         batch = video if video.dim() == 5 else video[None]
         checked = check_video(batch[:1], catalog.model(name).image_size)

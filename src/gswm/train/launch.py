@@ -134,14 +134,8 @@ def check_schedule(schedule: Curriculum) -> None:
             f"and a number of frames, starting at step 0"
         )
     for name in (field.name for field in fields(schedule)):
-        if not isinstance(line := getattr(schedule, name), Anneal):
-            continue
-        flag = f"{of}.{name.replace('_', '-')}"
-        if line.to_step < line.from_step:
-            raise UserError(
-                f"{flag}.to-step is {line.to_step}; it must not be less than "
-                f"{flag}.from-step, which is {line.from_step}"
-            )
+        if isinstance(line := getattr(schedule, name), Anneal):
+            line.check(f"{of}.{name.replace('_', '-')}")
 
 
 def preparing(

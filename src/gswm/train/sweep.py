@@ -57,7 +57,7 @@ class Job:
         except UserError:
             return False
         about = header["about"]
-        taken = about["step"] - about.get("began", {}).get("step", 0)
+        taken = about.get("step", 0) - about.get("began", {}).get("step", 0)
         return header["recipe"] == self.recipe and taken >= self.recipe.train.steps
 
 

@@ -78,14 +78,18 @@ class Wandb:
             import wandb  # pyright: ignore[reportMissingImports]
         except ImportError as error:
             raise UserError(f"--wandb needs wandb: {install('wandb')}") from error
-        self.run = wandb.init(
-            project=project,
-            id=id_in(folder),
-            name=folder.resolve().name,
-            dir=folder,
-            config=config,
-            resume="allow",
-        )
+        try:
+            self.run = wandb.init(
+                project=project,
+                id=id_in(folder),
+                name=folder.resolve().name,
+                dir=folder,
+                config=config,
+                resume="allow",
+            )
+        except Exception as error:  # its errors have no common base class
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UserError(f"--wandb: cannot start a run of {project}: {reason}") from error
 
     def write(self, step: int, values: dict[str, float]) -> None:
         """Send all metrics at once."""

@@ -1,6 +1,7 @@
 """Write pictures and animations: PNG, GIF and MP4."""
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def save_picture(path: Path, picture: Picture, colors: int | None = None) -> Non
     write(path, lambda part: image.save(part, format="PNG", optimize=True))
 
 
-def save_video(path: Path, frames: Frames | DrawnVideo, fps: int = 10) -> None:
+def save_video(path: Path, frames: Frames | DrawnVideo, fps: int | float = 10) -> None:
     """Write a GIF or an MP4, by the name's ending. A GIF is drawn twice, first for its palette."""
     check_suffix(path, MOVING)
     to = save_gif if path.suffix.lower() == ".gif" else save_mp4
@@ -44,7 +45,7 @@ def write(path: Path, to: Callable[[Path], None]) -> None:
         to(part)
 
 
-def save_gif(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
+def save_gif(path: Path, frames: Frames | DrawnVideo, fps: int | float) -> None:
     """Write an endless GIF with one palette for all frames; exact if 256 colors suffice."""
     palette, nearest = to_palette(frames)
 
@@ -97,14 +98,15 @@ def colors_of(codes: Codes) -> Palette:
     return np.stack([codes >> 16, codes >> 8, codes], axis=-1).astype(np.uint8)
 
 
-def save_mp4(path: Path, frames: Frames | DrawnVideo, fps: int) -> None:
+def save_mp4(path: Path, frames: Frames | DrawnVideo, fps: int | float) -> None:
     """Write H.264 that every browser plays; sides are made even."""
     import av
 
     height, width, _ = frames[0].shape
     odd = ((0, height % 2), (0, width % 2), (0, 0))
     with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
-        stream = container.add_stream("libx264", rate=fps, options={"crf": "16", **REPEATABLE})
+        rate = Fraction(fps).limit_denominator(1001)
+        stream = container.add_stream("libx264", rate=rate, options={"crf": "16", **REPEATABLE})
         stream.height, stream.width = height + height % 2, width + width % 2
         stream.pix_fmt = "yuv420p"
         for frame in frames:

@@ -29,7 +29,9 @@ LOCATED = (".csv", ".txt", ".mp4")
 """Formats in the units of the source video."""
 
 
-def save_located(path: Path, film: Film, located: Located, trail: int = 8, fps: int = 10) -> None:
+def save_located(
+    path: Path, film: Film, located: Located, trail: int = 8, fps: int | float = 10
+) -> None:
     """Write a table, MOTChallenge text or a video with boxes, by the name's ending.
 
     A table has the frames that the model saw; the others have all source frames up to the last of
@@ -46,7 +48,7 @@ def save_located(path: Path, film: Film, located: Located, trail: int = 8, fps: 
 
 
 def save_overlay(
-    path: Path, film: Film, located: Located, *, trail: int = 8, fps: int = 10
+    path: Path, film: Film, located: Located, *, trail: int = 8, fps: int | float = 10
 ) -> None:
     """Write an MP4 of every source frame up to the last one that the model saw.
 
@@ -64,7 +66,7 @@ def save_overlay(
     write(path, lambda part: encode(part, film, located, trail, fps))
 
 
-def encode(path: Path, film: Film, located: Located, trail: int, fps: int) -> None:
+def encode(path: Path, film: Film, located: Located, trail: int, fps: int | float) -> None:
     """Decode, draw and encode."""
     import av
 

@@ -140,8 +140,10 @@ def draw_frame(
     image, bare = Image.fromarray(frame), Image.fromarray(frame)
     pen = ImageDraw.Draw(image, "RGBA")
     draw_trails(pen, corners, trail, (scale + 1) // 2)
-    for box in corners[-1].values():
-        image.paste(bare.crop(box), box)
+    for left, top, right, bottom in corners[-1].values():
+        inside = max(0, left), max(0, top), min(image.width, right), min(image.height, bottom)
+        if inside[0] < inside[2] and inside[1] < inside[3]:
+            image.paste(bare.crop(inside), inside)
     for number, box in corners[-1].items():
         draw_box(pen, box, color(number), max(2, scale // 4))
     if numbers:

@@ -37,6 +37,8 @@ Place = Literal["shipped", "cache", "downloadable", "not available"]
 
 def find(name: str | Path) -> Path:
     """Find the weights file of a path, a run or fit folder, a name, or hf://owner/name."""
+    if not isinstance(name, str | Path):
+        raise UserError(f"expected the name or path of weights, not {type(name).__name__}")
     if str(name).startswith(SCHEME):
         return fetch_from_hub(str(name))
     path, ours = Path(name), shipped()

@@ -126,13 +126,10 @@ class Resident(Loader):
 class Fresh(Resident):
     """Endless episodes of a world: a pool on the device that is renewed in chunks.
 
-    At step s the pool holds the chunks s
-
-    every, s
-
-    every + 1, …, so a resumed run generates one pool and continues. Chunk k is the first `chunk`
-    episodes of its own seed of the world, from 2³¹ on, which no split uses. An episode is used
-    `uses` times on average before it is replaced.
+    At step s the pool holds the chunks k, k + 1, …, where k is s divided by `every` and rounded
+    down, so a resumed run generates one pool and continues. Each chunk has its own seed of the
+    world, from 2³¹ on, which no split uses: it is the first `chunk` episodes of that seed. An
+    episode is used `uses` times on average before it is replaced.
     """
 
     def __init__(

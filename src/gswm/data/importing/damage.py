@@ -47,6 +47,11 @@ def decoding(path: Path) -> Iterator[None]:
     try:
         yield
     except (FFmpegError, ValueError, OverflowError) as error:
+        from h5py import is_hdf5
+
+        if is_hdf5(path):
+            why = "it is a file of episodes; choose a video, or name the file with --world"
+            raise UnusableError(why) from error
         said = str(getattr(error, "strerror", None) or "its headers are invalid").lower()
         raise UnusableError(f"it cannot be decoded ({said}); choose a video") from error
 

@@ -6,7 +6,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.limits import check_range
+from gswm.core.limits import check_integers, check_range
 from gswm.data.importing.film import Film
 from gswm.data.importing.sources import check_one_video
 from gswm.data.importing.videos import Cut
@@ -44,7 +44,10 @@ def open_video(
     if region is not None:
         if len(region) != 4:
             raise UserError(f"region is {region}; it must be (left, top, width, height)")
+        check_integers(**dict(zip(("left", "top", "width", "height"), region, strict=True)))
         check_region(region)
+    if frames is not None:
+        check_integers(frames=frames)
     check_range({"frames": frames}, 1)
     check_one_video(Path(path))
     cut = Cut(size, fps, fit=fit, region=region, allow_damaged=allow_damaged)

@@ -139,7 +139,7 @@ def check_one_video(path: Path) -> None:
 def natural(name: str) -> list[tuple[int, str]]:
     """A sort key that puts "2" before "10"."""
     parts = re.split(r"(\d+)", name.lower())
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def source(root: Path, path: Path) -> Source:

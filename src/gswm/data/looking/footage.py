@@ -1,5 +1,6 @@
 """Samples of a video: stretches of evenly spaced, downsampled frames from all of its length."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from gswm.data.looking.reels import Reel, reels_of
 
 SIDE = 256
 """Longer side of analyzed frames in pixels."""
+LEAST = 10
+"""Smallest side of analyzed frames: a camera's motion is measured in the overlap of two frames."""
 BUDGET = 480
 """Number of frames to analyze."""
 STRETCH = 30
@@ -104,12 +107,17 @@ def place_of(path: Path, region: Region | None = None) -> Place:
     width, height = sizes.pop()
     left, top, across, down = region or (0, 0, width, height)
     inside = left >= 0 and top >= 0 and left + across <= width and top + down <= height
-    if not inside or min(across, down) < 8:
+    if not inside:
         raise UserError(
-            f"--region is {left},{top},{across},{down}; it must be within 0,0,{width},{height} "
-            "and at least 8 pixels wide and high"
+            f"--region is {left},{top},{across},{down}; it must be within 0,0,{width},{height}"
         )
-    return Place(tuple(reels), (left, top, across, down))
+    place = Place(tuple(reels), (left, top, across, down))
+    if min(across, down) < (least := math.ceil(LEAST * place.scale)):
+        raise UserError(
+            f"{path}: a picture of {across} x {down} pixels is too small or too narrow to measure; "
+            f"use {least} pixels or more along both sides"
+        )
+    return place
 
 
 def planned(count: int, stride: int, budget: int) -> list[Sequence[int]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gswm.core.words import counted
 from gswm.data.looking.facts import VideoFacts
 
 FEW = 60
@@ -50,8 +51,8 @@ def frames(facts: VideoFacts) -> Verdict | None:
     if facts.frames >= FEW:
         return None
     line = (
-        f"The video has {facts.frames} frames, but learning objects takes {FEW} or more: "
-        f"use a longer video."
+        f"The video has {counted(facts.frames, 'frame')}, but learning objects takes {FEW} or "
+        f"more: use a longer video."
     )
     return Verdict("frames", line, fatal=facts.frames < NONE)
 

@@ -441,8 +441,13 @@ def _type(data: h5py.Dataset) -> str:
 
 
 def _is_like(found: np.dtype, expected: str) -> bool:
-    """Whether a type is compatible with the expected one: bytes for pixels, else any number."""
-    return found == expected if expected == "uint8" else found.kind in NUMBERS
+    """Whether a type is compatible with the expected one: bytes for pixels, else any number.
+
+    Numbers of more than 64 bits are none of torch's.
+    """
+    return (
+        found == expected if expected == "uint8" else found.kind in NUMBERS and found.itemsize <= 8
+    )
 
 
 def _version() -> str:

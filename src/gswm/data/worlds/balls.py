@@ -17,7 +17,16 @@ from torch import Tensor
 
 from gswm.core.devices import find_device
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, REUSED, Split, SplitName, World, check_size, splits
+from gswm.data.worlds.base import (
+    MEMORY,
+    REUSED,
+    Split,
+    SplitName,
+    World,
+    check_size,
+    random_state,
+    splits,
+)
 from gswm.data.worlds.physics import simulate
 from gswm.data.worlds.randomstate import RandomStates
 from gswm.data.worlds.sprites import draw
@@ -186,7 +195,7 @@ def episode_seeds(
     seed: int, n: int | None, step: int, first: int = 0
 ) -> Iterator[Int64[np.ndarray, " episode"]]:
     """The seeds of `n` episodes from number `first` on, or of all, in groups of `step`."""
-    state = np.random.RandomState(seed)
+    state = random_state(seed)
     state.randint(0, 2**32 - 1, size=first, dtype=np.int64)
     left = itertools.count(n, -step) if n is not None else itertools.repeat(step)
     for count in itertools.takewhile(lambda left: left > 0, left):

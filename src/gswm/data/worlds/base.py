@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
 
 from gswm.core.errors import UserError
+from gswm.core.limits import check_seed
 from gswm.data.episode import Episodes
 from gswm.data.splits import SplitName as SplitName
 
@@ -48,6 +50,12 @@ def splits(seed: int, train: int, others: int) -> dict[SplitName, Split]:
     """The paper's datasets: the first has `seed`, and the others the following ones."""
     val, test = Split(seed + 1, others), Split(seed + 2, others)
     return {"train": Split(seed, train), "val": val, "test": test}
+
+
+def random_state(seed: int) -> np.random.RandomState:
+    """The generator of the paper's worlds; raises a UserError for a seed that it refuses."""
+    check_seed(seed, "seed", 2**32 - 1)
+    return np.random.RandomState(seed)
 
 
 class World(ABC):

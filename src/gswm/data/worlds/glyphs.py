@@ -28,8 +28,6 @@ SLANT, TURN, BEND = 0.35, 0.15, 0.07
 EXTENT = 0.6
 """Side of a square that contains any glyph, in sides of the frame."""
 
-Segments = Float64[Tensor, "*row segment end 2"]
-
 
 @dataclass(frozen=True)
 class Glyphs:

@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from gswm.core.devices import find_device
+from gswm.core.limits import check_seed
 from gswm.data.episode import Corridors, Episodes, Truth
 from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
 from gswm.data.worlds.maze_drawing import draw_mazes
@@ -106,6 +107,7 @@ def uniforms(
     seed: int, start: int, n: int, device: str | torch.device = "cpu"
 ) -> dict[str, Tensor]:
     """The numbers in [0, 1) that determine episodes start, start + 1, ... of `seed`."""
+    check_seed(seed, "seed")
     sizes = [int(np.prod(shape)) for shape in DRAWS.values()]
     blocks = -(-sum(sizes) // 4)  # Philox makes four numbers for each value of its counter
     philox = np.random.Philox(key=seed, counter=start * blocks)

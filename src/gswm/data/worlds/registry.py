@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from gswm.core.errors import UserError
-from gswm.core.plugins import load_plug_ins
+from gswm.core.plugins import Once, load_plug_ins
 from gswm.core.words import no_such
 from gswm.data.splits import SplitName
 from gswm.data.worlds import balls
@@ -36,7 +36,7 @@ class Worlds(Mapping[str, World]):
 
     def __init__(self) -> None:
         self._found: dict[str, World] = {}
-        self._loaded = False
+        self.load = Once(self.load_all)
         for each in BUILT_IN:
             self.add(each)
 
@@ -52,11 +52,8 @@ class Worlds(Mapping[str, World]):
             )
         self._found[world.name] = world
 
-    def load(self) -> None:
-        """Load the worlds of installed packages, once."""
-        if self._loaded:
-            return
-        self._loaded = True
+    def load_all(self) -> None:
+        """Load the worlds of installed packages."""
         load_plug_ins(GROUP, "world", lambda value: self.add(made(value)))
 
     def __getitem__(self, name: str) -> World:

@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gswm.core.devices import find_device
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
+from gswm.data.worlds.base import (
+    MEMORY,
+    Split,
+    SplitName,
+    World,
+    check_size,
+    random_state,
+    splits,
+)
 from gswm.data.worlds.sprites import draw
 
 NUM_FRAMES = 9
@@ -62,7 +69,7 @@ class SingleBall(World):
         device = find_device(device)
         both = two_episodes(self.image_size).to(device)
         chunk = max(1, memory // (4 * both.video[0].nbytes))
-        rng = np.random.RandomState(seed)
+        rng = random_state(seed)
         rng.randint(2, size=first)
         for start in count(0, chunk):
             size = chunk if n is None else min(chunk, n - start)

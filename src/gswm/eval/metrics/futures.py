@@ -52,7 +52,9 @@ class Futures:
         return self.true[:, None]
 
     def scores(self) -> dict[str, float]:
-        """Means over rows."""
+        """Means over rows; NaN if no object is there in all frames."""
+        if not len(self.true):
+            return {f"min_ade_{k}": torch.nan for k in BEST_OF if k <= self.samples.shape[1]}
         apart = torch.linalg.vector_norm(self.samples[:, :, None] - self.modes()[:, None], dim=-1)
         found = ~apart.isnan().any(dim=-1)
         apart = apart.nan_to_num(LOST).clamp_max(LOST)

@@ -122,7 +122,8 @@ def read(path: Path, device: str | torch.device = "cpu") -> Lpips:
             worth[int(found[1])] = value.flatten()
     for layers in (ALEX, VGG):
         places = [layer.place for layer in layers]
-        if sorted(convolutions) == places and sorted(worth) == [0, 1, 2, 3, 4]:
+        whole = all(len(convolution) == 2 for convolution in convolutions.values())
+        if whole and sorted(convolutions) == places and sorted(worth) == [0, 1, 2, 3, 4]:
             kernels = tuple(convolutions[place]["weight"] for place in places)
             biases = tuple(convolutions[place]["bias"] for place in places)
             return Lpips(layers, kernels, biases, tuple(worth[i] for i in range(5)))

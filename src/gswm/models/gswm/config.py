@@ -99,7 +99,7 @@ class GSWMConfig(ModelConfig):
         """Raise a UserError for settings that do not fit together."""
         super().check()
         self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
-        self.schedule.pres_prior.check_positive("--model.schedule.pres-prior")
+        self.schedule.pres_prior.check_probability("--model.schedule.pres-prior")
         if not self.schedule.motion_weight.is_zero and self.background != "static":
             raise UserError(
                 "--model.schedule.motion-weight needs a static background: set --model.background "
@@ -124,7 +124,8 @@ class GSWMConfig(ModelConfig):
             allowed = f"{', '.join(map(str, few))} or {last}"
             given = self.sizes.glimpse
             raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
-        check_positive(self.propagation, "--model.propagation", "position_scale")
+        check_positive(self.discovery, "--model.discovery", "cond_sigma", "hw_std", "tau")
+        check_positive(self.propagation, "--model.propagation", "position_scale", "tau")
         for limit in ("depth_limit", "what_limit"):
             if getattr(self.propagation, limit) is not None:
                 check_positive(self.propagation, "--model.propagation", limit)

@@ -29,7 +29,7 @@ from gswm.models.base import (
     Regions,
     as_float,
     check_discover,
-    check_video,
+    check_next,
 )
 from gswm.models.elbo import context_terms, likelihood_terms, per_video
 from gswm.models.gswm import labels, objective
@@ -295,7 +295,7 @@ class GSWM(Recurrence):
         With "first" no object is discovered, since the first frame is already past.
         """
         check_discover(discover)
-        video = check_video(video, self.image_size).to(self.device)
+        video = check_next(video, state, self.image_size).to(self.device)
         batch, time = video.shape[:2]
         always = discover == "always"
         keep = torch.full((time,), always, device=video.device)

@@ -329,7 +329,7 @@ class Propagation(nn.Module):
         return objects, PropagationEvidence(drawn.q, h_prior.h, drawn.pres, weight)
 
     def remember(self, prev: Objects, e_ctx: Encoding) -> tuple[LSTMState, LSTMState]:
-        """H and ĥ: both RNNs, one step on."""
+        """Both RNNs, h and ĥ, one step on."""
         h_prior = self.rnn_prior(prev, e_ctx, prev.h_prior)
         return h_prior, self.rnn_post(prev, e_ctx, prev.h_post)
 

@@ -31,7 +31,8 @@ from gswm.models.base import (
     Method,
     ModelConfig,
     as_float,
-    check_video,
+    check_discover,
+    check_next,
 )
 from gswm.models.config import check_positive
 from gswm.models.objects import LSTMState
@@ -256,7 +257,8 @@ class Op3(PosteriorModel[Op3Config]):
         render: bool = True,
     ) -> Track:
         """The objects of each video, which continues from a state, by means of the posterior."""
-        video = check_video(video, self.image_size).to(self.device)
+        check_discover(discover)
+        video = check_next(video, state, self.image_size).to(self.device)
         return self.tracked(state.slots, video, None, render)
 
     def tracked(

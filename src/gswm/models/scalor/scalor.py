@@ -16,6 +16,7 @@ from gswm.core.records import cut, frames, map_tensors, stack
 from gswm.core.shapes import NOBODY, Ids, Mask, Scalars, Video
 from gswm.data.batches.batch import Batch
 from gswm.models.base import Actions, Loss, Method, ModelConfig, as_float
+from gswm.models.config import check_positive
 from gswm.models.elbo import context_terms, likelihood_terms
 from gswm.models.layers import Contexts, Foreground, NoContext
 from gswm.models.objects import Attributes, ObjectNoise, number
@@ -65,6 +66,8 @@ class ScalorConfig(ModelConfig):
         """Raise a UserError for settings that do not fit together."""
         super().check()
         self.schedule.likelihood_std.check_positive("--model.schedule.likelihood-std")
+        self.schedule.pres_prior.check_probability("--model.schedule.pres-prior")
+        check_positive(self.schedule, "--model.schedule", "tau_end", "tau_steps")
         size, grid, boxes = self.image_size, self.discovery.grid, self.boxes
         if grid < 2 or grid % 2 or size not in (8 * grid, 16 * grid):
             fits = f"{size // 16} or {size // 8}"

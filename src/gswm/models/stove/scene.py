@@ -9,7 +9,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.core.shapes import NOBODY
 from gswm.models.objects import Attributes, LSTMState, Objects
-from gswm.models.scene import Scene
+from gswm.models.scene import Scene, numbers
 from gswm.models.stove.dynamics import MOTION, POSITION, SIZE, Bodies
 
 
@@ -56,9 +56,8 @@ class StoveScene(Scene[Objects]):
         if velocity is None:
             return changed
         z_state = changed.objects.z_state.clone()
-        z_state[..., : MOTION - POSITION][self.where(id, of)] = z_state.new_tensor(velocity)
-        if not torch.isfinite(z_state).all():
-            raise UserError(f"velocity must be finite numbers, not {velocity}")
+        new = numbers("velocity", velocity, MOTION - POSITION).to(z_state)
+        z_state[..., : MOTION - POSITION][self.where(id, of)] = new
         return replace(changed, objects=replace(changed.objects, z_state=z_state))
 
 

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
 from torch import Tensor
 
+from gswm.core.limits import check_seed
+
 PER_EPISODE = 4096
 PER_FRAME = 96
 
@@ -23,6 +25,7 @@ class Dice:
     """
 
     def __init__(self, seed: int, first: int, n: int, frames: int) -> None:
+        check_seed(seed, "seed")
         size = PER_EPISODE + PER_FRAME * frames
         # Philox makes four numbers for each value of its counter.
         generator = np.random.Generator(np.random.Philox(key=seed, counter=first * size // 4))

@@ -69,7 +69,7 @@ def load(path: Path) -> SceneFile:
             split, seed = str(file.attrs["split"]), int(np.asarray(file.attrs["seed"]))
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist") from error
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError) as error:
         raise UserError(f"{path} cannot be read as a scene file; create it again") from error
     if split not in ("train", "val", "test"):
         raise UserError(f"{path}: its split is '{split}'; expected train, val or test")

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
+from gswm.core.limits import check_seed
 from gswm.core.records import regroup
 from gswm.core.words import install
 from gswm.data.episode import Episodes, Space, Truth
@@ -163,8 +164,10 @@ class Obj3D(World):
             some = held[first : first + n]
             yield from (some[i : i + step] for i in range(0, n, step))
             return
+        check_seed(seed, "seed")
         for start in count(first, ROUND) if n is None else (first,):
-            made = make_scenes(self.settings, seed, n or ROUND, start, self.workers)
+            number = ROUND if n is None else n
+            made = make_scenes(self.settings, seed, number, start, self.workers)
             yield from regroup(made, step, join)
 
     def show(

@@ -120,7 +120,7 @@ class Sqair(GRUModel[SqairConfig]):
         super().__init__(cfg)
         size, sizes = cfg.image_size, cfg.sizes
         self.widths = sizes.what, sizes.hidden
-        self.encoder = FrameEncoder(size, sizes.hidden)
+        self.encoder = FrameEncoder(size, sizes)
         self.glimpse = GlimpseEncoder(sizes)
         self.propagation = Propagation(sizes)
         self.discovery = Discovery(sizes, cfg.num_objects, cfg.first_hw)

@@ -6,7 +6,8 @@ import pytest
 import tiny
 import torch
 from tiny import generator, loss, video
-from tiny_sqair import build, config, lively
+from tiny_sqair import SIZES, build, config, lively
+from torch import nn
 
 from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal
@@ -17,7 +18,8 @@ from gswm.models.registry import RECIPES, recipe
 from gswm.models.sqair.objects import SqairSizes
 from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
 
-OURS = [name for name in RECIPES if name.startswith("sqair-")]
+ON_A_CPU = "sqair-digits-cpu"
+OURS = [name for name in RECIPES if name.startswith("sqair-") and name != ON_A_CPU]
 
 
 # -- laws
@@ -136,6 +138,16 @@ def test_it_has_the_parameters_that_departures_list() -> None:
     assert {name: n for name, n in found.items() if n} == PARAMETERS
 
 
+@pytest.mark.parametrize(("channels", "first"), [(24, 12), (5, 3), (1, 1)])
+def test_the_image_encoder_has_half_as_many_channels_in_its_first_layer(
+    channels: int, first: int
+) -> None:
+    model = Sqair(config(sizes=replace(SIZES, channels=channels)))
+    layers = [each for each in model.encoder if isinstance(each, nn.Conv2d)]
+    assert [each.out_channels for each in layers] == [first, channels, channels]
+    assert model.encoder(video(1, 2)[0] / 255).shape == (2, SIZES.hidden)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -173,4 +185,15 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert model.schedule.wheels < model.schedule.lengths[1][0]
     assert model.schedule.cost == Anneal(80.0, 50.0, 5_000, 8_000)
     assert model.schedule.upkeep == Anneal(0.0, 30.0, 4_000, 7_000)
+    assert from_dict(Recipe, to_dict(chosen)) == chosen
+
+
+def test_the_recipe_for_a_cpu_releases_presence_before_objects_must_pay() -> None:
+    chosen = recipe(ON_A_CPU)
+    model = chosen.model
+    assert isinstance(model, SqairConfig)
+    schedule = model.schedule
+    assert schedule.wheels < schedule.upkeep.from_step < schedule.upkeep.to_step
+    assert schedule.cost.to_step < chosen.train.steps
+    assert schedule.upkeep.end < schedule.cost.end < schedule.cost.start
     assert from_dict(Recipe, to_dict(chosen)) == chosen

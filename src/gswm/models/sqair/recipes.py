@@ -25,10 +25,10 @@ def digits_cpu() -> Recipe:
         likelihood_std=0.35,
         sizes=SqairSizes(what=20, hidden=128, head=64, glimpse=14, channels=24),
         schedule=SqairSchedule(
-            lengths=((0, 2), (300, 3), (1_500, 5), (4_000, 6)),
+            lengths=((0, 2), (300, 3), (1_300, 5), (5_000, 6)),
             wheels=500,
-            cost=Anneal(70.0, 33.0, 1_000, 4_500),
-            upkeep=Anneal(0.0, 22.0, 700, 1_700),
+            cost=Anneal(70.0, 30.0, 1_000, 4_500),
+            upkeep=Anneal(0.0, 29.0, 700, 1_700),
         ),
     )
     train = replace(TRAIN, steps=8_000, batch=16, lr=1e-3, warmup=100, validate_every=1_000)

@@ -16,6 +16,7 @@ from gswm.fast.selftest import compare, small
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, recipe
 from gswm.models.sqair.objects import SqairSizes
+from gswm.models.sqair.rendering import SCALE
 from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
 
 ON_A_CPU = "sqair-digits-cpu"
@@ -67,6 +68,52 @@ def test_samples_of_a_video_are_rows_of_their_own() -> None:
 
     parts = torch.stack([part(slice(i, i + 1)) for i in range(3)])
     torch.testing.assert_close(part(slice(0, 3)), parts.mean(), rtol=1e-5, atol=1e-3)
+
+
+# -- reported boxes
+
+
+class Disk(nn.Module):
+    """Draws each object as a disk in one channel, off the middle of its glimpse."""
+
+    def forward(self, what: torch.Tensor) -> torch.Tensor:
+        at = (torch.arange(6) + 0.5) / 3 - 1
+        far = torch.hypot(at - 0.2, at[:, None] + 0.3)
+        disk = (2 * (0.8 - far)).clamp(0, 1) / SCALE
+        return torch.stack([0 * disk, disk, 0.5 * disk]).flatten().expand(*what.shape[:-1], -1)
+
+
+def drawing(tight: bool) -> Sqair:
+    model = lively(tight_boxes=tight)
+    model.renderer.decoder = Disk()
+    model.renderer.scale.data.fill_(SCALE)
+    return model
+
+
+@torch.no_grad()
+def test_reported_boxes_are_around_what_is_drawn() -> None:
+    """The brightness of one channel suffices; here it falls below `DRAWN` 0.7 from the middle."""
+    tight, whole = (drawing(each).infer(video(2, 3)) for each in (True, False))
+    assert torch.equal(tight.pres, whole.pres)
+    assert torch.equal(tight.reconstruction, whole.reconstruction)
+    there = tight.pres > 0.5
+    assert there.any()
+    height, width = (tight.hw / whole.hw)[there].unbind(dim=-1)
+    x, y = ((tight.xy - whole.xy) / whole.hw.flip(-1))[there].unbind(dim=-1)
+    # Edges are interpolated between 6 pixels, and the box ends at 1.
+    for found, true in ((height, 0.7), (width, 0.7), (x, 0.2), (y, -0.3)):
+        torch.testing.assert_close(found, torch.full_like(found, true), rtol=0, atol=0.07)
+
+
+@torch.no_grad()
+def test_an_object_is_reported_where_an_edit_puts_it() -> None:
+    model = drawing(tight=True)
+    state = model.infer(video(1, 3)).state_at(-1)
+    which = int(state.objects.id[state.objects.id >= 0][0])
+    moved = state.move(which, (0.25, -0.125))
+    xy, _ = moved.boxes
+    there = moved.objects.id == which
+    torch.testing.assert_close(xy[there], torch.tensor([[0.25, -0.125]]))
 
 
 # -- the loss

@@ -213,6 +213,20 @@ def test_frames_of_silot_are_beside_the_true_ones_and_those_of_gswm(tmp_path: Pa
     assert figures.rollouts(without) is None
 
 
+def test_a_variant_for_a_cpu_counts_if_the_recipe_has_no_results(tmp_path: Path) -> None:
+    small, full = digits("SQAIR", 0.94), digits("SQAIR", 0.85)
+    small["model"]["recipe"] = "sqair-digits-cpu"
+    shipped = tmp_path / "docs" / "results"
+    shipped.parent.mkdir()
+    alone = tables(read([saved(shipped, small)]))
+    assert row(alone["abilities"], "Discovery")["SQAIR, here"] == f"{HAS} 94.0 %"
+    assert row(alone["digits"], "SQAIR (sqair-digits-cpu)")["right number"] == "94.0 %"
+    assert "others" not in alone
+    both = tables(read([saved(shipped, small, full)]))
+    assert row(both["abilities"], "Discovery")["SQAIR, here"] == f"{LACKS} 85.0 %"
+    assert row(both["digits"], "SQAIR")["right number"] == "85.0 %"
+
+
 def test_digits_have_a_table_and_tracked_boxes(tmp_path: Path) -> None:
     made = digits("SQAIR", 0.95)
     tracked = [part | {"frame": i} for i, part in enumerate(ball_example()["tracked"])]

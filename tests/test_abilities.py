@@ -144,6 +144,14 @@ def test_a_model_that_lacks_an_ability_has_its_training_and_the_world_where_it_w
     assert LACKS in as_page(found, {})
 
 
+def test_a_training_above_the_roof_has_no_empty_chart(tmp_path: Path) -> None:
+    found = read([saved(tmp_path, trained(digits("SQAIR", 0.95), 7.0, 4.5))])
+    assert figures.learned(found, "SQAIR") is None
+    assert figures.learned(
+        read([saved(tmp_path, trained(digits("SQAIR", 0.95), 7.0, 3.5))]), "SQAIR"
+    )
+
+
 def test_a_failure_without_validations_or_other_worlds_says_so(tmp_path: Path) -> None:
     runs = of("SILOT", "interaction", scores={"strict_error": 2.0})
     made = tables(read([saved(tmp_path, runs, rule_of("walls", "interaction", 0.8))]))

@@ -241,6 +241,9 @@ def test_the_recipe_for_a_cpu_releases_presence_before_objects_must_pay() -> Non
     assert isinstance(model, SqairConfig)
     schedule = model.schedule
     assert schedule.wheels < schedule.upkeep.from_step < schedule.upkeep.to_step
-    assert schedule.cost.to_step < chosen.train.steps
-    assert schedule.upkeep.end < schedule.cost.end < schedule.cost.start
+    assert schedule.cost == Anneal(70.0, 30.0, 1_000, 4_500)
+    assert schedule.upkeep == Anneal(0.0, 29.0, 700, 1_700)
+    assert (chosen.train.steps, chosen.train.batch, model.samples) == (8_000, 16, 4)
+    assert (model.image_size, model.num_objects, model.likelihood_std) == (32, 2, 0.35)
+    assert sum(p.numel() for p in Sqair(model).parameters()) == 672_439
     assert from_dict(Recipe, to_dict(chosen)) == chosen

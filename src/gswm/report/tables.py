@@ -318,7 +318,7 @@ def digits(results: Results) -> Table:
     )
     text = (
         "SQAIR's test case, which is not in the paper of G-SWM. Counts and tracking are measured "
-        "in given frames, errors over the 10 frames that the model imagines after the first 10."
+        "in the 20 frames that the model sees, errors over the 10 frames that it imagines after 10."
     )
     return Table("Digits that enter and leave", text, ("", *columns), rows)
 

@@ -144,6 +144,14 @@ def test_a_model_that_lacks_an_ability_has_its_training_and_the_world_where_it_w
     assert LACKS in as_page(found, {})
 
 
+def test_a_training_above_the_roof_has_no_empty_chart(tmp_path: Path) -> None:
+    found = read([saved(tmp_path, trained(digits("SQAIR", 0.95), 7.0, 4.5))])
+    assert figures.learned(found, "SQAIR") is None
+    assert figures.learned(
+        read([saved(tmp_path, trained(digits("SQAIR", 0.95), 7.0, 3.5))]), "SQAIR"
+    )
+
+
 def test_a_failure_without_validations_or_other_worlds_says_so(tmp_path: Path) -> None:
     runs = of("SILOT", "interaction", scores={"strict_error": 2.0})
     made = tables(read([saved(tmp_path, runs, rule_of("walls", "interaction", 0.8))]))
@@ -211,6 +219,20 @@ def test_frames_of_silot_are_beside_the_true_ones_and_those_of_gswm(tmp_path: Pa
     assert len(dots) == 2 * (len(figures.GIVEN) + len(known)) + 2 * len(known)
     without = read([saved(tmp_path / "without", runs[0])])
     assert figures.rollouts(without) is None
+
+
+def test_a_variant_for_a_cpu_counts_if_the_recipe_has_no_results(tmp_path: Path) -> None:
+    small, full = digits("SQAIR", 0.94), digits("SQAIR", 0.85)
+    small["model"]["recipe"] = "sqair-digits-cpu"
+    shipped = tmp_path / "docs" / "results"
+    shipped.parent.mkdir()
+    alone = tables(read([saved(shipped, small)]))
+    assert row(alone["abilities"], "Discovery")["SQAIR, here"] == f"{HAS} 94.0 %"
+    assert row(alone["digits"], "SQAIR (sqair-digits-cpu)")["right number"] == "94.0 %"
+    assert "others" not in alone
+    both = tables(read([saved(shipped, small, full)]))
+    assert row(both["abilities"], "Discovery")["SQAIR, here"] == f"{LACKS} 85.0 %"
+    assert row(both["digits"], "SQAIR")["right number"] == "85.0 %"
 
 
 def test_digits_have_a_table_and_tracked_boxes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import gswm
 from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal
 from gswm.core.settings import from_dict, to_dict
-from gswm.models.gswm.gswm import GSWM
+from gswm.models.gswm.gswm import GSWM, GSWMConfig
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, recipe
 
@@ -48,6 +48,7 @@ TABLE["obj3d-128"] = TABLE["obj3d"]
 OF_BALLS = ("interaction", "occlusion", "two-layer", "two-layer-dense")
 ALONE = ("single-ball", "single-ball-d")
 ROLLED_OUT = ("interaction", "two-layer", "maze", *ALONE)
+ON_A_CPU = [name for name in RECIPES if name.endswith("-cpu")]
 ROLLOUTS = dict.fromkeys(ROLLED_OUT, 3_500) | dict.fromkeys(ALONE, 3_000)
 ROLLOUTS |= {"maze": 4_000, "obj3d": 6_000, "obj3d-128": 2_000}
 TABLE |= {f"{name}-elbo": TABLE[name] for name in ROLLED_OUT if name != "single-ball-d"}
@@ -148,7 +149,7 @@ def longest_match(table: dict[str, Any], name: str, other: Any) -> Any:
     return table[max(found, key=len)] if found else other
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "interaction-cpu"])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ON_A_CPU])
 def test_a_recipe_is_trained_as_departures_say(name: str) -> None:
     r = recipe(name)
     assert r.train.steps == STEPS[name]
@@ -185,17 +186,28 @@ def test_training_ends_in_the_last_stage_and_after_all_annealing(name: str) -> N
         assert anneal.from_step < anneal.to_step < r.train.steps
 
 
-def test_the_recipe_for_a_cpu_is_the_same_experiment_at_small_sizes() -> None:
-    small, full = recipe("interaction-cpu"), recipe("interaction-elbo")
+@pytest.mark.parametrize("name", ON_A_CPU)
+def test_a_recipe_for_a_cpu_is_the_same_experiment_at_small_sizes(name: str) -> None:
+    world = name.removesuffix("-cpu")
+    small, full = recipe(name), recipe("interaction-elbo" if world == "interaction" else world)
+    assert small.name == name
     assert small.data.world == full.data.world
-    assert small.model.propagation == full.model.propagation
+    assert type(small.model) is type(full.model)
     assert small.model.schedule.longest < full.model.schedule.longest
+    assert small.model.schedule.lengths[-1][0] < small.train.steps < full.train.steps
     numbers = [sum(p.numel() for p in gswm.build(each).parameters()) for each in (small, full)]
     assert 5 * numbers[0] < numbers[1]
 
 
+def test_balls_propagate_on_a_cpu_as_on_a_gpu() -> None:
+    small, full = recipe("interaction-cpu").model, recipe("interaction-elbo").model
+    assert isinstance(small, GSWMConfig)
+    assert isinstance(full, GSWMConfig)
+    assert small.propagation == full.propagation
+
+
 def test_every_other_recipe_is_a_baselines() -> None:
-    others = [name for name in RECIPES if name not in (*TABLE, "interaction-cpu")]
+    others = [name for name in RECIPES if name not in (*TABLE, *ON_A_CPU)]
     assert {name.split("-")[0] for name in others} == {
         "clips",
         "op3",

@@ -6,7 +6,8 @@ import pytest
 import tiny
 import torch
 from tiny import generator, loss, video
-from tiny_sqair import build, config, lively
+from tiny_sqair import SIZES, build, config, lively
+from torch import nn
 
 from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal
@@ -15,9 +16,11 @@ from gswm.fast.selftest import compare, small
 from gswm.models.recipe import Recipe
 from gswm.models.registry import RECIPES, recipe
 from gswm.models.sqair.objects import SqairSizes
+from gswm.models.sqair.rendering import SCALE
 from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
 
-OURS = [name for name in RECIPES if name.startswith("sqair-")]
+ON_A_CPU = "sqair-digits-cpu"
+OURS = [name for name in RECIPES if name.startswith("sqair-") and name != ON_A_CPU]
 
 
 # -- laws
@@ -65,6 +68,52 @@ def test_samples_of_a_video_are_rows_of_their_own() -> None:
 
     parts = torch.stack([part(slice(i, i + 1)) for i in range(3)])
     torch.testing.assert_close(part(slice(0, 3)), parts.mean(), rtol=1e-5, atol=1e-3)
+
+
+# -- reported boxes
+
+
+class Disk(nn.Module):
+    """Draws each object as a disk in one channel, off the middle of its glimpse."""
+
+    def forward(self, what: torch.Tensor) -> torch.Tensor:
+        at = (torch.arange(6) + 0.5) / 3 - 1
+        far = torch.hypot(at - 0.2, at[:, None] + 0.3)
+        disk = (2 * (0.8 - far)).clamp(0, 1) / SCALE
+        return torch.stack([0 * disk, disk, 0.5 * disk]).flatten().expand(*what.shape[:-1], -1)
+
+
+def drawing(tight: bool) -> Sqair:
+    model = lively(tight_boxes=tight)
+    model.renderer.decoder = Disk()
+    model.renderer.scale.data.fill_(SCALE)
+    return model
+
+
+@torch.no_grad()
+def test_reported_boxes_are_around_what_is_drawn() -> None:
+    """The brightness of one channel suffices; here it falls below `DRAWN` 0.7 from the middle."""
+    tight, whole = (drawing(each).infer(video(2, 3)) for each in (True, False))
+    assert torch.equal(tight.pres, whole.pres)
+    assert torch.equal(tight.reconstruction, whole.reconstruction)
+    there = tight.pres > 0.5
+    assert there.any()
+    height, width = (tight.hw / whole.hw)[there].unbind(dim=-1)
+    x, y = ((tight.xy - whole.xy) / whole.hw.flip(-1))[there].unbind(dim=-1)
+    # Edges are interpolated between 6 pixels, and the box ends at 1.
+    for found, true in ((height, 0.7), (width, 0.7), (x, 0.2), (y, -0.3)):
+        torch.testing.assert_close(found, torch.full_like(found, true), rtol=0, atol=0.07)
+
+
+@torch.no_grad()
+def test_an_object_is_reported_where_an_edit_puts_it() -> None:
+    model = drawing(tight=True)
+    state = model.infer(video(1, 3)).state_at(-1)
+    which = int(state.objects.id[state.objects.id >= 0][0])
+    moved = state.move(which, (0.25, -0.125))
+    xy, _ = moved.boxes
+    there = moved.objects.id == which
+    torch.testing.assert_close(xy[there], torch.tensor([[0.25, -0.125]]))
 
 
 # -- the loss
@@ -136,6 +185,16 @@ def test_it_has_the_parameters_that_departures_list() -> None:
     assert {name: n for name, n in found.items() if n} == PARAMETERS
 
 
+@pytest.mark.parametrize(("channels", "first"), [(24, 12), (5, 3), (1, 1)])
+def test_the_image_encoder_has_half_as_many_channels_in_its_first_layer(
+    channels: int, first: int
+) -> None:
+    model = Sqair(config(sizes=replace(SIZES, channels=channels)))
+    layers = [each for each in model.encoder if isinstance(each, nn.Conv2d)]
+    assert [each.out_channels for each in layers] == [first, channels, channels]
+    assert model.encoder(video(1, 2)[0] / 255).shape == (2, SIZES.hidden)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -173,4 +232,18 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     assert model.schedule.wheels < model.schedule.lengths[1][0]
     assert model.schedule.cost == Anneal(80.0, 50.0, 5_000, 8_000)
     assert model.schedule.upkeep == Anneal(0.0, 30.0, 4_000, 7_000)
+    assert from_dict(Recipe, to_dict(chosen)) == chosen
+
+
+def test_the_recipe_for_a_cpu_releases_presence_before_objects_must_pay() -> None:
+    chosen = recipe(ON_A_CPU)
+    model = chosen.model
+    assert isinstance(model, SqairConfig)
+    schedule = model.schedule
+    assert schedule.wheels < schedule.upkeep.from_step < schedule.upkeep.to_step
+    assert schedule.cost == Anneal(70.0, 30.0, 1_000, 4_500)
+    assert schedule.upkeep == Anneal(0.0, 29.0, 700, 1_700)
+    assert (chosen.train.steps, chosen.train.batch, model.samples) == (8_000, 16, 4)
+    assert (model.image_size, model.num_objects, model.likelihood_std) == (32, 2, 0.35)
+    assert sum(p.numel() for p in Sqair(model).parameters()) == 672_439
     assert from_dict(Recipe, to_dict(chosen)) == chosen

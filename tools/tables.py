@@ -33,9 +33,10 @@ def known() -> Known:
 
 def zoo_row(name: str, result: ResultFile) -> list[str]:
     """One model of the zoo."""
-    key = main_score(result.scores) or "center_error"
+    key = main_score(result.scores, result.world) or "center_error"
     size = (ROOT / "weights" / f"{name}.safetensors").stat().st_size / 1e6
-    minutes = result.about.get("minutes")
+    about = result.about
+    minutes = None if about.get("device") == "cpu" else about.get("minutes")
     return [
         *(model_name(name, result), result.world, MAIN[key]),
         here(result) if result.world in paper.BALLS else cell([result], key, 3),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 WEIGHTS = ROOT / "weights"
 FOLDER = "gswm/shipped"
 """In the wheel."""
-TOLD = ("step", "minutes", "seed", "commit", "test", "measured")
+TOLD = ("step", "minutes", "device", "seed", "commit", "test", "measured")
 """The parts of `about` that the catalog takes."""
 
 

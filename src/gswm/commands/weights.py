@@ -15,10 +15,12 @@ from gswm.report.results import FAIL, main_score
 from gswm.weights import files as weights
 from gswm.weights import finding
 
+COUNT = "count_right"
+"""Only listed if it is the main score."""
 SHOWN = {
     **{"f1_all": "F1", "in_corridor_50": "corridor@50", "on_mode": "on mode"},
     **{"center_error": "center", "strict_error": "strict", "in_corridor_10": "corridor@10"},
-    **{"share_0": "left", "objects": "objects", "mota": "MOTA"},
+    **{"share_0": "left", "objects": "objects", "mota": "MOTA", COUNT: "count"},
 }
 """The scores that are listed, and their short names."""
 COLUMNS = ("name", "MB", "where", "steps", "GPU min", "seed", "commit", "test score", "more")
@@ -42,8 +44,8 @@ class WeightsCommand:
         "the frame, summed over ten imagined frames; strict: the same, plus 1 in each frame for a "
         "missed or surplus object, per true object. on mode: share of the futures that end at a "
         "true end; left: share that end nearest to the left one. corridor@50: share of the agents "
-        "that stay in the corridor for 50 imagined frames. objects: mean number of objects. MOTA: "
-        "accuracy of tracking.",
+        "that stay in the corridor for 50 imagined frames. objects: mean number of objects. count: "
+        "share of the frames with the right number. MOTA: accuracy of tracking.",
     )
 
     def run(self) -> None:
@@ -128,9 +130,10 @@ class KnownModel:
         found["where"] = self.place
         about = known.get("about", {}) if self.path is None else about_of(self.path)
         scores = listed(about.get("test", {}))
-        main = main_score(scores)
-        more = (f"{SHOWN[name]} {value:.3f}" for name, value in scores.items() if name != main)
-        minutes = about.get("minutes")
+        main = main_score(scores, str(about.get("measured", {}).get("world", "")))
+        other = {name: value for name, value in scores.items() if name not in (main, COUNT)}
+        more = (f"{SHOWN[name]} {value:.3f}" for name, value in other.items())
+        minutes = None if about.get("device") == "cpu" else about.get("minutes")
         return found | {
             "steps": str(about.get("step", "")),
             "GPU min": "" if minutes is None else f"{minutes:.1f}",

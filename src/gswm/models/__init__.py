@@ -6,6 +6,7 @@ base           the base class of world models: the contract, and the methods tha
 track          the output of a model: objects, frame by frame
 state          the state of a model between two frames, and its edits
 objects        the representation of objects
+extents        the drawn part of a box
 layers         the layers of a frame: objects, and a background
 elbo           terms of the evidence lower bound that models share
 scene          a state that can be edited

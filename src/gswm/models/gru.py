@@ -11,7 +11,7 @@ It inherits inference, imagination, drawing and edits.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from gswm.models.base import (
     check_next,
 )
 from gswm.models.layers import Foreground, NoContext
-from gswm.models.objects import Attributes, GRUObjects, ObjectNoise
+from gswm.models.objects import Attributes, Extents, GRUObjects, ObjectNoise
 from gswm.models.posterior import How, PosteriorModel
 from gswm.models.scene import Scene, as_track
 from gswm.models.track import Track
@@ -158,12 +158,20 @@ class GRUModel(PosteriorModel[Config]):
     def as_track(self, objects: list[GRUObjects], render: bool) -> Track:
         """The objects as a track for users."""
         nothing = self.background.start(len(objects[0].id))
-        scenes = [Scene(each, nothing, nothing) for each in objects]
+        o = stack([each.o for each in objects], dim=1)
+        parts = self.reported(o)
+        scenes = [
+            Scene(each, nothing, nothing, part) for each, part in zip(objects, parts, strict=True)
+        ]
         if not render:
             return as_track(scenes, None, None)
-        drawn = self.draw(stack([each.o for each in objects], dim=1)).mu_fg.clamp(0, 1)
+        drawn = self.draw(o).mu_fg.clamp(0, 1)
         mu = drawn.unflatten(0, (-1, len(objects)))
         return as_track(scenes, mu, torch.zeros_like(mu))
+
+    def reported(self, o: Attributes) -> Sequence[Extents | None]:
+        """The part of each box that a track reports, in every frame; None for all of it."""
+        return [None] * o.pres.shape[1]
 
     # -- editing
 

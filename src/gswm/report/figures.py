@@ -315,6 +315,8 @@ def learned(results: Results, model: str) -> Chart | None:
         for measured in results.of(model, recipe_of(model, world)):
             if points := measured.about.get("curve"):
                 _, minutes, errors = zip(*points, strict=True)
+                if min(errors) > UNTRAINED:
+                    continue  # nothing would be drawn
                 series.append((world, Series(name, errors, COLORS[world], at=minutes)))
                 by_pixels |= measured.boxes_from == "masks"
     if not series:

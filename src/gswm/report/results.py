@@ -23,6 +23,8 @@ from gswm.weights.finding import OF_RUNS, names
 FAIL = 0.5
 """Models with a lower MOTA are marked as failed: more than one error for two true objects."""
 
+SMALL = "-cpu"
+"""The end of the name of a recipe's variant for a CPU."""
 HERE = Path("docs/results")
 """The results of a clone."""
 MAIN = {
@@ -30,8 +32,11 @@ MAIN = {
     "in_corridor_50": "in corridor after 50 frames ↑",
     "on_mode": "futures at a true end ↑",
     "center_error": "center error ↓",
+    "count_right": "right number of objects ↑",
 }
 """Main scores and their names: that of a model is the first one that its evaluation has."""
+COUNTED = ("digits",)
+"""The worlds whose main score is the share of frames with the right number of objects."""
 PAPERS = (*FIGURED, *OTHER_TESTS, "single-ball-d", "maze-no-mu", "maze-no-aoe", "maze-no-sa")
 """Recipes of the paper's experiments and of our additional tests, without model names."""
 
@@ -144,9 +149,12 @@ class Results:
 
         Only results of `protocol` on its own split count. Default: the usual protocol of the
         world. For each seed, the result with the most episodes is used. The user's own results
-        count only without shipped ones. Results on videos without ground truth are excluded.
+        count only without shipped ones. Results on videos without ground truth are excluded. If
+        there are none of the recipe, shipped ones of its variant for a CPU count.
         """
         there = [m for m in self.all if (m.model, m.recipe) == (model, recipe) and m.of != "video"]
+        small = f"{recipe}{SMALL}"
+        there = there or [m for m in self.all if m.recipe == small and not m.is_own]
         there = [m for m in there if m.is_by(protocol) and m.trained_on in (m.world, "")]
         there = [m for m in there if m.posterior == posterior]
         most: dict[int, ResultFile] = {}
@@ -182,8 +190,10 @@ def fails(results: Sequence[ResultFile]) -> bool:
     return found is not None and found[0] < FAIL
 
 
-def main_score(scores: Mapping[str, float | None]) -> str | None:
-    """The name of the main score among these; see `MAIN`."""
+def main_score(scores: Mapping[str, float | None], world: str) -> str | None:
+    """The name of the main score in a world among these; see `MAIN`."""
+    if world in COUNTED and scores.get("count_right") is not None:
+        return "count_right"
     return next((name for name in MAIN if scores.get(name) is not None), None)
 
 

@@ -23,6 +23,7 @@ from gswm.report.others import named, others, own
 from gswm.report.paper import BALLS, CENTER_ERROR, FAILS, MODELS, MOTA, TABULATED, Said
 from gswm.report.results import (
     FAIL,
+    SMALL,
     ResultFile,
     Results,
     mean_and_spread,
@@ -312,12 +313,20 @@ def digits(results: Results) -> Table:
         **{"center error": ("center_error", 3), "strict error": ("strict_error", 3)},
     }
     found = results.models("digits")
-    rows = tuple((name + seeds(each), *cells(each, columns)) for name, each in found.items())
+    rows = tuple(
+        (name + variant(each) + seeds(each), *cells(each, columns)) for name, each in found.items()
+    )
     text = (
         "SQAIR's test case, which is not in the paper of G-SWM. Counts and tracking are measured "
-        "in given frames, errors over the 10 frames that the model imagines after the first 10."
+        "in the 20 frames that the model sees, errors over the 10 frames that it imagines after 10."
     )
     return Table("Digits that enter and leave", text, ("", *columns), rows)
+
+
+def variant(measured: Sequence[ResultFile]) -> str:
+    """The name of the recipe, if it is a variant for a CPU."""
+    recipe = measured[0].recipe
+    return f" ({recipe})" if recipe.endswith(SMALL) else ""
 
 
 def trainings(results: Results) -> Table:

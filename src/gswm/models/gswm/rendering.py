@@ -14,14 +14,14 @@ are combined by depth:
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gswm.core.geometry import centers, paste
+from gswm.core.geometry import paste
 from gswm.core.networks import GlimpseDecoder, in_parts, per_object
 from gswm.core.records import frames, map_tensors
 from gswm.core.shapes import Scalars, Video
+from gswm.models.extents import drawn_part
 from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes, Extents
 
@@ -78,18 +78,12 @@ class Renderer(nn.Module):
     def extents(self, what: Float[Tensor, "batch time object what"]) -> list[Extents]:
         """The drawn part of each box in every frame; the whole box if it is empty.
 
-        A box may be larger than its object; see `objective.slack`. The part is at least a pixel of
-        the glimpse wide and high, so that a box can be found from its part.
+        A box may be larger than its object; see `objective.slack`.
         """
 
         def some(what: Tensor) -> Extents:
             alpha = per_object(self.deconv_what, what)[:, :, 3].sigmoid()
-            ends = [edges(alpha.amax(dim=-1)), edges(alpha.amax(dim=-2))]  # of rows, of columns
-            low, high = (torch.stack(each, dim=-1) for each in zip(*ends, strict=True))
-            whole = (high <= low).any(dim=-1, keepdim=True)
-            middle, share = (low + high) / 2, (high - low) / 2
-            share = torch.where(whole, 1, share.clamp_min(1 / alpha.shape[-1]))
-            return Extents(middle.clamp(share - 1, 1 - share), share)
+            return drawn_part(alpha, DRAWN)
 
         found = in_parts(some, what.flatten(0, 1))
         return frames(map_tensors(lambda x: x.unflatten(0, what.shape[:2]), found))
@@ -98,25 +92,6 @@ class Renderer(nn.Module):
         """[ŷ_att, α̂_att] of every object, on one canvas."""
         y, alpha = paste(glimpses, o.xy, o.hw, self.image_size).split([3, 1], dim=2)
         return compose(y, alpha, o.depth)
-
-
-def edges(
-    alpha: Float[Tensor, "batch object pixel"],
-) -> tuple[Float[Tensor, "batch object"], Float[Tensor, "batch object"]]:
-    """The first and last position, from -1 to 1, at which α crosses `DRAWN`; else 1 and -1.
-
-    Between the centers of two pixels α is interpolated linearly, and it is 0 outside the glimpse,
-    so edges move smoothly and not by whole pixels.
-    """
-
-    def first(alpha: Tensor) -> Tensor:
-        before = F.pad(alpha[..., :-1], (1, 0))
-        crosses = (alpha > DRAWN) & (before <= DRAWN)
-        back = (alpha - DRAWN) / torch.where(crosses, alpha - before, 1)
-        place = centers(alpha.shape[-1], alpha) - 2 / alpha.shape[-1] * back
-        return torch.where(crosses, place, 1.0).amin(dim=-1).clamp_min(-1)
-
-    return first(alpha), -first(alpha.flip(-1))
 
 
 def compose(

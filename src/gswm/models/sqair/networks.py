@@ -11,9 +11,8 @@ from gswm.core.networks import MLP, Encoder
 from gswm.core.shapes import Frame, Points
 from gswm.models.sqair.objects import WHERE, SqairSizes
 
-CHANNELS = (3, 32, 64, 64)
-"""Channels of the image encoder, each layer of which halves the frame."""
-STRIDE = 2 ** (len(CHANNELS) - 1)
+STRIDE = 8
+"""The image encoder has three layers, each of which halves the frame."""
 
 Mask = Float[Tensor, "batch object pixel"]
 
@@ -21,8 +20,9 @@ Mask = Float[Tensor, "batch object pixel"]
 class FrameEncoder(Encoder):
     """Encodes a frame as a vector."""
 
-    def __init__(self, size: int, num_out: int) -> None:
-        super().__init__(size, CHANNELS, num_out, first_kernel=5)
+    def __init__(self, size: int, sizes: SqairSizes) -> None:
+        channels = 3, -(-sizes.channels // 2), sizes.channels, sizes.channels
+        super().__init__(size, channels, sizes.hidden, first_kernel=5)
 
 
 class GlimpseEncoder(nn.Module):

@@ -38,6 +38,8 @@ class SqairSizes:
     """Hidden width of the smaller networks."""
     glimpse: int = 20
     """Height and width of a glimpse in pixels."""
+    channels: int = 64
+    """Channels of the image encoder. Its first layer has half as many, rounded up."""
 
     def __post_init__(self) -> None:
         check_sizes(self, "--model.sizes")

@@ -1,8 +1,12 @@
 """SQAIR on digits that enter and leave, its own test case, and on balls."""
 
+from dataclasses import replace
+
+from gswm.core.schedule import Anneal
 from gswm.models.recipe import DataConfig, Recipe, TrainConfig
 from gswm.models.registry import ModelEntry
-from gswm.models.sqair.sqair import Sqair, SqairConfig
+from gswm.models.sqair.objects import SqairSizes
+from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
 
 TRAIN = TrainConfig(steps=20_000, batch=32, lr=5e-4, clip=10.0, clip_by="part")
 
@@ -10,6 +14,25 @@ TRAIN = TrainConfig(steps=20_000, batch=32, lr=5e-4, clip=10.0, clip_by="part")
 def digits() -> Recipe:
     """SQAIR on up to 2 digits that enter and leave."""
     return sqair("digits", SqairConfig())
+
+
+def digits_cpu() -> Recipe:
+    """The same in frames of 32 pixels, with smaller networks, on a CPU in about an hour."""
+    model = SqairConfig(
+        image_size=32,
+        num_objects=2,
+        samples=4,
+        likelihood_std=0.35,
+        sizes=SqairSizes(what=20, hidden=128, head=64, glimpse=14, channels=24),
+        schedule=SqairSchedule(
+            lengths=((0, 2), (300, 3), (1_300, 5), (5_000, 6)),
+            wheels=500,
+            cost=Anneal(70.0, 30.0, 1_000, 4_500),
+            upkeep=Anneal(0.0, 29.0, 700, 1_700),
+        ),
+    )
+    train = replace(TRAIN, steps=8_000, batch=16, lr=1e-3, warmup=100, validate_every=1_000)
+    return Recipe("sqair-digits-cpu", DataConfig("digits", episodes=2_000), model, train)
 
 
 def interaction() -> Recipe:
@@ -22,4 +45,4 @@ def sqair(world: str, model: SqairConfig) -> Recipe:
     return Recipe(f"sqair-{world}", DataConfig(world), model, TRAIN)
 
 
-MODEL = ModelEntry(SqairConfig, Sqair, (digits, interaction))
+MODEL = ModelEntry(SqairConfig, Sqair, (digits, digits_cpu, interaction))

@@ -10,14 +10,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gswm.core.geometry import paste
-from gswm.core.networks import MLP
+from gswm.core.networks import MLP, in_parts
+from gswm.core.records import frames, map_tensors
 from gswm.core.shapes import Frame
+from gswm.models.extents import drawn_part
 from gswm.models.layers import Foreground
-from gswm.models.objects import Attributes
+from gswm.models.objects import Attributes, Extents
 from gswm.models.sqair.objects import SqairSizes
 
 SCALE = 0.25
 """Initial factor on all glimpses."""
+DRAWN = 0.2
+"""Brightness above which a pixel counts as drawn."""
 
 
 class SumRenderer(nn.Module):
@@ -40,6 +44,21 @@ class SumRenderer(nn.Module):
 
     def canvases(self, o: Attributes) -> Float[Tensor, "batch object 3 height width"]:
         """Each object in its box, on a separate canvas."""
-        flat = self.scale * o.pres * self.decoder(o.what).float()
-        glimpses = flat.unflatten(-1, (3, self.glimpse, self.glimpse))
+        glimpses = o.pres[..., None, None] * self.glimpses(o.what)
         return paste(glimpses, o.xy, o.hw, self.image_size)
+
+    def glimpses(
+        self, what: Float[Tensor, "batch object what"]
+    ) -> Float[Tensor, "batch object 3 size size"]:
+        """Each object, in all of its box."""
+        flat = self.scale * self.decoder(what).float()
+        return flat.unflatten(-1, (3, self.glimpse, self.glimpse))
+
+    def extents(self, what: Float[Tensor, "batch time object what"]) -> list[Extents]:
+        """The drawn part of each box in every frame, by the brightest channel."""
+
+        def some(what: Tensor) -> Extents:
+            return drawn_part(self.glimpses(what).amax(dim=2), DRAWN)
+
+        found = in_parts(some, what.flatten(0, 1))
+        return frames(map_tensors(lambda x: x.unflatten(0, what.shape[:2]), found))

@@ -21,7 +21,7 @@ from gswm.models.base import Loss, Method, Owners, Regions, as_float
 from gswm.models.config import check_positive
 from gswm.models.gru import GRUConfig, GRUModel, Looks, Source
 from gswm.models.layers import NoContext
-from gswm.models.objects import GRUObjects, ObjectNoise, number, select
+from gswm.models.objects import Attributes, Extents, GRUObjects, ObjectNoise, number, select
 from gswm.models.scene import Scene
 from gswm.models.sqair.discovery import Discovery
 from gswm.models.sqair.networks import STRIDE, FrameEncoder, GlimpseEncoder
@@ -80,6 +80,9 @@ class SqairConfig(GRUConfig):
     """Standard deviation of a pixel's colors."""
     first_hw: float = 0.4
     """Initial size of boxes, as a fraction of the image."""
+    tight_boxes: bool = True
+    """Shrink reported boxes to the drawn pixels. The bound does not depend on what is around an
+    object in its box."""
     sizes: SqairSizes = field(default_factory=SqairSizes)
     schedule: SqairSchedule = field(default_factory=SqairSchedule)
 
@@ -120,7 +123,7 @@ class Sqair(GRUModel[SqairConfig]):
         super().__init__(cfg)
         size, sizes = cfg.image_size, cfg.sizes
         self.widths = sizes.what, sizes.hidden
-        self.encoder = FrameEncoder(size, sizes.hidden)
+        self.encoder = FrameEncoder(size, sizes)
         self.glimpse = GlimpseEncoder(sizes)
         self.propagation = Propagation(sizes)
         self.discovery = Discovery(sizes, cfg.num_objects, cfg.first_hw)
@@ -213,6 +216,10 @@ class Sqair(GRUModel[SqairConfig]):
     def noise_ahead(self, shape: tuple[int, int], source: Source) -> ObjectNoise:
         """See `GRUModel`."""
         return self.drawn(shape, source or self.device).known
+
+    def reported(self, o: Attributes) -> Sequence[Extents | None]:
+        """See `GRUModel`."""
+        return self.renderer.extents(o.what) if self.cfg.tight_boxes else super().reported(o)
 
     # -- editing
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tiny import SIZES, generator, objects, slots, video
 from torch import Tensor
 
+from gswm.core.doubt import DOUBTFUL, SURE
 from gswm.core.records import map_tensors
 from gswm.core.shapes import NOBODY
 from gswm.models.gswm.discovery import (
@@ -18,6 +19,7 @@ from gswm.models.gswm.discovery import (
     Discovery,
     DiscoveryConfig,
     DiscoveryNoise,
+    confirm,
     correct,
     reappear,
     revive,
@@ -456,3 +458,64 @@ def test_inference_rejects_cells_that_are_not_certain() -> None:
             known, e_img(), KEEP, eps, h_0()
         )
     assert torch.equal(trained.o.pres, plain.o.pres)
+
+
+@torch.no_grad()
+def test_inference_follows_cells_that_it_doubts() -> None:
+    known, eps = objects(2, 3), noise()
+    known = replace(known, o=replace(known.o, pres=torch.zeros(2, 3, 1)))
+    plain, evidence = discovery().infer(known, e_img(), KEEP, eps, h_0())
+    probability = evidence.pres.logit.sigmoid()
+    low, high = (float(probability.quantile(q)) for q in (0.3, 0.6))
+    cfg = replace(CFG, certainty=high, doubt=low, rivals=False, rejection=1.0)
+    got, weighed = discovery(cfg).infer(known, e_img(), KEEP, eps, h_0())
+    for p, drawn, pres in zip(
+        probability.flatten(), evidence.weight.flatten(), weighed.weight.flatten(), strict=True
+    ):
+        if p >= high:
+            expected = max(float(drawn), SURE) if drawn > 0.5 else 0.0
+        else:
+            expected = DOUBTFUL if p >= low else 0.0
+        assert float(pres) == pytest.approx(expected)
+    assert torch.equal(got.o.pres, weighed.weight)
+    none, _ = discovery(cfg).infer(known, e_img(), torch.tensor([False, True]), eps, h_0())
+    assert (none.o.pres[0] == 0).all()
+    with torch.enable_grad():
+        trained, _ = discovery(cfg).infer(known, e_img(), KEEP, eps, h_0())
+    assert torch.equal(trained.o.pres, plain.o.pres)
+
+
+@torch.no_grad()
+def test_discovery_does_not_see_doubtful_objects() -> None:
+    known, center = objects(2, 3), torch.zeros(1, 2)
+    pres = torch.tensor([0.7, DOUBTFUL, 0.9])[:, None].expand(2, 3, 1)
+    known = replace(known, o=replace(known.o, pres=pres))
+    plain, hesitant = discovery(), discovery(replace(CFG, certainty=0.9, doubt=0.1))
+    seen = hesitant.condition(known, center)
+    # The presence of an object is also an input of MLP_cond, so only the weight may differ.
+    said = plain.mlp_cond(torch.cat([known.o.cat(), known.z_state], dim=-1))[:, 2]
+    x, y = (known.o.xy[:, 2] ** 2).unbind(-1)
+    near = torch.exp(-(x + y) / (2 * CFG.cond_sigma**2)) / (2 * math.pi * CFG.cond_sigma**2)
+    torch.testing.assert_close(seen[:, 0], near[:, None] * 0.9 * said)
+    assert not torch.allclose(seen, plain.condition(known, center))
+
+
+@given(SEEDS)
+def test_certain_cells_confirm_doubtful_objects_as_by_loops(seed: int) -> None:
+    g = generator(seed)
+    known, found = objects(2, 4, seed), objects(2, 6, seed + 1)
+    known, found = (replace(each, o=replace(each.o, xy=each.o.xy * 0.2)) for each in (known, found))
+    pres = torch.tensor([0.3, 0.6, DOUBTFUL, 0.9])[torch.randint(4, (2, 4, 1), generator=g)]
+    known = replace(known, o=replace(known.o, pres=pres))
+    weight = torch.tensor([0.0, DOUBTFUL, SURE])[torch.randint(3, (2, 6, 1), generator=g)]
+    got = confirm(known, found, weight)
+    for b in range(len(pres)):
+        ours, theirs = boxes(known.o, b), boxes(found.o, b)
+        for k, own in enumerate(ours):
+            before = float(pres[b, k])
+            sure = any(
+                weight[b, i] > DOUBTFUL and iou(own, box) > SAME for i, box in enumerate(theirs)
+            )
+            expected = 1.0 if sure and 0.5 < before <= DOUBTFUL else before
+            assert float(got.o.pres[b, k]) == pytest.approx(expected)
+    assert got.id is known.id

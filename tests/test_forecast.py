@@ -77,7 +77,7 @@ class Fake(Seer):
     def __init__(self, step: tuple[float, float], lasts: int = STEPS_HERE) -> None:
         self.step, self.lasts = torch.tensor(step), lasts
 
-    def infer(self, video: Tensor, **_: Any) -> Track:
+    def perceive(self, video: Tensor, **_: Any) -> Track:
         light = as_float(video).mean(2)
         total = light.sum((-1, -2))
         pixel = torch.arange(SIZE) + 0.5

@@ -110,6 +110,9 @@ def test_twins_fade_in_inference_alone() -> None:
     [
         ({"discovery": DiscoveryConfig(correction=1.5)}, "discovery.correction is 1.5"),
         ({"discovery": DiscoveryConfig(certainty=-0.1)}, "discovery.certainty is -0.1"),
+        ({"discovery": DiscoveryConfig(doubt=0.3)}, "discovery.doubt is 0.3"),
+        ({"discovery": DiscoveryConfig(doubt=0.8, certainty=0.7)}, "certainty, which is 0.7"),
+        ({"discovery": DiscoveryConfig(doubt=-0.1, certainty=0.7)}, "discovery.doubt is -0.1"),
         ({"propagation": PropagationConfig(what_limit=0.0)}, "propagation.what-limit"),
     ],
 )

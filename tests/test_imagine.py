@@ -332,13 +332,13 @@ def test_a_static_background_is_of_all_frames_of_a_video_that_is_tracked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     still, given = tiny.lively("clips", image_size=64), []
-    infer = GSWM.infer
+    perceive = GSWM.perceive
 
     def seen(self: GSWM, video: Any, **how: Any) -> Any:
         given.append(how["background"])
-        return infer(self, video, **how)
+        return perceive(self, video, **how)
 
-    monkeypatch.setattr(GSWM, "infer", seen)
+    monkeypatch.setattr(GSWM, "perceive", seen)
     monkeypatch.setattr(track, "resolve", lambda *_: (still, {"about": {}}))
     monkeypatch.setattr(following, "CHUNK", 4)
     pixels = np.full((12, 64, 64, 3), 90, np.uint8)

@@ -28,7 +28,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
 from gswm.tracking.backgrounds import BackgroundFrom
-from gswm.tracking.following import followed
+from gswm.tracking.following import followed, settled
 from gswm.tracking.misfit import share_of
 from gswm.tracking.windows import WindowedFilm, check_windows, windows_for
 from gswm.viz import formats
@@ -177,13 +177,13 @@ class TrackCommand:
                 kept.append((part.take, replace(part.track, reconstruction=None, background=None)))
                 frames = sum(len(take) for take, _ in kept)
                 check_bytes(frames, 1, self.scale * model.image_size)
-        rows = Located.join(located)
+        rows = settled(model, Located.join(located))
         for out in outs:
             save_located(out, windows.film, rows, self.trail, self.fps)
             say(out, rows, windows.film.footage)
         if kept:
             videos = torch.cat([take.batch() for take, _ in kept], dim=1)
-            self.draw(Track.join([track for _, track in kept]), videos)
+            self.draw(model.settled(Track.join([track for _, track in kept])), videos)
         return share
 
     def track_episode(

@@ -145,7 +145,7 @@ class Decisions:
             sizes=trained.sizes,
             boxes_by_label=trained.boxes_by_label,
             propagation=trained.propagation,
-            discovery=replace(trained.discovery, start_at_prior=at_prior),
+            discovery=replace(trained.discovery, start_at_prior=at_prior, doubt=None),
         )
 
 

@@ -79,6 +79,28 @@ class WorldModel(Contract[Config]):
                 Default: computed from the frames by `background_for`.
             generator: if given, sample from the posterior. Default: None (use its means).
         """
+        how: dict[str, Any] = {"discover": discover, "render": render, "actions": actions}
+        return self.settled(self.unsettled(video, background, generator, **how))
+
+    def settled(self, track: Track) -> Track:
+        """A track without the doubtful objects that nothing in it confirms.
+
+        They are also absent from its states. Only models with `doubts` have such objects.
+        """
+        return track
+
+    @torch.no_grad()
+    def unsettled(
+        self,
+        video: AnyVideo,
+        background: AnyFrame | None = None,
+        generator: torch.Generator | None = None,
+        *,
+        discover: Discover,
+        render: bool,
+        actions: Actions | None = None,
+    ) -> Track:
+        """The result of `infer`, with all doubtful objects."""
         video = check_video(video, self.image_size).to(self.device)
         check_discover(discover)
         moments = video.shape[1] - 1
@@ -145,7 +167,8 @@ class WorldModel(Contract[Config]):
         """Infer the objects of long videos, chunk by chunk.
 
         Each chunk continues where the previous one ended, so ids persist. No chunk is kept:
-        memory does not grow with the length of the videos.
+        memory does not grow with the length of the videos. Doubtful objects are in all chunks,
+        because a later one may confirm them: pass what you join to `settled`.
 
         Args:
             chunks: consecutive parts of the videos, each in the format of `infer`.
@@ -161,7 +184,7 @@ class WorldModel(Contract[Config]):
         for chunk in chunks:
             if state is None:
                 how: dict[str, Any] = {"discover": discover, "render": bool(render)}
-                track = self.infer(chunk, background=background, **how)
+                track = self.unsettled(chunk, background, **how)
             else:
                 drawn = render is True
                 track = self.infer_after(state, chunk, discover=discover, render=drawn)

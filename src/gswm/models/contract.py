@@ -278,6 +278,14 @@ class Contract(nn.Module, ABC, Generic[Config]):
         """The background saved with the model: that of the video it was fitted to."""
         return None
 
+    @property
+    def doubts(self) -> bool:
+        """Whether `perceive` and `infer_after` also report doubtful objects (`gswm.core.doubt`).
+
+        `WorldModel.settled` then removes those that nothing confirms.
+        """
+        return False
+
     # -- editing
 
     def view(self, state: Any, background: Frame) -> Track:

@@ -60,7 +60,10 @@ class Scene(State, Generic[Slotted]):
 
     def remove(self, id: int, of: int | None = None) -> "Scene[Slotted]":
         """See `State`."""
-        where = self.where(id, of)
+        return self.without(self.where(id, of))
+
+    def without(self, where: Slots) -> "Scene[Slotted]":
+        """The scene without the objects in the masked slots."""
         gone = self.edit(where, pres=(0.0,))
         ids = torch.where(where, NOBODY, gone.objects.id)
         return replace(gone, objects=replace(gone.objects, id=ids))

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
+from gswm.core.doubt import confirmed
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
 from gswm.core.geometry import SMALLEST
@@ -138,6 +139,18 @@ class Track:
     def present(self) -> Bool[Tensor, "*batch time object"]:
         """Mask of present objects: presence above 0.5, and an id."""
         return (self.pres > 0.5) & (self.id >= 0)
+
+    @property
+    def confirmed(self) -> Bool[Tensor, "video time object"]:
+        """Mask of all entries but those of doubtful objects that nothing confirms."""
+        pres, ids, xy, hw = map(to_array, (self.pres, self.id, self.xy / 2, self.hw.flip(-1) / 2))
+        there = to_array(self.present)
+        video = there.nonzero()[0]
+        number = video * (ids.max(initial=0) + 1) + ids[there]
+        corners = np.concatenate([xy - hw, xy + hw], axis=-1)[there]
+        stays = np.ones_like(there)
+        stays[there] = confirmed(number, pres[there], corners)
+        return torch.from_numpy(stays).to(self.pres.device)
 
     @property
     def futures(self) -> int | None:

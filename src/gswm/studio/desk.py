@@ -209,7 +209,7 @@ class Desk:
         for at in range(given, last, CHUNK):
             frames = video[:, at : min(at + CHUNK, self.length)]
             track = self.model.infer_after(state, frames, discover="always")
-            seen.append(moments_of(self.model, track, state))
+            seen.append(moments_of(self.model, self.model.settled(track), state))
             yield encode({"type": "seen", "at": at}, **arrays_of(seen[-1]))
             state = track.state_at(-1)
         if line := self.misfit(seen):

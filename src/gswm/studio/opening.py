@@ -63,7 +63,9 @@ def ids_inside(
     at = 0
     for track in model.infer_chunks(chunks, background=model.background_for(video)):
         part = slice(at, at := at + track.pres.shape[1])
-        found = track.located(Footage(place, footage.frames[part], footage.times[part]))
+        found = model.settled(track).located(
+            Footage(place, footage.frames[part], footage.times[part])
+        )
         corners = (found.corners() - [left, top] * 2) / (sides * 2)
         inside = found[np.all((corners >= MARGIN) & (corners <= 1 - MARGIN), axis=1)]
         for number in footage.frames[part]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gswm.core.doubt import confirmed
 from gswm.core.errors import UserError
 from gswm.core.waiting import progress_bar
 from gswm.core.words import printable
@@ -33,7 +34,7 @@ class Part:
     track: Track
     """The objects in each window."""
     located: Located
-    """The objects of the film."""
+    """The objects of the film, with doubtful ones; see `settled`."""
 
 
 def followed(
@@ -97,4 +98,10 @@ def locate(
     discover: Discover = "always",
 ) -> Located:
     """Track all objects of a film in its own units; the arguments are those of `followed`."""
-    return Located.join([part.located for part in followed(model, windows, background, discover)])
+    rows = [part.located for part in followed(model, windows, background, discover)]
+    return settled(model, Located.join(rows))
+
+
+def settled(model: WorldModel[Any], rows: Located) -> Located:
+    """The objects of a whole film, without doubtful ones that nothing confirms."""
+    return rows[confirmed(rows.id, rows.presence, rows.corners())] if model.doubts else rows

@@ -14,7 +14,7 @@ from gswm.data.placement import Fit, Region, as_text
 from gswm.fast.loading import load
 from gswm.models.base import Discover, WorldModel
 from gswm.tracking.backgrounds import BackgroundFrom, check_source
-from gswm.tracking.following import followed
+from gswm.tracking.following import followed, settled
 from gswm.tracking.misfit import MisfitWarning, share_of, warning
 from gswm.tracking.windows import check_windows, windows_for
 from gswm.viz.located import Located
@@ -134,4 +134,4 @@ def track(
         rows.append(part.located)
     if line is not None:
         warnings.warn(line, MisfitWarning, stacklevel=2)
-    return VideoTracks(seen.film, Located.join(rows))
+    return VideoTracks(seen.film, settled(model, Located.join(rows)))

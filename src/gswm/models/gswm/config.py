@@ -129,6 +129,11 @@ class GSWMConfig(ModelConfig):
         for limit in ("depth_limit", "what_limit"):
             if getattr(self.propagation, limit) is not None:
                 check_positive(self.propagation, "--model.propagation", limit)
-        optional = ("certainty", "correction")
+        if (doubt := self.discovery.doubt) is not None and doubt >= (self.discovery.certainty or 0):
+            raise UserError(
+                f"--model.discovery.doubt is {doubt:g}: it must be below "
+                f"--model.discovery.certainty, which is {self.discovery.certainty}"
+            )
+        optional = ("certainty", "correction", "doubt")
         used = [name for name in optional if getattr(self.discovery, name) is not None]
         check_shares(self.discovery, "--model.discovery", "dropout", *used)

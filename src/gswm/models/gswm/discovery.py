@@ -18,6 +18,10 @@ The box of a track is the sum of all its updates, so small errors add up. A cell
 anew in each frame. With `DiscoveryConfig.correction`, inference moves each track's box towards that
 of the cell in which its center is.
 
+The network is unsure of some objects in every frame. With `DiscoveryConfig.doubt`, inference also
+follows a cell that it is unsure of, as a doubtful object: discovery does not see it, so that a
+later cell can confirm it. `gswm.core.doubt` decides which doubtful objects are reported.
+
 The posterior cannot see an object behind another one. Its track may then follow the object in
 front, and the object itself is discovered again when it reappears. With `DiscoveryConfig.hidden`,
 it continues the hidden track: the slot keeps its id, and takes over everything else.
@@ -33,6 +37,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from gswm.core.distributions import SMALLEST_STD, Bernoulli, Gaussian
+from gswm.core.doubt import DOUBTFUL, SURE
 from gswm.core.geometry import cell_centers, cell_of, gaussian_kernel, overlap
 from gswm.core.networks import MLP, Trunk, in_parts
 from gswm.core.shapes import NOBODY, Points, Scalars, Video
@@ -80,6 +85,10 @@ class DiscoveryConfig:
     certainty: float | None = None
     """Probability of presence below which inference rejects a cell. Labels count a missed object
     twice, which shifts probabilities; 2/3 undoes it. Default: None (0.5, as in the paper).
+    """
+    doubt: float | None = None
+    """Probability of presence, below `certainty`, from which inference follows a cell as a doubtful
+    object; see `gswm.core.doubt`. Default: None (never, as in the paper).
     """
     hidden: float | None = None
     """IoU with an object in front above which a track counts as hidden, so that a discovered object
@@ -174,9 +183,10 @@ class Discovery(nn.Module):
         logit, att, state = self.mlp_disc(e).float().split(self.splits, dim=-1)
         pres, q_att, q_state = Bernoulli(logit), Gaussian.of(att), Gaussian.of(state)
 
-        there = pres.draw(noise.pres, self.cfg.tau) * keep[:, None, None]
-        if (least := self.cfg.certainty) is not None and not torch.is_grad_enabled():
-            there = there * (logit.sigmoid() >= least)
+        there = pres.draw(noise.pres, self.cfg.tau)
+        if not torch.is_grad_enabled():
+            there = self.judged(logit.sigmoid(), there)
+        there = there * keep[:, None, None]
         z = Latents.split(q_att.draw(noise.att))
         hw = z.hw.sigmoid()
         xy = center + (2 / self.cfg.grid) * z.xy.tanh()
@@ -186,11 +196,24 @@ class Discovery(nn.Module):
         objects = Objects(o, q_state.draw(noise.state), *h_0, nobody, propagated.born)
         return objects, DiscoveryEvidence(pres, q_att, q_state, weight=there)
 
+    def judged(self, probability: Scalars, there: Scalars) -> Scalars:
+        """The presence of each cell in inference, by `certainty` and `doubt`."""
+        if (certainty := self.cfg.certainty) is None:
+            return there
+        sure = probability >= certainty
+        if (doubt := self.cfg.doubt) is None:
+            return there * sure
+        surely = torch.where(sure & (there > 0.5), there.clamp_min(SURE), 0.0)
+        return torch.where(~sure & (probability >= doubt), DOUBTFUL, surely)
+
     def condition(self, propagated: Objects, center: Float[Tensor, "cell 2"]) -> Cells:
         """e_cond: the encoding of the propagated objects near each cell."""
         o = propagated.o
+        pres = o.pres
+        if self.cfg.doubt is not None and not torch.is_grad_enabled():
+            pres = pres * (pres > DOUBTFUL)
         near = gaussian_kernel(o.xy[:, None] - center[:, None], self.cfg.cond_sigma)
-        said = o.pres * self.mlp_cond(torch.cat([o.cat(), propagated.z_state], dim=-1))
+        said = pres * self.mlp_cond(torch.cat([o.cat(), propagated.z_state], dim=-1))
         return einsum(near, said.float(), "b cell k, b k e -> b cell e")
 
     def accept(
@@ -232,6 +255,23 @@ def correct(propagated: Objects, found: Objects, keep: Keep, weight: float) -> O
         hw=torch.where(same, ours.hw.lerp(hw, weight), ours.hw),
     )
     return replace(propagated, o=moved)
+
+
+def confirm(propagated: Objects, found: Objects, pres: Scalars) -> Objects:
+    """Make doubtful objects certain if a cell that is certain finds the same object.
+
+    Args:
+        propagated: The known objects.
+        found: One object per cell.
+        pres: The presence of each cell, also of rejected ones.
+    """
+    ours, theirs = propagated.o, found.o
+    doubtful = (ours.pres > 0.5) & (ours.pres <= DOUBTFUL)
+    same = overlap(ours.xy, ours.hw, theirs.xy, theirs.hw) > SAME
+    certain = (same & (pres.mT > DOUBTFUL)).any(dim=-1, keepdim=True)
+    return replace(
+        propagated, o=replace(ours, pres=torch.where(doubtful & certain, 1.0, ours.pres))
+    )
 
 
 def revive(propagated: Objects, found: Objects, least: float) -> tuple[Objects, Objects]:

@@ -60,6 +60,21 @@ class GSWM(Recurrence):
         """See `WorldModel`."""
         return self.context.picture if isinstance(self.context, StaticContext) else None
 
+    @property
+    def doubts(self) -> bool:
+        """See `Contract`."""
+        return self.cfg.discovery.doubt is not None
+
+    @torch.no_grad()
+    def settled(self, track: Track) -> Track:
+        """See `WorldModel`."""
+        if not self.doubts:
+            return track
+        stays = track.confirmed
+        states = zip(track.states, (~stays).unbind(dim=1), strict=False)
+        scenes = tuple(scene.without(gone) for scene, gone in states)
+        return replace(track, pres=track.pres * stays, states=scenes)
+
     def adapted(self, weights: dict[str, Tensor], of: ModelConfig) -> dict[str, Tensor]:
         """Convert weights for another position scale, without changing the function."""
         if not isinstance(of, GSWMConfig):

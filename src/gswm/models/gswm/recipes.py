@@ -191,7 +191,13 @@ def clips() -> Recipe:
         motion_threshold=0.06,
         sizes=Sizes(glimpse=32),
         discovery=replace(
-            model.discovery, grid=16, inside=0.8, tau=0.3, certainty=0.75, correction=0.6
+            model.discovery,
+            grid=16,
+            inside=0.8,
+            tau=0.3,
+            certainty=0.75,
+            doubt=0.45,
+            correction=0.6,
         ),
         propagation=replace(
             model.propagation,

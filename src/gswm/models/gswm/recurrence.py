@@ -12,7 +12,14 @@ from gswm.core.shapes import NOBODY, Frame, Video
 from gswm.models.base import Discover
 from gswm.models.gswm.config import GSWMConfig
 from gswm.models.gswm.context import Context
-from gswm.models.gswm.discovery import Discovery, DiscoveryEvidence, correct, reappear, revive
+from gswm.models.gswm.discovery import (
+    Discovery,
+    DiscoveryEvidence,
+    confirm,
+    correct,
+    reappear,
+    revive,
+)
 from gswm.models.gswm.noise import GSWMNoise, NoiseShape
 from gswm.models.gswm.propagation import (
     Propagation,
@@ -117,6 +124,8 @@ class Recurrence(PosteriorModel[GSWMConfig]):
         found, evidence = self.discovery.infer(propagated, e_img, noise.keep, noise.discovery, h_0)
         if (weight := self.cfg.discovery.correction) is not None and not torch.is_grad_enabled():
             propagated = correct(propagated, found, noise.keep, weight)
+        if self.cfg.discovery.doubt is not None and not torch.is_grad_enabled():
+            propagated = confirm(propagated, found, evidence.weight)
         if (least := self.cfg.discovery.revival) is not None:
             propagated, found = revive(propagated, found, least)
         if (least := self.cfg.discovery.hidden) is not None:

@@ -79,6 +79,7 @@ class WorldModel(Contract[Config]):
                 Default: computed from the frames by `background_for`.
             generator: if given, sample from the posterior. Default: None (use its means).
         """
+        check_discover(discover)
         how: dict[str, Any] = {"discover": discover, "render": render, "actions": actions}
         return self.settled(self.unsettled(video, background, generator, **how))
 
@@ -102,7 +103,6 @@ class WorldModel(Contract[Config]):
     ) -> Track:
         """The result of `infer`, with all doubtful objects."""
         video = check_video(video, self.image_size).to(self.device)
-        check_discover(discover)
         moments = video.shape[1] - 1
         self.check_actions(actions, moments, (len(video),))
         actions = None if actions is None else actions[:, :moments].to(self.device)

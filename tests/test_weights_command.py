@@ -156,7 +156,7 @@ def test_the_main_score_of_each_model_is_listed_as_in_the_zoo(
 ) -> None:
     assert main(["weights"]) == 0
     said = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert "F1 0.894" in said["clips"]
+    assert "F1 0.901" in said["clips"]
     assert "corridor@50 0.782" in said["maze"]
     assert "on mode 0.996" in said["single-ball"]
     assert "center 0.088" in said["two-layer"]

@@ -1,6 +1,6 @@
 """Doubtful objects, which are followed but not reported until something confirms them.
 
-Discovery judges each frame by itself. It may give an object of low contrast a probability of 0.4 in
+Discovery judges each frame by itself. It may give an object of low contrast a probability of 0.6 in
 hundreds of frames, and a blot in the background too. Only the object moves.
 """
 

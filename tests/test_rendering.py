@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tiny import SIZES, attributes, generator
 
 from gswm.core.records import map_tensors, stack
-from gswm.models.gswm.rendering import DRAWN, EPS, Renderer, compose, edges
+from gswm.models.extents import edges
+from gswm.models.gswm.rendering import DRAWN, EPS, Renderer, compose
 from gswm.models.layers import Foreground
 from gswm.models.objects import Attributes
 
@@ -142,7 +143,7 @@ def naive_edges(alpha: list[float]) -> tuple[float, float]:
 def test_edges_are_where_the_line_through_the_pixels_crosses(seed: int) -> None:
     alpha = torch.rand(1, 3, 6, generator=generator(seed))
     alpha[0, 0] *= DRAWN  # nothing is drawn
-    low, high = edges(alpha)
+    low, high = edges(alpha, DRAWN)
     for k, row in enumerate(alpha[0].tolist()):
         assert (float(low[0, k]), float(high[0, k])) == pytest.approx(naive_edges(row), abs=2e-3)
 
@@ -151,6 +152,6 @@ def test_a_drawing_that_moves_by_less_than_a_pixel_moves_its_edges() -> None:
     pixels = torch.arange(16.0)
     middles = torch.linspace(6, 8, 41)
     alpha = (1.5 - (pixels - middles[:, None]).abs() / 3).clamp(0, 1)
-    low, high = edges(alpha[None])
+    low, high = edges(alpha[None], DRAWN)
     expected = (middles + 0.5) / 8 - 1
     torch.testing.assert_close((low + high)[0] / 2, expected, atol=0.01, rtol=0)

@@ -30,7 +30,10 @@ from gswm.models.registry import recipe
 ONE = ["selftest", "--device", "cpu", "--recipes", "single-ball"]
 
 
-@pytest.mark.parametrize("name", ["maze", pytest.param("two-layer", marks=pytest.mark.slow)])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("two-layer", "clips")]
+
+
+@pytest.mark.parametrize("name", ["maze", *SLOW])
 def test_the_fast_path_gives_the_gradients_of_the_plain_one(name: str) -> None:
     found = list(selftest("cpu", [name]))
     assert [each.recipe for each in found] == [name, f"{name}, prior"]

@@ -252,7 +252,7 @@ def test_the_command_says_that_it_uses_windows(
     monkeypatch.setattr(windows, "sizes_in", lambda _, seen: np.array(sizes[seen.windows.along]))
     monkeypatch.setattr(windows, "pace_in", lambda *_: 0.0)
     assert main(["track", str(path), "--out", str(out)]) == 0
-    assert "--windows 1" in capsys.readouterr().err
+    assert "1 shows it the whole picture" in capsys.readouterr().err
     picture = ["--picture", str(tmp_path / "a.png")]
     assert main(["track", str(path), "--out", str(out), "--force", *picture]) == 0
     assert "--windows" not in capsys.readouterr().err

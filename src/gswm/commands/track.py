@@ -262,7 +262,8 @@ def say_windows(windows: WindowedFilm) -> None:
     """Print how many windows a video has."""
     print(
         f"{printable(windows.film.path.name)}: objects are small, so the model sees "
-        f"{len(windows)} overlapping windows (--windows 1 shows it the whole picture)",
+        f"{len(windows)} overlapping windows (--windows {windows.along}; 1 shows it the whole "
+        "picture)",
         file=sys.stderr,
     )
 

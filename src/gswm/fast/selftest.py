@@ -111,7 +111,12 @@ def cases(chosen: Recipe) -> list[Recipe]:
         alone = replace(schedule, overshoot=replace(schedule.overshoot, start=0, **frames))
     else:
         return [chosen]
-    model = replace(chosen.model, schedule=alone)
+    changes: dict[str, Any] = {"schedule": alone}
+    discovery: Any = getattr(chosen.model, "discovery", None)
+    if hasattr(discovery, "certainty"):
+        # Tracks are inferred: an untrained model is not certain of any object.
+        changes["discovery"] = replace(discovery, certainty=None, doubt=None)
+    model = replace(chosen.model, **changes)
     return [chosen, replace(chosen, name=f"{chosen.name}, prior", model=model)]
 
 
@@ -199,7 +204,7 @@ def difference(
     both = [key for key in want if key and key in got]
     least = LEAST * float(torch.stack([want[key].norm() for key in both]).norm())
     far = {
-        key: float((got[key] - want[key]).norm()) / max(float(want[key].norm()), least)
+        key: float((got[key] - want[key]).norm() / want[key].norm().clamp_min(least))
         for key in both
     }
     worst = max(far, key=lambda key: (far[key] != far[key], far[key]))

@@ -381,13 +381,13 @@ def test_memory_does_not_grow_with_a_video_of_two_hours(
         state = before + video.shape[1]
         return Track(0 * pair, pair / 2, one, one, 3 * one.long(), None, None, (state,))
 
-    def begin(self: GSWM, video: Tensor, **_: object) -> Track:
+    def begin(self: GSWM, video: Tensor, *_: object, **__: object) -> Track:
         return follow(self, torch.tensor(0), video)
 
     chunk_sizes: list[int] = []
     small = tiny.lively()
     monkeypatch.setattr(Film, "timed", long)
-    monkeypatch.setattr(GSWM, "infer", begin)
+    monkeypatch.setattr(GSWM, "unsettled", begin)
     monkeypatch.setattr(GSWM, "infer_after", follow)
     monkeypatch.setattr(track_command, "resolve", lambda *_: (small, {"about": {}}))
     out = tmp_path / "a.csv"

@@ -375,7 +375,7 @@ def check_video(video: Tensor, image_size: int) -> Video:
 def to_floats(pixels: Tensor, what: str) -> Tensor:
     """Convert pixels to floats from 0 to 1; raise a UserError that names `what` if they are not."""
     if pixels.dtype == torch.uint8:
-        return pixels / 255
+        return as_float(pixels)
     if not pixels.is_floating_point():
         raise UserError(f"a {what} must be uint8, or floats from 0 to 1, not {pixels.dtype}")
     low, high = pixels.aminmax()

@@ -35,7 +35,7 @@ DURATION = (20.0, 32.0)
 PAUSE = (4.0, 28.0)
 """Frames until the next digit enters the same lane."""
 SHOWN = 0.15
-"""Smallest fraction of a digit's box inside the frame for it to be present."""
+"""Smallest fraction of a digit's ink inside the frame for it to be present."""
 AT_ONCE = 64
 """Episodes planned at once."""
 ON_CPU = 8
@@ -124,14 +124,14 @@ class Digits(World):
         """The episodes with these digits."""
         frame = torch.arange(self.num_frames, dtype=torch.float64)
         u = visits.share(frame)
-        truth = describe(visits, u, self.image_size)
         there, which = ((u >= 0) & (u < 1)).to(torch.uint8).max(dim=-1)
         now = visits.places(u).take_along_dim(which[..., None, None], dim=-2)[..., 0, :]
         glyphs = map_tensors(lambda x: x.flatten(0, 2).to(device), visits.glyphs)
         ink = draw_ink(glyphs, self.image_size).unflatten(0, visits.start.shape)
-        video = draw(
-            ink, which.to(device), there.bool().to(device), now.to(device), self.image_size
-        )
+        on_device = which.to(device), there.bool().to(device), now.to(device)
+        video, inside = draw(ink, *on_device, self.image_size)
+        shares = torch.zeros_like(u).scatter(-1, which[..., None], inside[..., None].double().cpu())
+        truth = describe(visits, u, shares, self.image_size)
         return Episodes(video, map_tensors(lambda x: x.to(device), truth))
 
 
@@ -166,17 +166,18 @@ def beyond(
 
 
 def describe(
-    visits: Visits, u: Float64[Tensor, "episode time lane visit"], image_size: int
+    visits: Visits,
+    u: Float64[Tensor, "episode time lane visit"],
+    inside: Float64[Tensor, "episode time lane visit"],
+    image_size: int,
 ) -> Truth:
-    """The ground truth of every frame."""
+    """The ground truth of every frame, from the share of each digit's ink inside it."""
     exists: Bool[Tensor, "episode time object"] = ((u >= 0) & (u < 1)).flatten(2)
     here = exists[..., None]
     step = 1 / visits.duration[:, None]
     places, later = (visits.places(at).flatten(2, 3) for at in (u, u + step))
     hw = visits.glyphs.hw.flatten(1, 2)[:, None].expand(*exists.shape, 2)
-    half = hw.flip(-1) / 2
-    inside = (places + half).clamp(0, 1) - (places - half).clamp(0, 1)
-    visibility = (inside / (2 * half)).prod(dim=-1) * exists
+    visibility = inside.flatten(2)
     slot = torch.arange(exists.shape[2])
     hw = hw * here * image_size
     return Truth(
@@ -199,17 +200,20 @@ def draw(
     there: Bool[Tensor, "episode time lane"],
     places: Float64[Tensor, "episode time lane 2"],
     image_size: int,
-) -> UInt8[Tensor, "episode time 3 height width"]:
-    """Frames with the summed ink of all lanes."""
+) -> tuple[UInt8[Tensor, "episode time 3 height width"], Float32[Tensor, "episode time lane"]]:
+    """Frames with the summed ink of all lanes, and the share of each digit's ink inside them."""
     total = torch.zeros((), device=ink.device)
     corner = places * image_size - square(image_size) / 2
+    shares = []
     for lane in range(which.shape[2]):
         x, y = (under(at, ink.shape[-1], image_size) for at in corner[:, :, lane].unbind(-1))
         now = ink[:, lane].take_along_dim(which[:, :, lane, None, None], dim=1)
         strips = torch.matmul(y * there[:, :, lane, None, None], now)
-        total = total + torch.matmul(strips, x.mT)
+        drawn = torch.matmul(strips, x.mT)
+        total = total + drawn
+        shares.append(drawn.sum(dim=(2, 3)) / now.sum(dim=(2, 3)))
     gray = (total.clamp(0, 1) * 255).round().to(torch.uint8)
-    return gray[:, :, None].expand(-1, -1, 3, -1, -1).contiguous()
+    return gray[:, :, None].expand(-1, -1, 3, -1, -1).contiguous(), torch.stack(shares, dim=2)
 
 
 def under(

@@ -1,18 +1,25 @@
 """The report's table of abilities, times by slots, and trainings of models that lack one."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_scalor
+import tiny_stove
+import torch
 from measured import ball_example, labels, maze_result, of, row, rule_of, saved, solid_result
+from tiny import video
 
 from gswm.cli import main
+from gswm.core.records import map_tensors
+from gswm.models.registry import RECIPES
 from gswm.report import figures, filmstrips
-from gswm.report.abilities import CRITERIA, FEW, GROWTH, MANY
+from gswm.report.abilities import BY_DESIGN, CRITERIA, FEW, GROWTH, MANY, NO_BACKGROUND
 from gswm.report.cells import HAS, LACKS, NOTHING, UNMEASURED
 from gswm.report.drawing import Dot
 from gswm.report.paper import ABILITIES, MODELS
-from gswm.report.results import read
+from gswm.report.results import model_of, read
 from gswm.report.tables import tables
 from gswm.report.writing import as_page, shown_tables
 
@@ -48,6 +55,7 @@ def test_an_ability_is_a_score_that_reaches_its_bound(
     assert found["SQAIR, here"] == f"{mark} {100 * share:.1f} %"
     assert (found["SQAIR, paper"], found["STOVE, paper"]) == (HAS, LACKS)
     assert found["SCALOR, here"] == UNMEASURED
+    assert found["STOVE, here"] == f"{LACKS} {BY_DESIGN['Discovery', 'STOVE']}"
     assert "90.0 %" in found["criterion"]
     assert [line[0] for line in made.filled().rows] == ["Discovery"]
 
@@ -246,3 +254,24 @@ def test_digits_have_a_table_and_tracked_boxes(tmp_path: Path) -> None:
     made = figures.figures(found)
     assert "digits" in made
     assert "tracking" not in made
+
+
+@pytest.mark.parametrize(("title", "model"), BY_DESIGN)
+def test_models_that_cannot_have_an_ability_are_built_without_it(title: str, model: str) -> None:
+    configs = [make().model for name, make in RECIPES.items() if model_of(name) == model]
+    assert configs
+    if BY_DESIGN[title, model] == NO_BACKGROUND:
+        assert not any(cfg.has_background for cfg in configs)
+
+
+def test_stove_finds_as_many_objects_as_it_has_slots() -> None:
+    assert (tiny_stove.build().infer(video(2, 4, tiny_stove.SIZE)).pres > 0.5).all()
+
+
+def test_objects_of_scalor_do_not_see_the_background() -> None:
+    model = tiny_scalor.lively(background=True)
+    state = model.infer(video(1, 3)).state_at(2)
+    other = replace(state, context=map_tensors(torch.ones_like, state.context))
+    futures = [model.imagine_from(each, 3, sample=False) for each in (state, other)]
+    assert torch.equal(futures[0].xy, futures[1].xy)
+    assert not torch.equal(*(each.reconstruction for each in futures))

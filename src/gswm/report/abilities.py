@@ -80,6 +80,17 @@ CRITERIA = (
 )
 COMPARED = set().union(*ABILITIES.values())
 """The models of Table 1."""
+NO_BACKGROUND = "no background"
+BY_DESIGN = {
+    ("Discovery", "STOVE"): "K objects in every frame",
+    **{
+        (title, model): NO_BACKGROUND
+        for title in ("Background", "Situated")
+        for model in ("SILOT", "SQAIR")
+    },
+    **{("Situated", model): "objects do not see the background" for model in ("SCALOR", "STOVE")},
+}
+"""Abilities that a model cannot have, and why. The table says so where no training was measured."""
 TIME = "Scalability: time"
 AFTER = "Scalability: tracking"
 """The row before that of the times."""
@@ -101,7 +112,7 @@ def abilities(results: Results) -> Table:
     rows = []
     for criterion in CRITERIA:
         found = {model: verdict(results, criterion, model) for model in MODELS}
-        rows.append(ability_row(criterion.title, found, ruled(criterion)))
+        rows.append(ability_row(criterion.title, designed(criterion, found), ruled(criterion)))
         if criterion.title == AFTER:
             times = {model: time_verdict(results.steps, model) for model in MODELS}
             rule = (
@@ -112,10 +123,22 @@ def abilities(results: Results) -> Table:
     text = (
         f"A model has an ability ({HAS}) if its score meets the criterion in the last column, and "
         f"lacks it ({LACKS}) otherwise. The number beside the mark is the score; the one in "
-        "parentheses is the score of the baseline to beat. The paper's marks are from its Table 1, "
-        "which gives neither numbers nor criteria."
+        "parentheses is the score of the baseline to beat. Words beside the mark are the reason "
+        "why a model cannot have the ability; it was not trained there. The paper's marks are from "
+        "its Table 1, which gives neither numbers nor criteria."
     )
     return Table("Abilities", text, (*head, "criterion"), tuple(rows))
+
+
+def designed(criterion: Criterion, found: dict[str, Mark | None]) -> dict[str, Mark | None]:
+    """The marks of a criterion, with those of `BY_DESIGN` if any model was measured."""
+    if not any(found.values()):
+        return found
+    reasons = {model: BY_DESIGN.get((criterion.title, model)) for model in found}
+    return {
+        model: Mark(holds=False, score=reason) if mark is None and reason else mark
+        for (model, mark), reason in zip(found.items(), reasons.values(), strict=True)
+    }
 
 
 def ability_row(title: str, found: dict[str, Mark | None], rule: str) -> tuple[str, ...]:

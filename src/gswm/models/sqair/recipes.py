@@ -9,6 +9,7 @@ from gswm.models.sqair.objects import SqairSizes
 from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
 
 TRAIN = TrainConfig(steps=20_000, batch=32, lr=5e-4, clip=10.0, clip_by="part")
+ON_CPU = replace(TRAIN, steps=8_000, batch=16, lr=1e-3, warmup=100, validate_every=1_000)
 
 
 def digits() -> Recipe:
@@ -18,9 +19,30 @@ def digits() -> Recipe:
 
 def digits_cpu() -> Recipe:
     """The same in frames of 32 pixels, with smaller networks, on a CPU in about an hour."""
-    model = SqairConfig(
+    model = replace(small(), num_objects=2)
+    return Recipe("sqair-digits-cpu", DataConfig("digits", episodes=2_000), model, ON_CPU)
+
+
+def interaction_cpu() -> Recipe:
+    """SQAIR on balls that bounce off each other, in the same way.
+
+    Balls neither enter nor leave, so propagated objects need to gain less than digits do.
+    """
+    model = replace(small(), num_objects=4, first_hw=0.25)
+    schedule = replace(
+        model.schedule,
+        cost=Anneal(60.0, 40.0, 1_000, 2_500),
+        upkeep=replace(model.schedule.upkeep, end=10.0),
+    )
+    data = DataConfig("interaction", episodes=1_500)
+    train = replace(ON_CPU, steps=6_000)
+    return Recipe("sqair-interaction-cpu", data, replace(model, schedule=schedule), train)
+
+
+def small() -> SqairConfig:
+    """Small networks for frames of 32 pixels."""
+    return SqairConfig(
         image_size=32,
-        num_objects=2,
         samples=4,
         likelihood_std=0.35,
         sizes=SqairSizes(what=20, hidden=128, head=64, glimpse=14, channels=24),
@@ -31,8 +53,6 @@ def digits_cpu() -> Recipe:
             upkeep=Anneal(0.0, 29.0, 700, 1_700),
         ),
     )
-    train = replace(TRAIN, steps=8_000, batch=16, lr=1e-3, warmup=100, validate_every=1_000)
-    return Recipe("sqair-digits-cpu", DataConfig("digits", episodes=2_000), model, train)
 
 
 def interaction() -> Recipe:
@@ -45,4 +65,4 @@ def sqair(world: str, model: SqairConfig) -> Recipe:
     return Recipe(f"sqair-{world}", DataConfig(world), model, TRAIN)
 
 
-MODEL = ModelEntry(SqairConfig, Sqair, (digits, digits_cpu, interaction))
+MODEL = ModelEntry(SqairConfig, Sqair, (digits, digits_cpu, interaction, interaction_cpu))

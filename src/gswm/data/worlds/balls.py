@@ -6,7 +6,7 @@ All other choices have one option and draw nothing.
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,10 +20,9 @@ from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.base import (
     MEMORY,
     REUSED,
+    Procedural,
     Split,
     SplitName,
-    World,
-    check_size,
     random_state,
     splits,
 )
@@ -49,7 +48,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Balls(World):
+class Balls(Procedural):
     """A world of balls of one size in a box."""
 
     name: str
@@ -69,15 +68,6 @@ class Balls(World):
     num_frames: int = 100
     image_size: int = 64
     layout = "balls"
-
-    def identity(self) -> str:
-        """See `World`."""
-        return repr(self)
-
-    def resized(self, size: int) -> "Balls":
-        """See `World`."""
-        check_size(self.name, size)
-        return replace(self, image_size=size)
 
     def episodes(
         self,

@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -142,3 +142,20 @@ class World(ABC):
     def drawn_by(self, renderer: str) -> "World":
         """The same world drawn by another renderer."""
         raise UserError(f"{self.name} has only one renderer: omit '{renderer}'")
+
+
+@dataclass(frozen=True)
+class Procedural(World):
+    """A world whose episodes depend on nothing but its fields, and are drawn at any size."""
+
+    sizes: ClassVar[range] = SIZES
+    """Possible sizes of frames in pixels."""
+
+    def identity(self) -> str:
+        """See `World`."""
+        return repr(self)
+
+    def resized(self, size: int) -> "Procedural":
+        """See `World`."""
+        check_size(self.name, size, self.sizes)
+        return replace(self, image_size=size)

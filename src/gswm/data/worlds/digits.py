@@ -11,7 +11,7 @@ and its number.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import torch
@@ -23,7 +23,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.records import map_tensors
 from gswm.data.episode import Episodes, Truth
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
+from gswm.data.worlds.base import MEMORY, Procedural, Split, SplitName, check_size, splits
 from gswm.data.worlds.clips.dice import Dice
 from gswm.data.worlds.glyphs import Glyphs, draw_ink, square, write
 
@@ -65,7 +65,7 @@ class Visits:
 
 
 @dataclass(frozen=True)
-class Digits(World):
+class Digits(Procedural):
     """The world `digits`."""
 
     lanes: int = 2
@@ -83,18 +83,10 @@ class Digits(World):
     style = "stills"
 
     def __post_init__(self) -> None:
-        check_size(self.name, self.image_size)
+        check_size(self.name, self.image_size, self.sizes)
         if not 1 <= self.lanes <= MOST_LANES:
             raise UserError(f"digits has 1 to {MOST_LANES} lanes, not {self.lanes}")
         object.__setattr__(self, "num_objects", self.lanes * VISITS)
-
-    def identity(self) -> str:
-        """See `World`."""
-        return repr(self)
-
-    def resized(self, size: int) -> "Digits":
-        """See `World`."""
-        return replace(self, image_size=size)
 
     def episodes(
         self,

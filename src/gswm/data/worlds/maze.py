@@ -10,7 +10,7 @@ counter-based generator, independent of all others.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch import Tensor
 from gswm.core.devices import find_device
 from gswm.core.limits import check_seed
 from gswm.data.episode import Corridors, Episodes, Truth
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
+from gswm.data.worlds.base import MEMORY, Procedural, Split, SplitName, splits
 from gswm.data.worlds.maze_drawing import draw_mazes
 
 ROOMS = 3
@@ -53,7 +53,7 @@ DRAWS = {
 
 
 @dataclass(frozen=True)
-class Maze(World):
+class Maze(Procedural):
     """The world `maze`."""
 
     image_size: int = 64
@@ -66,15 +66,6 @@ class Maze(World):
     layout = "maze"
     protocol = "gswm-maze-5"
     style = "maze"
-
-    def identity(self) -> str:
-        """See `World`."""
-        return repr(self)
-
-    def resized(self, size: int) -> "Maze":
-        """See `World`."""
-        check_size(self.name, size)
-        return replace(self, image_size=size)
 
     def episodes(
         self,

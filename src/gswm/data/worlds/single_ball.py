@@ -5,7 +5,7 @@ must imagine both.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import torch
@@ -15,10 +15,9 @@ from gswm.core.devices import find_device
 from gswm.data.episode import Episodes, Truth
 from gswm.data.worlds.base import (
     MEMORY,
+    Procedural,
     Split,
     SplitName,
-    World,
-    check_size,
     random_state,
     splits,
 )
@@ -35,7 +34,7 @@ RED = (1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class SingleBall(World):
+class SingleBall(Procedural):
     """The world `single-ball`."""
 
     image_size: int = 64
@@ -47,15 +46,6 @@ class SingleBall(World):
     num_objects = 1
     layout = "single-ball"
     protocol = "gswm-5-4"
-
-    def identity(self) -> str:
-        """See `World`."""
-        return repr(self)
-
-    def resized(self, size: int) -> "SingleBall":
-        """See `World`."""
-        check_size(self.name, size)
-        return replace(self, image_size=size)
 
     def episodes(
         self,

@@ -1,14 +1,14 @@
 """The world `clips`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 
 import torch
 
 from gswm.core.devices import find_device
 from gswm.data.episode import Episodes
-from gswm.data.worlds.base import MEMORY, Split, SplitName, World, check_size, splits
+from gswm.data.worlds.base import MEMORY, Procedural, Split, SplitName, check_size, splits
 from gswm.data.worlds.clips.plan import make_plan
 from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.showing import show
@@ -19,12 +19,10 @@ FRAME = 160
 """Bytes that drawing takes per pixel of an episode."""
 ON_CPU = 8
 """Episodes that a CPU draws at once."""
-SIZES = range(16, 513, 8)
-"""Possible frame sizes in pixels: multiples of the 8 × 8 blocks of compression."""
 
 
 @dataclass(frozen=True)
-class Clips(World):
+class Clips(Procedural):
     """Random objects in front of random backgrounds, filmed by a fixed camera."""
 
     name: str = "clips"
@@ -36,20 +34,14 @@ class Clips(World):
     layout = "clips"
     protocol = "gswm-clips-8-16"
     style = "stills"
+    sizes = range(16, 513, 8)
+    """Multiples of the 8 × 8 blocks of compression."""
 
     def __post_init__(self) -> None:
-        check_size(self.name, self.image_size, SIZES)
+        check_size(self.name, self.image_size, self.sizes)
         object.__setattr__(self, "num_frames", self.settings.num_frames)
         object.__setattr__(self, "num_objects", self.settings.objects[1])
         object.__setattr__(self, "splits", splits(211, train=4_000, others=200))
-
-    def identity(self) -> str:
-        """See `World`."""
-        return repr(self)
-
-    def resized(self, size: int) -> "Clips":
-        """See `World`."""
-        return replace(self, image_size=size)
 
     def episodes(
         self,

@@ -24,6 +24,7 @@ import gswm
 from gswm.cli import main
 from gswm.commands import track as track_command
 from gswm.core.errors import UserError
+from gswm.core.words import counted
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut, Take, TimedFrame
 from gswm.eval import explained
@@ -449,7 +450,10 @@ def test_several_files_are_written_at_once(
     table, text = rows(outs[0]), outs[1].read_text().splitlines()
     assert len(table) == len(text) > 0
     assert len(decoded(outs[2])) == 5
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 3
+    ids = {row["id"] for row in table}
+    assert f"{counted(len(ids), 'track')} in 5 frames, {len(table) / 5:.1f} boxes" in said[0]
     first, line = table[0], text[0].split(",")
     assert (int(line[0]), int(line[1])) == (int(first["frame"]) + 1, int(first["id"]) + 1)
     left = float(first["x"]) - float(first["width"]) / 2

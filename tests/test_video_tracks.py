@@ -151,7 +151,7 @@ def test_a_video_without_objects_has_tracks_all_the_same(small_clips: Path, film
         model.get_parameter("discovery.mlp_disc.4.bias")[0] = -99
     tracks = gswm.track(film, model)
     assert len(tracks.boxes) == 0
-    assert "0 objects in 11 frames" in repr(tracks)
+    assert "0 tracks in 11 frames (0.0 boxes per frame)" in repr(tracks)
 
 
 def test_the_default_weights_are_a_recipe_for_videos_of_a_fixed_camera() -> None:

@@ -273,7 +273,7 @@ def say(out: Path, rows: Located, footage: Footage) -> None:
     print(f"{out}: {summary(len(set(rows.id.tolist())), len(rows), len(footage))}")
 
 
-def summary(objects: int, rows: int, frames: int) -> str:
-    """Numbers of objects and frames."""
-    found = f"{counted(objects, 'object')} in {counted(frames, 'frame')}"
-    return f"{found}, {rows / frames:.1f} per frame"
+def summary(tracks: int, rows: int, frames: int) -> str:
+    """Numbers of tracks, frames and boxes; an object may have several tracks."""
+    found = f"{counted(tracks, 'track')} in {counted(frames, 'frame')}"
+    return f"{found}, {rows / frames:.1f} boxes per frame"

@@ -32,6 +32,7 @@ from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.tracking import following
 from gswm.tracking.windows import windows_for
+from gswm.viz import overlay
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import beside
@@ -147,6 +148,19 @@ def test_boxes_are_drawn_on_the_original_frames(fps: float | None, tmp_path: Pat
         np.testing.assert_allclose([left, right, bottom], np.array(box_at(n))[[0, 2, 3]], atol=2)
     still = np.abs(drawn[0][1][60:, 60:].astype(int) - 40)
     assert still.max() < 12  # all else is as it was
+
+
+def test_the_progress_of_drawing_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    film = Film(encode(tmp_path / "a.mp4", moving(5)), Cut(64, fps=5.0))
+    track, shown = seen_by_a_perfect_model(film), list[object]()
+
+    def bar(*words: object) -> nullcontext:
+        shown.append(words)
+        return nullcontext(shown.append)
+
+    monkeypatch.setattr(overlay, "progress_bar", bar)
+    track.save(tmp_path / "out.mp4", film)
+    assert shown == [("drawing a.mp4", "frames", 5), 1, 2, 3, 4, 5]
 
 
 def test_an_uneven_and_rotated_video_keeps_its_times_and_is_upright(tmp_path: Path) -> None:

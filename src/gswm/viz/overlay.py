@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from gswm.core.files import check_suffix
+from gswm.core.waiting import progress_bar
+from gswm.core.words import printable
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import TimedFrame, time_of
 from gswm.viz.between import SourceBoxes
@@ -67,11 +69,15 @@ def save_overlay(
 
 
 def encode(path: Path, film: Film, located: Located, trail: int, fps: int | float) -> None:
-    """Decode, draw and encode."""
+    """Decode, draw and encode, with a progress bar."""
     import av
 
     boxes = boxes_of(film, located)
-    with av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file:
+    total = int(boxes.frames[-1]) + 1
+    with (
+        progress_bar(f"drawing {printable(film.path.name)}", "frames", total) as advance,
+        av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file,
+    ):
         stream = None
         before = -1
         for frame, corners, past in beside(boxes, film.source_frames(), trail):
@@ -89,6 +95,7 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int | floa
             before = max(before + 1, round(time / CLOCK))
             out.pts, out.time_base = before, CLOCK
             file.mux(stream.encode(out))
+            advance(frame.index + 1)
         assert stream is not None  # a film has at least one frame
         file.mux(stream.encode())
 

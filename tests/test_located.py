@@ -150,6 +150,16 @@ def test_boxes_are_drawn_on_the_original_frames(fps: float | None, tmp_path: Pat
     assert still.max() < 12  # all else is as it was
 
 
+def test_the_region_that_the_model_saw_is_outlined(tmp_path: Path) -> None:
+    region = (8, 10, 100, 70)
+    film = Film(encode(tmp_path / "a.mp4", moving(2)), Cut(64, region=region))
+    seen_by_a_perfect_model(film).save(tmp_path / "out.mp4", film, trail=0)
+    picture = decoded(tmp_path / "out.mp4")[0][1].astype(int).min(axis=-1)
+    ys, xs = np.nonzero(picture > 150)
+    assert [xs.min(), ys.min(), xs.max() + 1 - xs.min(), ys.max() + 1 - ys.min()] == [*region]
+    assert (picture[ys.max(), 10:100] > 150).all()
+
+
 def test_the_progress_of_drawing_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     film = Film(encode(tmp_path / "a.mp4", moving(5)), Cut(64, fps=5.0))
     track, shown = seen_by_a_perfect_model(film), list[object]()

@@ -276,6 +276,11 @@ def test_each_weakness_has_its_verdict(name: str, changes: dict[str, object]) ->
     assert [verdict.name for verdict in verdicts_on(facts_with(**changes))] == [name]
 
 
+def test_an_uneven_rate_is_evened_out_by_an_import() -> None:
+    (verdict,) = verdicts_on(facts_with(uneven=0.3, fps=20.0))
+    assert "`gswm data import --fps 20`" in verdict.line  # neither look nor fit has --fps
+
+
 @pytest.mark.slow
 def test_look_prints_draws_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = synthetic.save(tmp_path / "v.mp4", synthetic.make("visitors").video)

@@ -26,7 +26,7 @@ from gswm.core.errors import UserError
 from gswm.core.records import concatenate, regroup
 from gswm.core.words import score
 from gswm.data.episode import Episodes
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION
 from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline, Rule

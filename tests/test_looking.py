@@ -26,7 +26,7 @@ from gswm.data.looking.moving import Blob, joined_traces, linked, travelling, tr
 from gswm.data.looking.reels import file_reel, sought, stored_reels, timetable
 from gswm.data.looking.steadiness import shift
 from gswm.data.looking.verdicts import verdicts_on
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 
 Measured = Callable[[str], Measurement]
 QUICK = ("discs", "black")

@@ -26,7 +26,8 @@ from gswm.commands import track as track_command
 from gswm.core.errors import UserError
 from gswm.core.words import counted
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Cut, Take, TimedFrame
+from gswm.data.importing.frames import TimedFrame
+from gswm.data.importing.videos import Cut, Take
 from gswm.eval import explained
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track

@@ -16,7 +16,7 @@ from gswm.core.files import check_suffix
 from gswm.core.waiting import progress_bar
 from gswm.core.words import printable
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import TimedFrame, time_of
+from gswm.data.importing.frames import TimedFrame, time_of
 from gswm.data.placement import Placement
 from gswm.viz.between import SourceBoxes
 from gswm.viz.formats import REPEATABLE, write

@@ -32,14 +32,8 @@ from gswm.core.limits import check_range
 from gswm.core.settings import check_numbers
 from gswm.core.words import counted, in_bytes, ordinal, printable
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import (
-    MOST_REPEATS,
-    Cut,
-    UnusableError,
-    known_cut,
-    resample,
-    to_rgb,
-)
+from gswm.data.importing.frames import to_rgb
+from gswm.data.importing.videos import MOST_REPEATS, Cut, UnusableError, known_cut, resample
 from gswm.data.storage.hdf5 import open_file
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.registry import build, recipe

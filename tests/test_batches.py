@@ -22,7 +22,8 @@ from gswm.data.batches.resident import Loader
 from gswm.data.batches.windows import Windows
 from gswm.data.episode import Episodes
 from gswm.data.storage.frame_file import FrameFile
-from gswm.data.storage.hdf5 import Writer, read
+from gswm.data.storage.hdf5 import read
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.base import MEMORY, Split, World
 from gswm.eval.evaluate import cut
 from gswm.eval.protocols import Protocol

@@ -18,7 +18,8 @@ from gswm.commands.studio import StudioCommand
 from gswm.core.errors import UserError
 from gswm.data.importing.damage import LOG, Reading
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Cut, TimedFrame, UnusableError, video_frames
+from gswm.data.importing.frames import TimedFrame, video_frames
+from gswm.data.importing.videos import Cut, UnusableError
 from gswm.studio.catalog import Catalog
 
 CODECS = {

@@ -13,6 +13,7 @@ from gswm.cli import main
 from gswm.commands import data
 from gswm.data.episode import Episodes
 from gswm.data.storage import hdf5
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.registry import WORLDS, world
 from gswm.data.worlds.single_ball import SingleBall
 
@@ -105,7 +106,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(data.shutil, "disk_usage", lambda _: type("", (), {"free": 1_000_000})())
     (tmp_path / "old.hdf5").write_bytes(b"old")
-    with hdf5.Writer(tmp_path / "two.hdf5", "single-ball") as writer:
+    with Writer(tmp_path / "two.hdf5", "single-ball") as writer:
         writer.append(next(SingleBall().episodes(0, 2)))
     before = files(tmp_path)
     assert main(args) == 2
@@ -186,7 +187,7 @@ def test_show_draws_at_most_so_many_frames_on_a_sheet(tmp_path: Path) -> None:
 
 def test_show_draws_a_video_of_which_nothing_is_known(tmp_path: Path) -> None:
     video = torch.randint(0, 256, (1, 4, 3, 20, 30), dtype=torch.uint8)
-    with hdf5.Writer(tmp_path / "a.hdf5", "video") as writer:
+    with Writer(tmp_path / "a.hdf5", "video") as writer:
         writer.append(Episodes(video))
     out = tmp_path / "x.gif"
     assert main(["data", "show", str(tmp_path / "a.hdf5"), "--scale", "2", "--out", str(out)]) == 0

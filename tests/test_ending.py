@@ -19,7 +19,7 @@ from gswm.cli import main
 from gswm.core import files
 from gswm.core.ending import EndedBySignal, Ending, check_signals
 from gswm.core.files import replacing
-from gswm.data.storage import hdf5
+from gswm.data.storage.writer import Writer
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def pressed(args: list[str], which: int, log: Path, times: int, lost: bool) -> N
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    append = hdf5.Writer.append
+    append = Writer.append
 
-    def append_and_press(self: hdf5.Writer, *args: Any, **settings: Any) -> None:
+    def append_and_press(self: Writer, *args: Any, **settings: Any) -> None:
         append(self, *args, **settings)
         if self.episodes == 3:
             try:
@@ -56,7 +56,7 @@ def pressed(args: list[str], which: int, log: Path, times: int, lost: bool) -> N
                 if not lost:
                     raise
 
-    hdf5.Writer.append = append_and_press
+    Writer.append = append_and_press
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv[1:] = args
     sys.exit(main())

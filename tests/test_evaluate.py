@@ -26,7 +26,7 @@ from gswm.core.errors import UserError
 from gswm.core.records import concatenate, regroup
 from gswm.core.words import score
 from gswm.data.episode import Episodes
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.balls import INTERACTION, OCCLUSION
 from gswm.data.worlds.registry import world
 from gswm.eval.baselines import Baseline, Rule
@@ -373,6 +373,7 @@ def test_balls_are_measured_by_the_mean_rollout_and_by_sampled_futures(
     for name in ("center_error", "center_error_mean", "center_error_sample"):
         assert any(line.split()[:1] == [name] for line in lines), name
         assert name in report["scores"]
+    assert sum("paper" in line for line in lines) == 1
     for args, number in (([], 10), (["--samples", "0"], 0)):
         assert parse("eval", ["x", *args]).changed(protocol("gswm-10-90")).samples == number
 

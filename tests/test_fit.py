@@ -36,12 +36,14 @@ from gswm.fitting.fit import (
 )
 from gswm.fitting.pace import Pace
 from gswm.fitting.recipe import STANDARD, TUNING, Length, Teaching, recipe_for
+from gswm.fitting.showing import nothing_found
 from gswm.fitting.watching import ObjectsLostError, Watch
 from gswm.models.gswm.recipes import any_video
 from gswm.models.recipe import Recipe
 from gswm.models.track import Track
 from gswm.train.folder import write_json
 from gswm.train.signals import Signals, Stopped
+from gswm.viz.located import Located
 from gswm.weights.files import read_header
 
 SIZE = 64
@@ -513,6 +515,13 @@ def test_the_command_says_what_to_do_with_what_it_wrote(
     assert capsys.readouterr().out == said.format(written)
 
 
+def test_a_fit_that_finds_nothing_says_so() -> None:
+    one = Located(*(np.zeros(1, kind) for kind in (float, int, int, *6 * [float])))
+    assert "finds no objects" in nothing_found([one[:0], one[:0]])
+    assert nothing_found([one[:0], one]) == ""
+    assert nothing_found([]) == ""  # a prepared file is without its video
+
+
 @pytest.mark.slow
 def test_a_fit_leaves_weights_tracks_futures_and_a_page(discs: Path, tmp_path: Path) -> None:
     cfg = FitConfig(steps=6, batch=2, device="cpu", decided={"image_size": 64})
@@ -525,6 +534,8 @@ def test_a_fit_leaves_weights_tracks_futures_and_a_page(discs: Path, tmp_path: P
     assert "tracks.mp4" in text
     assert "hw_prior_mean" in text
     assert "background alone" in text
+    tracks = (tmp_path / "out" / "tracks.csv").read_text().splitlines()
+    assert ("It finds no objects" in text) == (len(tracks) == 1)
     model = gswm.load(tmp_path / "out" / "weights.safetensors")
     assert model.saved_background is not None
     known = read_header(tmp_path / "out" / "weights.safetensors")["about"]["held_out"]

@@ -15,8 +15,9 @@ import torch
 from gswm.core.errors import UserError
 from gswm.core.records import concatenate
 from gswm.data.episode import Corridors, Episodes, Truth
-from gswm.data.storage.hdf5 import Writer, open_file, read
+from gswm.data.storage.hdf5 import open_file, read
 from gswm.data.storage.layouts import Layout
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.sprites import draw
 
 GENERATOR = torch.Generator().manual_seed(3)
@@ -428,7 +429,7 @@ def test_nothing_to_write_is_an_error_and_no_file(tmp_path: Path) -> None:
 LIMITED = """
 import resource, sys, torch
 from gswm.data.episode import Episodes
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 from gswm.core.errors import UserError
 
 path, *limits = sys.argv[1:]

@@ -19,7 +19,7 @@ from gswm.commands.films import own_film
 from gswm.data.episode import Episodes
 from gswm.data.importing.film import Film
 from gswm.data.importing.videos import Cut
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 from gswm.eval import explained
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.registry import build, recipe

@@ -21,7 +21,8 @@ from gswm.data.episode import Episodes
 from gswm.data.importing.sources import split_of_name
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Placement
-from gswm.data.storage.hdf5 import Writer, open_file, read
+from gswm.data.storage.hdf5 import open_file, read
+from gswm.data.storage.writer import Writer
 
 
 def run(*args: object) -> int:
@@ -323,16 +324,16 @@ def test_a_video_is_not_replaced_by_its_import(
 INTERRUPTED = """
 import os, signal, sys
 from gswm.cli import main
-from gswm.data.storage import hdf5
+from gswm.data.storage.writer import Writer
 
-append = hdf5.Writer.append
+append = Writer.append
 
 def append_and_press(self, *args, **settings):
     append(self, *args, **settings)
     if self.episodes == 3:
         os.kill(os.getpid(), signal.SIGINT)
 
-hdf5.Writer.append = append_and_press
+Writer.append = append_and_press
 sys.exit(main(["data", "import", *sys.argv[1:]]))
 """
 

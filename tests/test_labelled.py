@@ -5,6 +5,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from itertools import permutations
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_scores_are_those_of_loops(seed: int) -> None:
     seen = int(np.isin(tracks.frame, labels.frame).sum())
     found = naive_found(labels, tracks)
     assert (scores.objects, scores.predictions) == (len(labels), seen)
-    assert scores.precision == pytest.approx(found / max(seen, 1))
+    assert scores.precision == pytest.approx(found / seen if seen else nan, nan_ok=True)
     assert scores.recall == pytest.approx(found / len(labels))
     assert scores.f1 == pytest.approx(2 * found / (seen + len(labels)))
 
@@ -202,6 +203,30 @@ def test_no_tracks_score_0_and_no_labels_are_refused() -> None:
     assert (scores.f1, scores.hota, scores.recall) == (0, 0, 0)
     with pytest.raises(UserError, match="no labelled frames"):
         score_tracks(mot(), OBJECT)
+
+
+def test_a_score_of_nothing_is_undefined() -> None:
+    neither, false_alarm = score_tracks(REGION, mot()), score_tracks(REGION, OBJECT)
+    for scores in (neither, false_alarm):
+        assert all(isnan(getattr(scores, name)) for name in ("recall", "mota", "idf1", "hota"))
+    assert isnan(neither.precision)
+    assert isnan(neither.f1)
+    assert (false_alarm.precision, false_alarm.f1) == (0, 0)
+    assert isnan(score_tracks(OBJECT, mot()).precision)
+
+
+def test_undefined_scores_are_dashes_and_null(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels, tracks, out = (tmp_path / name for name in ("labels.txt", "tracks.txt", "a.json"))
+    write_mot(labels, together(OBJECT, replace(REGION, frame=np.array([10]))))
+    write_mot(tracks, OBJECT)
+    words = ["eval", "--labels", str(labels), "--tracks", str(tracks), "--frames", "10"]
+    assert main([*words, "--json", str(out)]) == 0
+    _, last = capsys.readouterr().out.splitlines()[-2:]
+    assert last.split() == ["last", "20%", "1", "0", "0", *8 * ["-"], "0"]
+    scores = json.loads(out.read_text())["parts"]["last 20%"]
+    assert (scores["mota"], scores["f1"], scores["switches"]) == (None, None, 0)
 
 
 @pytest.fixture

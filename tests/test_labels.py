@@ -19,7 +19,8 @@ from gswm.core.shapes import NOBODY
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.episode import Episodes
 from gswm.data.labels import UNCLEAR, Labels
-from gswm.data.storage.hdf5 import Writer, open_file
+from gswm.data.storage.hdf5 import open_file
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.clips.settings import ClipSettings
 from gswm.data.worlds.clips.world import Clips
 from gswm.models.gswm import labels as teaching

@@ -21,7 +21,7 @@ from gswm.data.batches.streaming import Streaming
 from gswm.data.batches.windows import Windows
 from gswm.data.episode import Episodes
 from gswm.data.storage.frame_file import FrameFile
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.base import MEMORY, Split, World
 
 EPISODES, FRAMES, SIZE = 7, 12, 8

@@ -24,13 +24,16 @@ import gswm
 from gswm.cli import main
 from gswm.commands import track as track_command
 from gswm.core.errors import UserError
+from gswm.core.words import counted
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import Cut, Take, TimedFrame
+from gswm.data.importing.frames import TimedFrame
+from gswm.data.importing.videos import Cut, Take
 from gswm.eval import explained
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.track import Track
 from gswm.tracking import following
 from gswm.tracking.windows import windows_for
+from gswm.viz import overlay
 from gswm.viz.between import SourceBoxes
 from gswm.viz.located import Located
 from gswm.viz.overlay import beside
@@ -146,6 +149,29 @@ def test_boxes_are_drawn_on_the_original_frames(fps: float | None, tmp_path: Pat
         np.testing.assert_allclose([left, right, bottom], np.array(box_at(n))[[0, 2, 3]], atol=2)
     still = np.abs(drawn[0][1][60:, 60:].astype(int) - 40)
     assert still.max() < 12  # all else is as it was
+
+
+def test_the_region_that_the_model_saw_is_outlined(tmp_path: Path) -> None:
+    region = (8, 10, 100, 70)
+    film = Film(encode(tmp_path / "a.mp4", moving(2)), Cut(64, region=region))
+    seen_by_a_perfect_model(film).save(tmp_path / "out.mp4", film, trail=0)
+    picture = decoded(tmp_path / "out.mp4")[0][1].astype(int).min(axis=-1)
+    ys, xs = np.nonzero(picture > 150)
+    assert [xs.min(), ys.min(), xs.max() + 1 - xs.min(), ys.max() + 1 - ys.min()] == [*region]
+    assert (picture[ys.max(), 10:100] > 150).all()
+
+
+def test_the_progress_of_drawing_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    film = Film(encode(tmp_path / "a.mp4", moving(5)), Cut(64, fps=5.0))
+    track, shown = seen_by_a_perfect_model(film), list[object]()
+
+    def bar(*words: object) -> nullcontext:
+        shown.append(words)
+        return nullcontext(shown.append)
+
+    monkeypatch.setattr(overlay, "progress_bar", bar)
+    track.save(tmp_path / "out.mp4", film)
+    assert shown == [("drawing a.mp4", "frames", 5), 1, 2, 3, 4, 5]
 
 
 def test_an_uneven_and_rotated_video_keeps_its_times_and_is_upright(tmp_path: Path) -> None:
@@ -449,7 +475,10 @@ def test_several_files_are_written_at_once(
     table, text = rows(outs[0]), outs[1].read_text().splitlines()
     assert len(table) == len(text) > 0
     assert len(decoded(outs[2])) == 5
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 3
+    ids = {row["id"] for row in table}
+    assert f"{counted(len(ids), 'track')} in 5 frames, {len(table) / 5:.1f} boxes" in said[0]
     first, line = table[0], text[0].split(",")
     assert (int(line[0]), int(line[1])) == (int(first["frame"]) + 1, int(first["id"]) + 1)
     left = float(first["x"]) - float(first["width"]) / 2

@@ -26,7 +26,7 @@ from gswm.data.looking.moving import Blob, joined_traces, linked, travelling, tr
 from gswm.data.looking.reels import file_reel, sought, stored_reels, timetable
 from gswm.data.looking.steadiness import shift
 from gswm.data.looking.verdicts import verdicts_on
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 
 Measured = Callable[[str], Measurement]
 QUICK = ("discs", "black")
@@ -274,6 +274,11 @@ def test_fragments_that_move_together_are_one() -> None:
 def test_each_weakness_has_its_verdict(name: str, changes: dict[str, object]) -> None:
     assert verdicts_on(facts_with()) == ()
     assert [verdict.name for verdict in verdicts_on(facts_with(**changes))] == [name]
+
+
+def test_an_uneven_rate_is_evened_out_by_an_import() -> None:
+    (verdict,) = verdicts_on(facts_with(uneven=0.3, fps=20.0))
+    assert "`gswm data import --fps 20`" in verdict.line  # neither look nor fit has --fps
 
 
 @pytest.mark.slow

@@ -106,6 +106,7 @@ def test_the_line_says_what_is_wrong_how_much_and_what_to_do() -> None:
 
 def test_the_default_model_is_not_replaced_by_itself() -> None:
     line = warning(1.5, read_header(find("clips")), video="film.mp4", own=True)
+    assert "gswm data look VIDEO" in (line or "")  # which tells why a fit may be refused
     assert "gswm fit" in (line or "")
     assert "default model" not in (line or "")
 

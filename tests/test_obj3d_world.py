@@ -15,6 +15,7 @@ from gswm.core.records import regroup
 from gswm.data.batches.loader import open_loader
 from gswm.data.episode import Episodes, Space, Truth
 from gswm.data.storage import hdf5
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.base import World
 from gswm.data.worlds.obj3d import scene_file, simulation
 from gswm.data.worlds.obj3d.scene_file import SceneFile
@@ -124,7 +125,7 @@ def test_the_boxes_of_evaluation_are_not_squares_here(made: Episodes) -> None:
 
 
 def test_a_file_gives_back_all_that_is_true(made: Episodes, tmp_path: Path) -> None:
-    with hdf5.Writer(tmp_path / "a.hdf5", "obj3d") as writer:
+    with Writer(tmp_path / "a.hdf5", "obj3d") as writer:
         writer.append(made)
     with hdf5.open_file(tmp_path / "a.hdf5") as file:
         assert file.layout == "obj3d"
@@ -147,7 +148,7 @@ def test_a_file_gives_back_all_that_is_true(made: Episodes, tmp_path: Path) -> N
 def test_slots_are_present_in_all_frames_or_none_and_there_are_no_layers(
     made: Episodes, tmp_path: Path
 ) -> None:
-    with hdf5.Writer(tmp_path / "a.hdf5", "obj3d") as writer:
+    with Writer(tmp_path / "a.hdf5", "obj3d") as writer:
         writer.append(made)
     _, space = known(made)
     with h5py.File(tmp_path / "a.hdf5", "r") as file:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured import ball_example, maze_result, result, row, saved
+import torch
+from measured import ball_example, maze_result, result, row, saved, solid_result, still
 from PIL import Image
 
 import gswm
 from gswm.cli import main
+from gswm.eval.stills import as_text
 from gswm.report import figures, trajectories
 from gswm.report.cells import EMPTY, UNMEASURED, Table
 from gswm.report.drawing import Dot, Drawing, Line
@@ -363,6 +365,27 @@ def test_a_changed_result_is_refused_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert "is not a result of `gswm eval --json`" in line
     assert said in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"true": "not a picture"}, "stills.true cannot be read: the PNG is damaged"),
+        ({"imagined": still(100)[:60]}, "stills.imagined cannot be read: the PNG is damaged"),
+        ({"true": as_text(torch.zeros(1, 3, 8, 12).byte())}, "12 x 8 pixels"),
+        ({"boxes": []}, "stills.imagined has 3 frames and boxes of 0 for 3 steps"),
+    ],
+)
+def test_damaged_pictures_of_a_result_are_one_line(
+    changed: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = solid_result()
+    held["examples"][0]["stills"] |= changed
+    given = saved(tmp_path / "in", held)
+    assert main(["report", str(given), "--out", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert not (tmp_path / "out").exists()
 
 
 def test_long_cells_of_a_page_wrap_but_commands_do_not() -> None:

@@ -25,8 +25,8 @@ from gswm.core.errors import UserError
 from gswm.core.settings import to_dict
 from gswm.data.batches.resident import Fresh
 from gswm.data.episode import Episodes
-from gswm.data.storage.hdf5 import Writer
 from gswm.data.storage.layouts import Layout
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds.base import SplitName
 from gswm.data.worlds.registry import world
 from gswm.eval.explained import measure

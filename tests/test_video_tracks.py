@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import synthetic_videos
 import tiny
 import torch
 from test_videos import encode
@@ -151,7 +152,23 @@ def test_a_video_without_objects_has_tracks_all_the_same(small_clips: Path, film
         model.get_parameter("discovery.mlp_disc.4.bias")[0] = -99
     tracks = gswm.track(film, model)
     assert len(tracks.boxes) == 0
-    assert "0 objects in 11 frames" in repr(tracks)
+    assert "0 tracks in 11 frames (0.0 boxes per frame)" in repr(tracks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", synthetic_videos.KINDS)
+def test_the_shipped_weights_find_the_objects_of_each_kind_of_video(
+    kind: str, tmp_path: Path
+) -> None:
+    true = synthetic_videos.make(kind)
+    boxes = gswm.track(synthetic_videos.save(tmp_path / "film.mp4", true.video)).boxes
+    corners, found = boxes.corners(), []
+    for frame, (centers, present) in enumerate(zip(true.centers, true.present, strict=True)):
+        low, high = np.split(corners[boxes.frame == frame], 2, axis=1)
+        inside = (low < centers[present, None]) & (centers[present, None] < high)
+        found += inside.all(axis=-1).any(axis=1).tolist()
+    assert np.mean(found) > 0.75
+    assert len(boxes) < 1.3 * len(found)
 
 
 def test_the_default_weights_are_a_recipe_for_videos_of_a_fixed_camera() -> None:

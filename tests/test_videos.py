@@ -15,21 +15,17 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gswm.data.importing.film import Film
+from gswm.data.importing.frames import TimedFrame, image_frames, in_order, to_rgb, video_frames
 from gswm.data.importing.sources import Skipped, Source, find, images, natural, split_of_name
 from gswm.data.importing.videos import (
     AHEAD,
     Cut,
-    TimedFrame,
     UnusableError,
     clips,
     frames_of,
-    image_frames,
-    in_order,
     place,
     resample,
     takes,
-    to_rgb,
-    video_frames,
 )
 from gswm.data.placement import Fit
 from gswm.viz.formats import REPEATABLE

@@ -296,6 +296,14 @@ def test_what_cannot_be_imagined_is_refused_in_a_sentence(name: str) -> None:
 
 
 @EACH
+def test_only_single_precision_is_accepted(name: str) -> None:
+    model = MODELS[name]().half()
+    with pytest.raises(UserError, match=r"float16.*model\.float\(\)"):
+        model.infer(tiny.video(1, 2, model.image_size))
+    assert len(model.float().infer(tiny.video(1, 2, model.image_size))) == 1
+
+
+@EACH
 def test_only_videos_of_a_state_continue_from_it(name: str) -> None:
     model, video = setting(name, 2, 3)
     if not model.continues:

@@ -12,8 +12,8 @@ from gswm.data.batches.streaming import Streaming
 from gswm.data.batches.windows import Windows
 from gswm.data.episode import Episodes
 from gswm.data.storage.frame_file import FrameFile
-from gswm.data.storage.hdf5 import Writer
 from gswm.data.storage.stored import StoredEpisodes
+from gswm.data.storage.writer import Writer
 
 LENGTH, FRAMES, SIZE = 20, 100, 64
 WORKERS = 4

@@ -17,6 +17,7 @@ from gswm.core.limits import LARGEST_SCALE, MOST_FPS, WORKERS, check_range
 from gswm.core.words import in_bytes
 from gswm.data.episode import Episodes
 from gswm.data.storage import hdf5
+from gswm.data.storage.writer import Writer
 from gswm.data.worlds import registry as worlds
 from gswm.data.worlds.base import SplitName, World
 from gswm.data.worlds.obj3d import scene_file
@@ -74,7 +75,7 @@ class MakeCommand:
         out = self.out or Path("data", world.name, f"{self.split}.hdf5")
         check_output(out, hdf5.SUFFIXES, self.read(), force=self.force)
         attributes = {"world": world.name, "split": self.split, "seed": split.seed}
-        writer = hdf5.Writer(out, world.layout, force=self.force, attributes=attributes)
+        writer = Writer(out, world.layout, force=self.force, attributes=attributes)
         with writer, progress() as bar:
             room_for(out, n * world.num_frames * world.image_size**2 * 3)
             task = bar.add_task(f"{world.name} {self.split}", total=n)

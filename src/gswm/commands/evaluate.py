@@ -410,7 +410,7 @@ def notes_on(result: Result) -> dict[str, str]:
         "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
         "center_error": f"the paper's score: {by}, sum over {first} frames",
         "center_error_mean": f"{by}, mean over {steps} frames",
-        "center_error_sample": f"one sampled future (mean of {rules.samples}), as in the paper",
+        "center_error_sample": f"one sampled future (mean of {rules.samples})",
         "center_error_sample_mean": f"one sampled future, mean over {steps} frames",
         "moved": f"distance covered in {first} imagined frames, relative to the true one",
         "moved_along": "the same, along the true path",

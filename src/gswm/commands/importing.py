@@ -22,7 +22,8 @@ from gswm.data.importing.pipeline import Summary, import_videos
 from gswm.data.importing.sources import Source, find
 from gswm.data.importing.videos import Cut
 from gswm.data.placement import Fit, as_text, parse_region
-from gswm.data.storage.hdf5 import SUFFIXES, Writer, open_file
+from gswm.data.storage.hdf5 import SUFFIXES, open_file
+from gswm.data.storage.writer import Writer
 
 NAMED = 20
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gswm.core.errors import UserError
 from gswm.core.waiting import explained, tell
 from gswm.data.importing.film import Film
 from gswm.data.mot import MotBoxes, read_mot
+from gswm.eval.evaluate import finite
 from gswm.eval.forecast import ForecastScores, film_windows, forecast, held_out_from
 from gswm.eval.median_sort import Picture, median_sort
 from gswm.eval.metrics.labelled import TrackScores, score_tracks
@@ -51,9 +53,9 @@ class LabelledScores:
     """See `WorldModel.boxes_from`; None for tracks that are not a model's."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values, with None for undefined scores."""
         ahead = None if self.imagination is None else self.imagination.to_json()
-        return asdict(self) | {"imagination": ahead}
+        return finite(asdict(self) | {"imagination": ahead})
 
     def table(self) -> str:
         """One line for each part of the video."""
@@ -61,10 +63,16 @@ class LabelledScores:
         columns = {field.name: max(len(field.name), 6) for field in fields(TrackScores)}
         lines = ["  ".join([" " * wide, *(f"{name:>{w}}" for name, w in columns.items())])]
         for part, scores in self.parts.items():
-            values = ((getattr(scores, name), w) for name, w in columns.items())
-            cells = (f"{v:{w}d}" if isinstance(v, int) else f"{v:{w}.3f}" for v, w in values)
+            cells = (f"{cell(getattr(scores, name)):>{w}}" for name, w in columns.items())
             lines.append("  ".join([f"{part:{wide}}", *cells]))
         return "\n".join(lines)
+
+
+def cell(value: int | float) -> str:
+    """A count or a score in a table; a dash for an undefined score."""
+    if isinstance(value, int):
+        return str(value)
+    return "-" if isnan(value) else f"{value:.3f}"
 
 
 def source_of(

@@ -64,8 +64,8 @@ class TrackCommand:
     """Model to use: a run folder, a weights file, or the name of a shipped model. Default: clips,
     which expects a fixed camera; for a world, the model shipped for that world."""
     out: UseAppendAction[tuple[Path, ...]] = ()
-    """Output file: .csv (a table of boxes), .txt (MOTChallenge) or .mp4 (the video with boxes, ids
-    and trails). Repeat --out to write several. Default: states.csv."""
+    """Output file: .csv (a table of boxes), .txt (MOTChallenge) or .mp4 (the video with boxes, ids,
+    trails and the outline of --region). Repeat --out to write several. Default: states.csv."""
     picture: Path | None = None
     """Draw the frames at the model's own resolution, with boxes and ids: a .png contact sheet, or a
     .gif or .mp4 of all frames."""
@@ -273,7 +273,7 @@ def say(out: Path, rows: Located, footage: Footage) -> None:
     print(f"{out}: {summary(len(set(rows.id.tolist())), len(rows), len(footage))}")
 
 
-def summary(objects: int, rows: int, frames: int) -> str:
-    """Numbers of objects and frames."""
-    found = f"{counted(objects, 'object')} in {counted(frames, 'frame')}"
-    return f"{found}, {rows / frames:.1f} per frame"
+def summary(tracks: int, rows: int, frames: int) -> str:
+    """Numbers of tracks, frames and boxes; an object may have several tracks."""
+    found = f"{counted(tracks, 'track')} in {counted(frames, 'frame')}"
+    return f"{found}, {rows / frames:.1f} boxes per frame"

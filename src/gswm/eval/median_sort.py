@@ -20,8 +20,9 @@ from scipy import ndimage
 
 from gswm.core.errors import UserError
 from gswm.core.shapes import NOBODY
+from gswm.data.importing.frames import TimedFrame
 from gswm.data.importing.sources import Source, check_one_video
-from gswm.data.importing.videos import Cut, TimedFrame, UnusableError, frames_of
+from gswm.data.importing.videos import Cut, UnusableError, frames_of
 from gswm.data.mot import MotBoxes
 from gswm.data.standing import without_standing
 from gswm.eval.metrics.boxes import Boxes, overlaps

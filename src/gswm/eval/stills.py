@@ -75,7 +75,13 @@ def as_text(frames: UInt8[Tensor, "time 3 height width"]) -> str:
 
 
 def from_text(text: str) -> UInt8[np.ndarray, "_time _height _width 3"]:
-    """Decode frames from such a PNG."""
-    with Image.open(io.BytesIO(base64.b64decode(text))) as image:
-        wide = np.asarray(image.convert("RGB"))
-    return np.stack(np.split(wide, wide.shape[1] // wide.shape[0], axis=1))
+    """Decode frames from such a PNG; raises a ValueError if it is damaged."""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(text))) as image:
+            wide = np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise ValueError("the PNG is damaged") from error
+    height, width, _ = wide.shape
+    if width % height:
+        raise ValueError(f"the PNG has {width} x {height} pixels: these are no square frames")
+    return np.stack(np.split(wide, width // height, axis=1))

@@ -31,7 +31,8 @@ from gswm.data.looking.teaching import Boxes, motion_labels, nothing_known
 from gswm.data.placement import Footage, as_text
 from gswm.data.splits import SplitName
 from gswm.data.standing import empty_scene
-from gswm.data.storage.hdf5 import Writer, open_file
+from gswm.data.storage.hdf5 import open_file
+from gswm.data.storage.writer import Writer
 from gswm.fitting.reconciling import reconciled
 from gswm.models.base import WorldModel
 

@@ -410,6 +410,7 @@ def write_results(
         f"A model of {steps:,} steps{begun}, at {1000 * trained.seconds / steps:.0f} ms each"
         + (f", in attempt {tries}" if tries > 1 else "")
         + ("." if trained.finished else "; the time ended before the last step.")
+        + showing.nothing_found(rows)
     )
     tell(lead + doubt * (not kept.line))
     lead += f" {kept.line}" if kept.line else doubt

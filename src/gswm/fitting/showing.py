@@ -134,6 +134,13 @@ def write_tracks(folder: Path, film: Film, rows: Located, name: str = "tracks") 
     return files
 
 
+def nothing_found(rows: Sequence[Located]) -> str:
+    """A sentence if a model tracks no object in any of its films; else empty."""
+    if not rows or any(map(len, rows)):
+        return ""
+    return " It finds no objects: train it for longer (--minutes or --steps)."
+
+
 def imagine(folder: Path, model: WorldModel[Any], episodes: Episodes, given: int) -> Path:
     """Draw futures of a held-out episode beside the ground truth."""
     video = episodes.video[:1].to(model.device)

@@ -102,6 +102,7 @@ class WorldModel(Contract[Config]):
         actions: Actions | None = None,
     ) -> Track:
         """The result of `infer`, with all doubtful objects."""
+        self.check_precision()
         video = check_video(video, self.image_size).to(self.device)
         moments = video.shape[1] - 1
         self.check_actions(actions, moments, (len(video),))
@@ -311,6 +312,18 @@ class WorldModel(Contract[Config]):
             returned, wanted = counted(found, "frame"), counted(frames, "frame")
             raise UserError(f"{name} returned {returned}; it must return {wanted}")
         return track
+
+    def check_precision(self) -> None:
+        """Raise a UserError for a model whose weights are not in single precision, as videos are.
+
+        `nn.Module.half` and the like convert all of them.
+        """
+        first = next((p for p in self.parameters() if p.is_floating_point()), None)
+        if first is not None and first.dtype != torch.float32:
+            raise UserError(
+                f"the model's weights are {first.dtype}, but it computes in single precision: use "
+                "model.float()"
+            )
 
     def check_generator(self, generator: object) -> None:
         """Raise a UserError for anything but a generator on the model's device, or None."""

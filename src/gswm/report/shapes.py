@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Any, get_args
 
 from gswm.core.limits import is_number
+from gswm.eval.stills import from_text
 
 Shape = type | UnionType | list[Any] | tuple[Any, ...] | dict[str, Any]
 """Types, a list of any length, a list of this length, or an object with these keys.
@@ -122,6 +123,22 @@ def odd_examples(result: Any) -> Iterator[str]:
             yield f"examples[{i}] has different numbers of objects"
         if not all(re.fullmatch("#[0-9a-f]{6}", color) for color in example["colors"]):
             yield f"examples[{i}] has unknown colors"
+        if "stills" in example:
+            yield from odd_stills(example["stills"], f"examples[{i}].stills")
+
+
+def odd_stills(stills: Any, name: str) -> Iterator[str]:
+    """Say which pictures of an example are damaged or belong to other steps."""
+    steps = len(stills["steps"])
+    for part, boxes in (("true", "true_boxes"), ("imagined", "boxes")):
+        try:
+            frames = len(from_text(stills[part]))
+        except ValueError as error:
+            yield f"{name}.{part} cannot be read: {error}"
+            continue
+        if not steps == frames == len(stills[boxes]):
+            told = f"{frames} frames and boxes of {len(stills[boxes])}"
+            yield f"{name}.{part} has {told} for {steps} steps"
 
 
 def is_of(value: Any, kind: type | UnionType) -> bool:

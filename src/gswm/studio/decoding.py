@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gswm.data.importing import videos
+from gswm.data.importing.frames import in_order, stream_frames
 from gswm.studio.limits import limit
 
 MOST_FRAMES = 300
@@ -56,7 +57,7 @@ def decoded(kind: str, cut: videos.Cut, path: Path) -> tuple[videos.ClipArray, b
                 raise videos.UnusableError(f"its frames have more than {MOST_PIXELS:,} pixels")
             stream.thread_count = 1
             frames, more = [], False
-            timed = videos.in_order(videos.stream_frames(container, stream, path))
+            timed = in_order(stream_frames(container, stream, path))
             seen = videos.same_size(timed)
             for frame in seen if cut.fps is None else videos.resample(seen, cut.fps):
                 if more := len(frames) == MOST_FRAMES:

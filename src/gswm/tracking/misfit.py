@@ -64,5 +64,5 @@ def warning(share: float | None, header: dict[str, Any], *, video: str, own: boo
     if not own:
         return f"{said}: use a model of {video}, or train one"
     if recipe.data.world == ANY_VIDEO:
-        return f"{said}: fit a model to the video with `gswm fit VIDEO`"
+        return f"{said}: see `gswm data look VIDEO`, or fit a model with `gswm fit VIDEO`"
     return f"{said}: use the default model, `{ANY_VIDEO}`, or fit one with `gswm fit VIDEO`"

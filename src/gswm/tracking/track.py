@@ -28,7 +28,7 @@ class VideoTracks:
     """Tracked objects of a video file, in its own pixels and seconds.
 
         tracks = gswm.track("film.mp4")
-        print(tracks)                 # number of objects and frames
+        print(tracks)                 # number of tracks and frames
         tracks.boxes.x                # an array; also y, width, height, id, frame, time, ...
         pandas.DataFrame(tracks.to_frame())
         tracks.save("film.csv")       # also .txt and .mp4
@@ -43,10 +43,10 @@ class VideoTracks:
 
     def __repr__(self) -> str:
         frames = len(self.film.footage)
-        objects = counted(len(set(self.boxes.id.tolist())), "object")
+        tracks = counted(len(set(self.boxes.id.tolist())), "track")
         return (
-            f"VideoTracks: {self.film.path.name}, {objects} in {counted(frames, 'frame')} "
-            f"({len(self.boxes) / frames:.1f} per frame)"
+            f"VideoTracks: {self.film.path.name}, {tracks} in {counted(frames, 'frame')} "
+            f"({len(self.boxes) / frames:.1f} boxes per frame)"
         )
 
     def to_frame(self) -> dict[str, list[int | float]]:

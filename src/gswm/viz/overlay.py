@@ -10,14 +10,18 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from PIL import Image, ImageDraw
 
 from gswm.core.files import check_suffix
+from gswm.core.waiting import progress_bar
+from gswm.core.words import printable
 from gswm.data.importing.film import Film
-from gswm.data.importing.videos import TimedFrame, time_of
+from gswm.data.importing.frames import TimedFrame, time_of
+from gswm.data.placement import Placement
 from gswm.viz.between import SourceBoxes
 from gswm.viz.formats import REPEATABLE, write
 from gswm.viz.located import Located
-from gswm.viz.pictures import Corners, Picture, draw_frame
+from gswm.viz.pictures import PAPER, Corners, Picture, draw_box, draw_frame
 
 CLOCK = Fraction(1, 90_000)
 """Time base of a file."""
@@ -53,7 +57,8 @@ def save_overlay(
     """Write an MP4 of every source frame up to the last one that the model saw.
 
     If the model saw only some of the frames, boxes in between are interpolated linearly in time. An
-    object that only the earlier of two frames has keeps its position until the later one.
+    object that only the earlier of two frames has keeps its position until the later one. A white
+    line encloses the region that the model saw, unless that is the whole picture.
 
     Args:
         path: The file, .mp4.
@@ -67,11 +72,15 @@ def save_overlay(
 
 
 def encode(path: Path, film: Film, located: Located, trail: int, fps: int | float) -> None:
-    """Decode, draw and encode."""
+    """Decode, draw and encode, with a progress bar."""
     import av
 
     boxes = boxes_of(film, located)
-    with av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file:
+    total = int(boxes.frames[-1]) + 1
+    with (
+        progress_bar(f"drawing {printable(film.path.name)}", "frames", total) as advance,
+        av.open(str(path), "w", "mp4", options={"movflags": "faststart"}) as file,
+    ):
         stream = None
         before = -1
         for frame, corners, past in beside(boxes, film.source_frames(), trail):
@@ -83,14 +92,27 @@ def encode(path: Path, film: Film, located: Located, trail: int, fps: int | floa
                 stream.height, stream.width = (side + side % 2 for side in image.shape[:2])
                 stream.pix_fmt = "yuv420p"
             scale = max(1, image.shape[0] // LINES)
-            drawn = draw_frame(image, [*past, corners], trail, scale)
+            base = outlined(image, film.placement, scale)
+            drawn = draw_frame(base, [*past, corners], trail, scale)
             out = av.VideoFrame.from_ndarray(even(drawn), format="rgb24")
             time = frame.start if frame.has_time else frame.index / fps
             before = max(before + 1, round(time / CLOCK))
             out.pts, out.time_base = before, CLOCK
             file.mux(stream.encode(out))
+            advance(frame.index + 1)
         assert stream is not None  # a film has at least one frame
         file.mux(stream.encode())
+
+
+def outlined(picture: Picture, placement: Placement, scale: int) -> Picture:
+    """Outline the region that the model saw, unless that is the whole picture."""
+    left, top, width, height = placement.shown
+    if (width, height) == (placement.width, placement.height):
+        return picture
+    image = Image.fromarray(picture)
+    box = round(left), round(top), round(left + width), round(top + height)
+    draw_box(ImageDraw.Draw(image, "RGBA"), box, PAPER, max(1, scale // 4))
+    return np.asarray(image)
 
 
 def even(picture: Picture) -> Picture:

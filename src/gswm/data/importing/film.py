@@ -12,21 +12,10 @@ from torch import Tensor
 
 from gswm.core.errors import UserError
 from gswm.data.importing.damage import LOG
+from gswm.data.importing.frames import FrameArray, TimedFrame, time_of, video_frames
 from gswm.data.importing.sources import Source
 from gswm.data.importing.tensors import batch_of
-from gswm.data.importing.videos import (
-    Cut,
-    FrameArray,
-    Take,
-    TimedFrame,
-    UnusableError,
-    frames_of,
-    place,
-    resample,
-    takes,
-    time_of,
-    video_frames,
-)
+from gswm.data.importing.videos import Cut, Take, UnusableError, frames_of, place, resample, takes
 from gswm.data.placement import Footage, Placement
 
 CHUNK = 128

@@ -23,7 +23,7 @@ from gswm.data.episode import Episodes
 from gswm.data.importing.sources import Skipped, Source
 from gswm.data.importing.videos import Cut, Take, UnusableError, clips, frames_of
 from gswm.data.splits import SplitName
-from gswm.data.storage.hdf5 import Writer
+from gswm.data.storage.writer import Writer
 
 AHEAD = 4
 

@@ -12,16 +12,9 @@ from jaxtyping import Float64
 
 from gswm.core.errors import UserError
 from gswm.data.importing.damage import decoding
+from gswm.data.importing.frames import FrameArray, read_image, rgb, video_frames
 from gswm.data.importing.sources import Skipped, Source, find, images
-from gswm.data.importing.videos import (
-    Cut,
-    FrameArray,
-    UnusableError,
-    known_cut,
-    read_image,
-    rgb,
-    video_frames,
-)
+from gswm.data.importing.videos import Cut, UnusableError, known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file
 
 SHORT = 2_000

@@ -160,8 +160,8 @@ def rate(facts: VideoFacts) -> Verdict | None:
     if facts.uneven < UNEVEN or facts.fps is None:
         return None
     line = (
-        f"The frame rate varies ({facts.uneven:.0%} of the intervals are odd): import with --fps "
-        f"{facts.fps:.3g} or less, which evens it out."
+        f"The frame rate varies ({facts.uneven:.0%} of the intervals are odd): use `gswm data "
+        f"import --fps {facts.fps:.3g}`, which evens it out, and the imported file."
     )
     return Verdict("rate", line, fatal=False)
 

@@ -1,195 +1,47 @@
-"""Files of episodes, as HDF5, in the layouts of the authors' release.
+"""Files of episodes, as HDF5, in the layouts of the authors' release; `writer` makes them."""
 
-An interrupted or failed run leaves no file behind; see `core/files.py`. Each episode's video is one
-uncompressed chunk, from which HDF5 reads a window of frames with a single read of these frames.
-With compression, it would decode the whole episode for each window.
-"""
-
-import errno
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import h5py
 import numpy as np
 import torch
-from jaxtyping import Float32, UInt8
+from jaxtyping import UInt8
 from torch import Tensor
 
-from gswm.core.ending import check_signals
 from gswm.core.errors import UserError
-from gswm.core.files import begin, check_new, check_regular, commit, remove_part, unlock
-from gswm.core.settings import from_dict, to_dict
+from gswm.core.files import check_regular
+from gswm.core.settings import from_dict
 from gswm.core.words import printable
 from gswm.data.episode import Episodes
 from gswm.data.placement import Footage, Placement
+from gswm.data.storage.errors import reading
 from gswm.data.storage.layouts import (
     EXTRAS,
     IMGS,
     KEYS,
-    Arrays,
+    TEXTS,
     Layout,
     check_values,
     ignored,
     mismatch,
     recognize,
-    to_arrays,
     to_episodes,
 )
 from gswm.data.worlds.base import SplitName
-from gswm.data.worlds.obj3d.layout import COMPRESSED, SCENES
+from gswm.data.worlds.obj3d.layout import SCENES
 from gswm.data.worlds.registry import WORLDS, base_name
 
 SUFFIXES = (".hdf5", ".h5")
 FOOTAGE = {"placements", "source_frames", "source_times"}
 """Keys of the positions of imported episodes in their source videos."""
-TEXTS = {"splits", "sources", "placements"}
 PER_EPISODE = {**dict.fromkeys(TEXTS, 1), "source_frames": 2, "source_times": 2}
 """The axes of keys of imported files: episodes and frames."""
 NUMBERS = "biuf"
 """NumPy's codes of numeric types."""
-VIDEO_CHUNK, TRUTH_CHUNK = 1 << 26, 1 << 16
-
-
-class Writer:
-    """A new file, filled by `append` inside a `with` block."""
-
-    def __init__(
-        self,
-        path: str | Path,
-        layout: Layout,
-        *,
-        force: bool = False,
-        attributes: Mapping[str, str | int | float] | None = None,
-    ) -> None:
-        """`attributes` describe the origin of the episodes: world, split, seed, ..."""
-        self.path = Path(path)
-        self.layout: Layout = layout
-        self.force = force
-        self.attributes = {**(attributes or {}), "layout": layout, "gswm": _version()}
-        self.episodes = 0
-        self._data: dict[str, h5py.Dataset] = {}
-
-    def __enter__(self) -> "Writer":
-        self._refuse_existing()
-        self._part = begin(self.path)
-        try:
-            with _writing(self.path):
-                self._file = _new_file(self._part)
-                self._file.attrs.update(self.attributes)
-        except BaseException:
-            remove_part(self._part)
-            raise
-        return self
-
-    def append(
-        self,
-        episodes: Episodes,
-        *,
-        split: SplitName | None = None,
-        source: str | None = None,
-        footage: Footage | None = None,
-    ) -> None:
-        """Add `episodes`.
-
-        Imported ones come with their split, the name of their video, and their position in it.
-        """
-        check_signals()
-        arrays = to_arrays(self.layout, episodes)
-        placed = None if footage is None else json.dumps(to_dict(footage.placement))
-        for key, value in (("splits", split), ("sources", source), ("placements", placed)):
-            if value is not None:
-                arrays[key] = np.full(len(episodes), printable(value), dtype=object)
-        if footage is not None:
-            arrays |= {"source_frames": footage.frames[None], "source_times": footage.times[None]}
-        self._check_alike(arrays)
-        with _writing(self.path):
-            for key, array in arrays.items():
-                if key not in self._data:
-                    self._data[key] = self._create(key, array)
-                self._data[key].resize(self.episodes + len(episodes), axis=0)
-                self._data[key][self.episodes :] = array
-        self.episodes += len(episodes)
-
-    def _check_alike(self, arrays: Arrays) -> None:
-        """Raise a UserError if episodes have other keys or shapes than earlier ones."""
-        if not self.episodes:
-            return
-        if odd := sorted(arrays.keys() ^ self._data.keys()):
-            raise UserError(f"{self.path}: only some of its episodes have `{odd[0]}`")
-        for key, array in arrays.items():
-            if array.shape[1:] != (shape := self._data[key].shape[1:]):
-                differ = f"`{key}` has the shape {array.shape[1:]} in some episodes"
-                raise UserError(f"{self.path}: {differ}, but {shape} in earlier ones")
-
-    def truncate(self, episodes: int) -> None:
-        """Remove all but the first `episodes`."""
-        with _writing(self.path):
-            for data in self._data.values():
-                data.resize(episodes, axis=0)
-        self.episodes = episodes
-
-    def assign(self, episodes: slice, split: SplitName) -> None:
-        """Move imported episodes to another split."""
-        with _writing(self.path):
-            self._data["splits"][episodes] = split
-
-    def video(self, episode: int) -> UInt8[np.ndarray, "time height width 3"]:
-        """The frames of an episode that was appended."""
-        with _writing(self.path):
-            return self._data["imgs"][episode]
-
-    def add_labels(self, labels: Float32[np.ndarray, "episode time box 6"]) -> None:
-        """Add boxes to all episodes, after the last one was appended."""
-        with _writing(self.path):
-            self._data["labels"] = self._create("labels", labels)
-            self._data["labels"].resize(len(labels), axis=0)
-            self._data["labels"][:] = labels
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if error is not None:
-                with suppress(OSError, RuntimeError):
-                    self._file.close()
-                return
-            if not self.episodes:
-                self._file.close()
-                raise UserError(f"{self.path} was not written: there are no episodes")
-            with _writing(self.path):
-                self._file.close()
-            check_signals()
-            self._refuse_existing()
-            commit(self._part, self.path)
-        finally:
-            remove_part(self._part)
-
-    def _refuse_existing(self) -> None:
-        if self.path.is_dir():
-            raise UserError(f"{self.path} is a folder; choose a file name")
-        check_new(self.path, force=self.force)
-
-    def _create(self, key: str, array: np.ndarray) -> h5py.Dataset:
-        shape, kind = array.shape[1:], array.dtype
-        if key in ("splits", "sources", "placements"):
-            kind, chunk = h5py.string_dtype(), (1024,)
-        elif key == "imgs":
-            frames = max(1, VIDEO_CHUNK // array[0, 0].nbytes)
-            chunk = (1, min(shape[0], frames), *shape[1:])
-        else:
-            chunk = (max(1, TRUTH_CHUNK // array[0].nbytes), *shape)
-        settings = {"maxshape": (None, *shape), "chunks": chunk, **COMPRESSED.get(key, {})}
-        return self._file.create_dataset(key, (0, *shape), kind, **settings)
 
 
 class File:
@@ -205,7 +57,7 @@ class File:
             key: data.shape or () for key, data in self._data.items()
         }
         self.types = {key: _type(data) for key, data in self._data.items()}
-        with _reading(self.path):
+        with reading(self.path):
             self.attributes = dict(self._handle.attrs)
         if (about := self.attributes).get("format") == SCENES:
             draws = f"make obj3d --scenes {path} --split {about.get('split')} --out FILE"
@@ -282,14 +134,14 @@ class File:
         return self._texts("sources") if "sources" in self.shapes else None
 
     def _texts(self, key: str) -> list[str]:
-        with _reading(self.path):
+        with reading(self.path):
             return [printable(text) for text in self._data[key].asstr(errors="replace")[:]]
 
     def footage(self, episode: int) -> Footage | None:
         """The source frames of an imported episode, if the file states them."""
         if not self.shapes.keys() >= FOOTAGE:
             return None
-        with _reading(self.path):
+        with reading(self.path):
             placed = str(self._data["placements"].asstr(errors="replace")[episode])
             frames, times = (self._data[key][episode] for key in ("source_frames", "source_times"))
         try:
@@ -346,14 +198,14 @@ class File:
         for i, (episode, first) in enumerate(zip(episodes, starts, strict=True)):
             if not (0 <= episode < self.episodes and 0 <= first <= self.frames - length):
                 raise IndexError(f"no frames {first} to {first + length} of episode {episode}")
-            with _reading(self.path):
+            with reading(self.path):
                 window = np.s_[int(episode), int(first) : int(first) + length]
                 imgs.read_direct(out, window, np.s_[i])
         return torch.from_numpy(out).permute(0, 1, 4, 2, 3)
 
     def read(self, episodes: slice | Sequence[int] = slice(None)) -> Episodes:
         """Read whole episodes, with all their parts."""
-        with _reading(self.path):
+        with reading(self.path):
             arrays = {
                 key: self._data[key][episodes]
                 if isinstance(episodes, slice)
@@ -367,7 +219,7 @@ class File:
     def _data(self) -> dict[str, h5py.Dataset]:
         if self._pid != os.getpid():
             check_regular(self.path)
-            with _reading(self.path):
+            with reading(self.path):
                 self._handle = h5py.File(self.path, "r", rdcc_nbytes=0)
                 held = {k: d for k, d in self._handle.items() if isinstance(d, h5py.Dataset)}
             self._opened, self._pid = held, os.getpid()
@@ -387,53 +239,6 @@ def read(
         return file.read(episodes if split is None else file.of_split(split)[episodes].tolist())
 
 
-def _new_file(part: Path) -> h5py.File:
-    # Use the oldest possible format, for readers with old libraries.
-    settings = {"libver": "earliest", "rdcc_nbytes": 0}
-    try:
-        return h5py.File(part, "w", locking=False, **settings)  # already locked
-    except BlockingIOError:  # HDF5_USE_FILE_LOCKING insists
-        unlock(part)
-        return h5py.File(part, "w", **settings)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist") from error
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-        raise UserError(f"{path}: cannot be read: {_reason(error)}") from error
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, RuntimeError) as error:
-        raise UserError(f"{path}: cannot be written: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    """The reason in a few words; HDF5 puts the system's error number into its message."""
-    said = re.search(r"errno = (\d+)", str(error))
-    code = int(said[1]) if said else getattr(error, "errno", None)
-    if code in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full; free some space, or write elsewhere"
-    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "permission denied; check the permissions of the file and its folder"
-    if code == errno.EFBIG:
-        return "the file is larger than the system allows"
-    if code:
-        return os.strerror(code).lower()
-    if "signature not found" in str(error):
-        return "it is not an HDF5 file"
-    if "truncated file" in str(error):
-        return "the file is truncated; copy or create it again"
-    return " ".join(str(error).split())
-
-
 def _type(data: h5py.Dataset) -> str:
     if data.shape is None:
         return "empty"
@@ -448,13 +253,6 @@ def _is_like(found: np.dtype, expected: str) -> bool:
     return (
         found == expected if expected == "uint8" else found.kind in NUMBERS and found.itemsize <= 8
     )
-
-
-def _version() -> str:
-    try:
-        return version("gswm")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def is_name_of_file(name: str) -> bool:

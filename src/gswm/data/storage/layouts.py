@@ -46,6 +46,8 @@ BALLS = {
     **dict.fromkeys(("present", "in_camera", "ids"), ("N T O", "float64")),
     "colors": ("N T O 3", "float64"),
 }
+TEXTS = {"splits", "sources", "placements"}
+"""Keys of imported files that hold a text for each episode."""
 KEYS: dict[Layout, dict[str, tuple[str, str]]] = {
     "obj3d": {**BALLS, **obj3d.KEYS},
     "balls": BALLS,

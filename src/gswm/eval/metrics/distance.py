@@ -82,7 +82,7 @@ class SampledErrors:
     """NaN without a pair."""
 
     def scores(self) -> dict[str, float]:
-        """The paper's error for one sampled future, and its mean over all steps."""
+        """The center error of one sampled future, and its mean over all steps."""
         paper = self.paper.flatten(0, 1).nanmean(dim=0)
         return {
             "center_error_sample": paper[:TABLE_STEPS].sum().item(),

@@ -6,9 +6,13 @@ is dropped before anything is counted.
 
     precision, recall, f1   of boxes, matched one to one at an IoU of at least 0.3
     mota, idf1, hota, ...   as in `tracking`: MOTA and IDF1 at an IoU of at least 0.5
+
+Undefined scores are NaN: precision without predictions, F1 without boxes of either kind, and all
+others without labelled objects.
 """
 
 from dataclasses import dataclass, replace
+from math import nan
 
 import numpy as np
 import torch
@@ -26,6 +30,8 @@ FOUND = 0.3
 """IoU above which a box counts as found."""
 IGNORED = 0.5
 """Smallest fraction of a prediction inside an ignore region for it to be dropped."""
+TRACKING = ("mota", "idf1", "hota", "det_a", "ass_a")
+"""Scores that need labelled objects."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +84,17 @@ def score_tracks(labels: MotBoxes, tracks: MotBoxes, *, min_height: float = 0.0)
     scores = tracked(predicted, true).scores()
     return TrackScores(
         *(len(frames), boxes, guesses),
-        precision=found / max(guesses, 1),
-        recall=found / max(boxes, 1),
-        f1=2 * found / max(boxes + guesses, 1),
-        **{name: scores[name] for name in ("mota", "idf1", "hota", "det_a", "ass_a")},
+        precision=share(found, guesses),
+        recall=share(found, boxes),
+        f1=share(2 * found, boxes + guesses),
+        **{name: scores[name] if boxes else nan for name in TRACKING},
         switches=int(scores["switches"]),
     )
+
+
+def share(part: int, whole: int) -> float:
+    """A fraction; NaN of nothing."""
+    return part / whole if whole else nan
 
 
 def without_ignored(predicted: Boxes, true: Boxes, ignored: Boxes) -> Boxes:

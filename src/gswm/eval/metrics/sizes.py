@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gswm.data.episode import Truth
 from gswm.eval.metrics.boxes import Boxes, areas
-from gswm.eval.metrics.labelled import matches, without_ignored
+from gswm.eval.metrics.labelled import matches, share, without_ignored
 from gswm.eval.metrics.tracking import TrackingCounts, tracked
 
 SIZES = {
@@ -66,9 +66,9 @@ def class_scores(found: int, tracks: TrackingCounts) -> dict[str, float]:
     scores = tracks.scores()
     values = (
         float(boxes),
-        found / guesses if guesses else nan,
-        found / boxes if boxes else nan,
-        2 * found / (boxes + guesses) if boxes + guesses else nan,
+        share(found, guesses),
+        share(found, boxes),
+        share(2 * found, boxes + guesses),
         *(scores[name] if boxes else nan for name in ("mota", "hota")),
     )
     return dict(zip(SCORES, values, strict=True))

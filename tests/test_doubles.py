@@ -23,7 +23,8 @@ def table(frames: list[dict[int, Box]]) -> Located:
     frame, id = values[:, :2].astype(np.int64).T
     low, high = values[:, 2:4], values[:, 4:]
     rest = np.zeros(len(values))
-    return Located(rest, frame, id, *((low + high) / 2).T, *(high - low).T, rest, rest + 1)
+    (x, y), (width, height) = ((low + high) / 2).T, (high - low).T
+    return Located(rest, frame, id, x, y, width, height, rest, rest + 1)
 
 
 def dropped(frames: list[dict[int, Box]]) -> list[tuple[int, int]]:

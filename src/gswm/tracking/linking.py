@@ -4,9 +4,9 @@ A track of the model may jump to another object, end where a new one begins, or 
 object as another track. In each frame, the boxes are therefore assigned to the known objects anew:
 
     cost       distance of a box from where the object would be at constant velocity, in its sizes,
-               at most `REACH`; `OTHERS` more if the object had none of the box's tracks before
-    possible   any box of the object's own tracks, and others at a distance below `REACH` and of
-               about its size
+               at most `FAR`; `OTHERS` more if the object had none of the box's tracks before
+    possible   any box of the object's own tracks; others of about its size if this distance is
+               below its size and the path that it would have covered
 
 As many objects as possible get a box, at the least total cost.
 
@@ -26,8 +26,8 @@ from gswm.eval.metrics.matching import least_pairs
 from gswm.tracking.doubles import intersections
 from gswm.viz.located import Located
 
-REACH = 2.0
-"""Largest distance, in sizes of the object, at which it gets the box of another track."""
+FAR = 2.0
+"""Distance, in sizes of the object, from which all boxes are equally far."""
 OTHERS = 0.5
 """Cost of a box of another track."""
 ALIKE = 2.0
@@ -96,6 +96,10 @@ class Known:
         """Where it would be at constant velocity."""
         return self.center + self.velocity * (frame - self.alone)
 
+    def reach(self, frame: int) -> float:
+        """The distance from there below which it may get the box of another track."""
+        return self.size + float(np.linalg.norm(self.at(frame) - self.center))
+
     def seen(self, frame: int, boxes: FrameBoxes, box: int) -> "Known":
         """The object after a frame in which it has a box."""
         now = replace(self, tracks=boxes.tracks[box], last=frame)
@@ -146,10 +150,11 @@ def assigned(known: list[Known], frame: int, boxes: FrameBoxes) -> Bool[np.ndarr
     own = own.reshape(shape)
     at = np.array([one.at(frame) for one in known]).reshape(-1, 1, 2)
     size = np.array([one.size for one in known]).reshape(-1, 1)
-    away = np.linalg.norm(boxes.center - at, axis=-1) / size
+    reach = np.array([one.reach(frame) for one in known]).reshape(-1, 1)
+    away = np.linalg.norm(boxes.center - at, axis=-1)
     ratio = boxes.size / size
-    near = (away < REACH) & (ratio < ALIKE) & (ratio > 1 / ALIKE)
-    cost = np.minimum(away, REACH) + OTHERS * ~own
+    near = (away < reach) & (ratio < ALIKE) & (ratio > 1 / ALIKE)
+    cost = np.minimum(away / size, FAR) + OTHERS * ~own
     return least_pairs(torch.from_numpy(cost), torch.from_numpy(own | near)).numpy()
 
 

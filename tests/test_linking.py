@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from gswm.core.shapes import NOBODY
 from gswm.tracking import linking
-from gswm.tracking.linking import ALIKE, FAR, GONE, HIDDEN, OTHERS, Linker, Tracks, overlaps
+from gswm.tracking.linking import (
+    ALIKE,
+    FAR,
+    GONE,
+    HIDDEN,
+    OTHERS,
+    WORTH,
+    Linker,
+    Tracks,
+    overlaps,
+)
 from gswm.viz.located import Located
 
 SIDE = 10.0
@@ -53,7 +63,7 @@ def test_objects_apart_keep_their_ids_whichever_tracks_follow_them(seed: int, nu
 
 
 @given(st.integers(0, 1000))
-def test_the_assignment_is_the_cheapest_of_all_with_the_most_boxes(seed: int) -> None:
+def test_the_assignment_has_the_largest_gain_of_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, m = rng.integers(1, 4, 2)
     linker = Linker()
@@ -64,25 +74,33 @@ def test_the_assignment_is_the_cheapest_of_all_with_the_most_boxes(seed: int) ->
     now, tracks = rng.uniform(0, 60, (m, 2)), rng.integers(0, 5, m).tolist()
     pairs = linking.assigned(known, 2, linking.FrameBoxes.of(frame_of(now), of(*tracks)))
 
-    def cost(object: int, box: int) -> float | None:
+    def gain(object: int, box: int | None) -> float:
+        if box is None:
+            return 0.0
         one = known[object]
         passed = 2 - one.alone
         away = float(np.hypot(*(now[box] - one.center - passed * one.velocity))) / SIDE
+        worth = WORTH - min(away, FAR)
         if tracks[box] in {track for _, track in one.tracks}:
-            return min(away, FAR)
+            return worth
         path = passed * float(np.hypot(*one.velocity)) / SIDE
-        return min(away, FAR) + OTHERS if away < 1 + path else None
+        return worth - OTHERS if away < 1 + path else 0.0
 
-    best = (0, 0.0)
     boxes = [*range(m), *[None] * len(known)]
-    for chosen in set(permutations(boxes, len(known))):
-        costs = [cost(k, b) for k, b in enumerate(chosen) if b is not None]
-        if None not in costs:
-            total = sum(each for each in costs if each is not None)
-            best = min(best, (-len(costs), total))
-    found = [cost(k, b) for k, b in np.argwhere(pairs).tolist()]
-    assert len(found) == -best[0]
-    assert sum(each for each in found if each is not None) == pytest.approx(best[1])
+    best = max(
+        sum(gain(k, box) for k, box in enumerate(chosen))
+        for chosen in set(permutations(boxes, len(known)))
+    )
+    found = [gain(k, box) for k, box in np.argwhere(pairs).tolist()]
+    assert all(each > 0 for each in found)
+    assert sum(found) == pytest.approx(best)
+
+
+def test_a_lost_object_takes_no_box_that_is_where_another_is_expected() -> None:
+    # A new box is within the reach of the first object, whose own box goes on as expected.
+    before = [([(0.0, 0.0), (8.0, 0.0)], (1, 2))] * 3
+    after = ([(0.0, 0.0), (-7.0, 0.0)], (1, 3))
+    assert linked([*before, after])[-1] == [0, 2]
 
 
 def test_an_object_keeps_its_id_when_its_track_jumps_to_another() -> None:

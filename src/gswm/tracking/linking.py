@@ -3,12 +3,14 @@
 A track of the model may jump to another object, end where a new one begins, or follow the same
 object as another track. In each frame, the boxes are therefore assigned to the known objects anew:
 
-    cost       distance of a box from where the object would be at constant velocity, in its sizes,
-               at most `FAR`; `OTHERS` more if the object had none of the box's tracks before
+    gain       `WORTH` less the distance of a box from where the object would be at constant
+               velocity, in its sizes, at most `FAR`; `OTHERS` less if the object had none of the
+               box's tracks before
     possible   any box of the object's own tracks; others of about its size if this distance is
                below its size and the path that it would have covered
 
-As many objects as possible get a box, at the least total cost.
+The assignment has the largest total gain. So a track that goes on as expected keeps its object, and
+one that jumps keeps it if no other object is expected there.
 
 The box of an object that overlaps another may be that of the other one. Such an object keeps its
 velocity, and its position is extrapolated from the last frame in which it was alone. A box that no
@@ -22,14 +24,16 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 
 from gswm.core.shapes import NOBODY
-from gswm.eval.metrics.matching import least_pairs
+from gswm.eval.metrics.matching import best_pairs
 from gswm.tracking.doubles import intersections
 from gswm.viz.located import Located
 
-FAR = 2.0
+WORTH = 1.5
+"""Gain of a box in the expected place."""
+FAR = 1.0
 """Distance, in sizes of the object, from which all boxes are equally far."""
-OTHERS = 0.5
-"""Cost of a box of another track."""
+OTHERS = 0.25
+"""Loss for a box of another track."""
 ALIKE = 2.0
 """Largest ratio of the sizes of an object and the box of another track."""
 GONE = 8
@@ -154,8 +158,8 @@ def assigned(known: list[Known], frame: int, boxes: FrameBoxes) -> Bool[np.ndarr
     away = np.linalg.norm(boxes.center - at, axis=-1)
     ratio = boxes.size / size
     near = (away < reach) & (ratio < ALIKE) & (ratio > 1 / ALIKE)
-    cost = np.minimum(away / size, FAR) + OTHERS * ~own
-    return least_pairs(torch.from_numpy(cost), torch.from_numpy(own | near)).numpy()
+    gain = WORTH - np.minimum(away / size, FAR) - OTHERS * ~own
+    return best_pairs(torch.from_numpy(np.where(own | near, gain, 0.0))).numpy()
 
 
 def overlaps(corners: Float64[np.ndarray, "box 4"]) -> Float64[np.ndarray, "box box"]:

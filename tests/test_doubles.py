@@ -6,13 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gswm.tracking import doubles
-from gswm.tracking.doubles import LONG, MOSTLY, SIMILAR, TOUCHES, doubled, long_runs
+from gswm.tracking.doubles import (
+    COINCIDE,
+    LONG,
+    LONGER,
+    MOSTLY,
+    SIMILAR,
+    TOUCHES,
+    doubled,
+    long_runs,
+)
 from gswm.viz.located import Located
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 LARGE: Box = (0.0, 0.0, 20.0, 20.0)
-PART: Box = (1.0, 2.0, 15.0, 18.0)
+PART: Box = (1.0, 2.0, 12.0, 18.0)
+SHARED: Box = (6.0, 0.0, 26.0, 20.0)
+"""Overlaps the large one with an IoU of 0.54, and is to 0.7 inside."""
 AWAY: Box = (100.0, 0.0, 114.0, 16.0)
 
 
@@ -39,8 +50,15 @@ def test_a_part_of_an_object_is_its_second_box_if_it_stays(frames: int, number: 
     assert dropped([{0: LARGE, 1: PART}] * frames) == [(t, 1) for t in range(number)]
 
 
-def test_an_object_that_was_apart_before_is_no_second_box() -> None:
+def test_an_object_that_was_apart_before_is_no_part() -> None:
     assert not dropped([{0: LARGE, 1: AWAY}] + [{0: LARGE, 1: PART}] * 30)
+
+
+@pytest.mark.parametrize(("frames", "number"), [(LONGER - 1, 0), (LONGER, LONGER), (30, 30)])
+def test_two_boxes_that_coincide_for_long_are_of_one_object(frames: int, number: int) -> None:
+    before, after = [{0: LARGE, 1: AWAY}], [{0: LARGE, 1: AWAY}] * 3
+    found = dropped(before + [{0: LARGE, 1: SHARED}] * frames + after)
+    assert found == [(t, 1) for t in range(1, number + 1)]
 
 
 def test_an_object_that_leaves_another_is_reported_from_then_on() -> None:
@@ -53,9 +71,8 @@ def test_something_small_in_front_of_a_large_object_is_no_second_box() -> None:
     assert not dropped([{0: LARGE, 1: small}] * 30)
 
 
-def test_the_younger_object_is_the_second_one_also_if_it_is_larger() -> None:
+def test_an_older_object_inside_a_younger_one_is_no_second_box() -> None:
     assert not dropped([{0: PART, 1: LARGE}] * 30)
-    assert not dropped([{0: PART, 1: AWAY}] * 30)
 
 
 boxes = st.tuples(*[st.integers(0, 6)] * 2, *[st.integers(1, 6)] * 2).map(
@@ -78,20 +95,27 @@ def naive(frames: list[dict[int, Box]]) -> list[tuple[int, int]]:
         iou = both / (shared(a, a) + shared(b, b) - both)
         return both > MOSTLY * shared(a, a) and iou > SIMILAR
 
-    found = []
+    def coincide(a: Box, b: Box) -> bool:
+        both = shared(a, b)
+        return both / (shared(a, a) + shared(b, b) - both) > COINCIDE
+
+    found = set[tuple[int, int]]()
     for id in sorted({id for each in frames for id in each}):
         times = [t for t, each in enumerate(frames) if id in each]
-        run: list[tuple[int, int]] = []
+        parts, doubles = list[int](), list[int]()
         apart = False
-        for t in times:
-            others = [box for other, box in frames[t].items() if other < id]
-            apart = apart or not any(touches(frames[t][id], box) for box in others)
-            if not apart and any(mostly(frames[t][id], box) for box in others):
-                run.append((t, id))
-            else:
-                found += run if len(run) >= 2 else []
-                run = []
-        found += run if len(run) >= 2 else []
+        for t in [*times, None]:
+            here = [] if t is None else [b for other, b in frames[t].items() if other < id]
+            box = None if t is None else frames[t][id]
+            apart = apart or not any(box and touches(box, other) for other in here)
+            part = not apart and any(box and mostly(box, other) for other in here)
+            double = any(box and coincide(box, other) for other in here)
+            for run, goes_on, least in ((parts, part, 2), (doubles, double, 3)):
+                if goes_on and t is not None:
+                    run.append(t)
+                else:
+                    found |= {(at, id) for at in run if len(run) >= least}
+                    run.clear()
     return sorted(found)
 
 
@@ -99,12 +123,13 @@ def naive(frames: list[dict[int, Box]]) -> list[tuple[int, int]]:
 def test_second_boxes_agree_with_a_loop(frames: list[dict[int, Box]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(doubles, "LONG", 2)
+        patch.setattr(doubles, "LONGER", 3)
         assert sorted(dropped(frames)) == naive(frames)
 
 
 @given(st.lists(st.booleans(), max_size=40))
 def test_long_runs_keep_only_long_ones(mask: list[bool]) -> None:
-    kept = long_runs(np.array(mask, bool)).tolist()
+    kept = long_runs(np.array(mask, bool), LONG).tolist()
     text = "".join("x" if each else "." for each in mask)
     wanted = "".join(
         part if len(part) >= LONG else "." * len(part)

@@ -44,7 +44,7 @@ def doubled(rows: Located) -> Bool[np.ndarray, " row"]:
 
 @dataclass(frozen=True)
 class Insides:
-    """How each box lies to those of older objects."""
+    """The relations of each box to those of older objects."""
 
     touches: Bool[np.ndarray, " row"]
     mostly: Bool[np.ndarray, " row"]

@@ -97,7 +97,7 @@ class Known:
         return Known(id, boxes.tracks[box], frame, frame, center, np.zeros(2), size)
 
     def at(self, frame: int) -> Float64[np.ndarray, "2"]:
-        """Where it would be at constant velocity."""
+        """Its position at constant velocity."""
         return self.center + self.velocity * (frame - self.alone)
 
     def reach(self, frame: int) -> float:
@@ -148,7 +148,7 @@ class Linker:
 
 
 def assigned(known: list[Known], frame: int, boxes: FrameBoxes) -> Bool[np.ndarray, "object box"]:
-    """Which object gets which box."""
+    """The boxes that the objects get."""
     shape = len(known), len(boxes)
     own = np.array([[bool(one.tracks & each) for each in boxes.tracks] for one in known], bool)
     own = own.reshape(shape)

@@ -81,7 +81,7 @@ class Visibility:
 def contrasts(
     track: Track, video: AnyVideo, background: AnyFrame
 ) -> Float32[np.ndarray, "window time object"]:
-    """How much the frame differs from the background in each box."""
+    """The difference of the frame from the background in each box."""
     behind, found = as_float(background), list[torch.Tensor]()
     for t in range(video.shape[1]):
         apart = (as_float(video[:, t].to(behind.device)) - behind).abs().amax(dim=1, keepdim=True)

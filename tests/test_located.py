@@ -421,7 +421,7 @@ def test_memory_does_not_grow_with_a_video_of_two_hours(
     assert max(chunk_sizes) == following.PIECE
     found = rows(out)
     assert [int(row["frame"]) for row in found] == list(range(frames))
-    assert found[-1] | {"time": 0} == found[-1] | {"time": 0, "id": "3", "x": "8", "y": "4.5"}
+    assert found[-1] | {"time": 0} == found[-1] | {"time": 0, "id": "0", "x": "8", "y": "4.5"}
     assert float(found[-1]["time"]) == pytest.approx(0.36 * (frames - 1))
 
 

@@ -21,7 +21,8 @@ from gswm.data.importing.videos import Cut
 from gswm.data.placement import Footage, Placement
 from gswm.models.track import Track
 from gswm.tracking import following, windows
-from gswm.tracking.windows import EDGE, LARGEST, OVERLAP, Stitcher, WindowedFilm
+from gswm.tracking.stitching import EDGE, Stitcher
+from gswm.tracking.windows import LARGEST, OVERLAP, WindowedFilm
 from gswm.viz.located import Located
 
 pytestmark = pytest.mark.filterwarnings("ignore::gswm.tracking.misfit.MisfitWarning")

@@ -12,7 +12,10 @@ from gswm.data.importing.film import CHUNK
 from gswm.data.importing.videos import Take
 from gswm.models.base import AnyFrame, AnyVideo, Discover, WorldModel
 from gswm.models.track import Track
-from gswm.tracking.windows import Stitcher, WindowedFilm
+from gswm.tracking.doubles import doubled
+from gswm.tracking.stitching import Stitcher
+from gswm.tracking.visible import Visibility
+from gswm.tracking.windows import WindowedFilm
 from gswm.viz.located import Located
 
 AT_ONCE = 10_000
@@ -57,7 +60,7 @@ def followed(
         discover: See `WorldModel.infer`.
         draw_first: Also draw the frames of the first chunk.
     """
-    film, stitcher = windows.film, Stitcher(windows)
+    film, stitcher, visibility = windows.film, Stitcher(windows), Visibility()
     size = CHUNK if model.continues else AT_ONCE
     draw = draw_first and model.continues
     state: Any = None
@@ -81,7 +84,10 @@ def followed(
                 done += part.pres.shape[1]
                 advance(done)
             track = Track.join(parts)
-            yield Part(take, video, track, stitcher.located(track, take.footage))
+            seen = track
+            if background is not None:
+                seen = visibility.only_visible(track, video, background)
+            yield Part(take, video, track, stitcher.located(seen, take.footage))
 
 
 def piece_of(model: WorldModel[Any]) -> int:
@@ -103,5 +109,7 @@ def locate(
 
 
 def settled(model: WorldModel[Any], rows: Located) -> Located:
-    """The objects of a whole film, without doubtful ones that nothing confirms."""
-    return rows[confirmed(rows.id, rows.presence, rows.corners())] if model.doubts else rows
+    """The objects of a whole film, without second boxes and unconfirmed doubtful objects."""
+    if model.doubts:
+        rows = rows[confirmed(rows.id, rows.presence, rows.corners())]
+    return rows[~doubled(rows)]

@@ -7,9 +7,8 @@ size. Neighbouring windows overlap by `OVERLAP` of their side.
     one window       the whole picture
     n windows        n along the longer side of the picture, and as many rows as it needs
 
-The windows of a video are one batch of the model. `Stitcher` turns their tracks into those of the
-video: boxes of different windows are the same object if they overlap, and an object keeps its id
-when it passes from one window to the next.
+The windows of a video are one batch of the model. `stitching` turns their tracks into those of the
+video.
 """
 
 from dataclasses import dataclass, replace
@@ -18,18 +17,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int64, UInt8
+from jaxtyping import Float, Float32, Float64, UInt8
 from torch import Tensor
 
 from gswm.core.errors import UserError
-from gswm.core.geometry import coverage, overlap
 from gswm.data.importing.film import Film
-from gswm.data.placement import Footage, Placement
+from gswm.data.placement import Placement
 from gswm.data.standing import empty_scene
 from gswm.models.base import AnyFrame, WorldModel
-from gswm.models.track import Track, to_array
+from gswm.models.track import to_array
 from gswm.tracking.backgrounds import BackgroundFrom, background_in, spread
-from gswm.viz.located import Located
 
 OVERLAP = 0.25
 """Smallest part of a window's side that the next window sees too."""
@@ -45,13 +42,6 @@ SAMPLE = 24
 """Number of frames from which the size of objects is measured."""
 LARGEST = 8
 """Largest number of windows along the longer side."""
-EDGE = 0.1
-"""A window does not see objects well whose centers are closer than this to its border, in sides,
-unless the picture ends there. Their boxes count only if another window has them too.
-"""
-SAME, INSIDE = 0.3, 0.5
-"""Two boxes of different windows are of the same object if their IoU is larger than the first, or
-if a larger fraction than the second of one is inside the other."""
 
 
 @dataclass(frozen=True)
@@ -125,86 +115,6 @@ def starts(first: int, length: int, size: int) -> list[int]:
     if number == 1:
         return [first - (size - length) // 2]
     return [first + round(i * (length - size) / (number - 1)) for i in range(number)]
-
-
-class Stitcher:
-    """Makes one track of those in several windows, chunk by chunk."""
-
-    def __init__(self, windows: WindowedFilm) -> None:
-        self.windows = windows
-        self.ids: dict[tuple[int, int], int] = {}
-        """The id in the video, by window and id in the window."""
-        self.born = 0
-
-    def located(self, track: Track, footage: Footage) -> Located:
-        """The objects of the video in the next chunk, whose windows are the batch of `track`."""
-        if len(self.windows) == 1:
-            return track.located(footage)
-        parts = [
-            track.located(replace(footage, placement=placement), i)
-            for i, placement in enumerate(self.windows.placements())
-        ]
-        rows = Located.join(parts)
-        window = np.repeat(np.arange(len(parts)), list(map(len, parts)))
-        inside = np.concatenate(
-            [self.windows.distances(i, centers(part)) for i, part in enumerate(parts)]
-        )
-        # In each frame, the boxes that their windows see best come first.
-        order = np.lexsort((-inside, rows.frame))
-        rows, window, inside = rows[order], window[order], inside[order]
-        ends = [*np.flatnonzero(np.diff(rows.frame)) + 1, len(rows)]
-        found = [
-            self.one_frame(rows[a:b], window[a:b], inside[a:b])
-            for a, b in zip([0, *ends[:-1]], ends, strict=True)
-        ]
-        return Located.join(found)
-
-    def one_frame(
-        self, rows: Located, window: Int64[np.ndarray, " box"], inside: Float64[np.ndarray, " box"]
-    ) -> Located:
-        """The objects of one frame, from the boxes of all windows, the best ones first."""
-        alike = self.same(rows) & (window[:, None] != window)
-        objects: list[list[int]] = []
-        for i in range(len(rows)):
-            here = [o for o in objects if alike[i, o[0]] and window[i] not in window[o]]
-            if here:
-                here[0].append(i)
-            elif inside[i] >= EDGE:
-                objects.append([i])
-        tracks = list(zip(window.tolist(), rows.id.tolist(), strict=True))
-        taken: set[int] = set()
-        for boxes in objects:
-            taken.add(self.name([tracks[i] for i in boxes], taken))
-        ids = [self.ids[tracks[boxes[0]]] for boxes in objects]
-        kept = rows[np.array([boxes[0] for boxes in objects], np.int64)]
-        return replace(kept, id=np.array(ids, np.int64))
-
-    def name(self, tracks: list[tuple[int, int]], taken: set[int]) -> int:
-        """The id of an object that each of these tracks follows, the best one first.
-
-        That of the first track which has one that no other object of this frame has taken.
-        """
-        known = [self.ids[each] for each in tracks if each in self.ids]
-        id = next((id for id in known if id not in taken), self.born)
-        self.born = max(self.born, id + 1)
-        self.ids = dict.fromkeys(tracks, id) | self.ids | {tracks[0]: id}
-        return id
-
-    def same(self, rows: Located) -> Bool[np.ndarray, "box box"]:
-        """Whether each pair of boxes is of the same object, if it is from different windows."""
-        placement = self.windows.film.placement
-        wh = np.stack([rows.width, rows.height], -1)
-        xy, hw = (
-            torch.from_numpy(each.copy())[None] for each in placement.to_model(centers(rows), wh)
-        )
-        within = coverage(xy, hw, xy, hw)[0]
-        alike = (overlap(xy, hw, xy, hw)[0] > SAME) | (within > INSIDE) | (within.mT > INSIDE)
-        return alike.numpy()
-
-
-def centers(rows: Located) -> Float64[np.ndarray, "box 2"]:
-    """The centers of boxes, in source pixels."""
-    return np.stack([rows.x, rows.y], -1)
 
 
 def windows_for(

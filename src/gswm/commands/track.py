@@ -17,6 +17,7 @@ from gswm.core.devices import find_device
 from gswm.core.errors import UserError
 from gswm.core.files import check_output, make_folder
 from gswm.core.limits import LARGEST_SCALE, MOST_FPS, check_range
+from gswm.core.waiting import tell
 from gswm.core.words import closest, counted, printable
 from gswm.data.importing.videos import Take
 from gswm.data.placement import Fit, Footage, parse_region
@@ -28,6 +29,7 @@ from gswm.eval.evaluate import actions_of
 from gswm.models.base import WorldModel
 from gswm.models.track import Track
 from gswm.tracking.backgrounds import BackgroundFrom
+from gswm.tracking.camera import camera_moves, camera_warning
 from gswm.tracking.following import followed, settled
 from gswm.tracking.misfit import share_of
 from gswm.tracking.windows import WindowedFilm, check_windows, windows_for
@@ -145,18 +147,22 @@ class TrackCommand:
         device = find_device(self.device)
         name = self.model or default_model(self.source)
         model, about = resolve(name, device)
+        own, moves = True, False
         if is_world or is_file:
             share, own = self.track_episode(model, outs, device)
         else:
-            share, own = self.track_film(model, about["about"].get("videos", {}), outs), True
-        warn_of_misfit(share, name, Path(self.source).name, own=own)
+            share, moves = self.track_film(model, about["about"].get("videos", {}), outs)
+        if moves:
+            tell(f"warning: {camera_warning(printable(Path(self.source).name))}")
+        else:
+            warn_of_misfit(share, name, Path(self.source).name, own=own)
 
     def track_film(
         self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path]
-    ) -> float | None:
+    ) -> tuple[float | None, bool]:
         """Track a video in chunks, so that it can be of any length.
 
-        Returns the unexplained share of the first chunk.
+        Returns the unexplained share of the first chunk, and whether the camera moves in it.
         """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
@@ -166,12 +172,14 @@ class TrackCommand:
         if along is None and len(windows) > 1:
             say_windows(windows)
         share: float | None = None
+        moves = False
         located: list[Located] = []
         kept: list[tuple[Take, Track]] = []
         discover = "always" if self.discover else "first"
         for part in followed(model, windows, behind, discover, draw_first=True):
             if not located:
                 share = share_of(model, part.video, part.track, behind)
+                moves = camera_moves(windows, part.video, behind)
             located.append(part.located)
             if self.picture is not None:
                 kept.append((part.take, replace(part.track, reconstruction=None, background=None)))
@@ -184,7 +192,7 @@ class TrackCommand:
         if kept:
             videos = torch.cat([take.batch() for take, _ in kept], dim=1)
             self.draw(model.settled(Track.join([track for _, track in kept])), videos)
-        return share
+        return share, moves
 
     def track_episode(
         self, model: WorldModel[Any], outs: Iterable[Path], device: Any

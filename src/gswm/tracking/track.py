@@ -14,6 +14,7 @@ from gswm.data.placement import Fit, Region, as_text
 from gswm.fast.loading import load
 from gswm.models.base import Discover, WorldModel
 from gswm.tracking.backgrounds import BackgroundFrom, check_source
+from gswm.tracking.camera import camera_moves, camera_warning
 from gswm.tracking.following import followed, settled
 from gswm.tracking.misfit import MisfitWarning, share_of, warning
 from gswm.tracking.windows import check_windows, windows_for
@@ -89,7 +90,7 @@ def track(
         tracks = gswm.track("film.mp4")
         tracks.save("film.csv")       # also .txt and .mp4
 
-    If the model does not fit the video, a warning is issued
+    If the camera moves, or the model does not fit the video, a warning is issued
     (`warnings.warn`), unless the model is given as an object: the warning depends on facts about
     the training in the model's file.
 
@@ -129,8 +130,10 @@ def track(
     rows, line = list[Located](), None
     for part in followed(model, seen, behind, discover, draw_first=header is not None):
         if header is not None and not rows:
-            share = share_of(model, part.video, part.track, behind)
-            line = warning(share, header, video=printable(film.path.name), own=True)
+            name, share = printable(film.path.name), share_of(model, part.video, part.track, behind)
+            line = warning(share, header, video=name, own=True)
+            if camera_moves(seen, part.video, behind):
+                line = camera_warning(name)
         rows.append(part.located)
     if line is not None:
         warnings.warn(line, MisfitWarning, stacklevel=2)

@@ -210,6 +210,17 @@ def test_frames_are_counted_against_what_the_file_announces(
         seen(announced(path, frames))
 
 
+def test_repeated_frames_of_an_avi_are_not_missing(tmp_path: Path) -> None:
+    """Cameras and converters write an empty chunk where a picture stays the same."""
+    times = [3 * time for time in range(20)]
+    path = encode(tmp_path / "a.avi", shades(20), "mpeg4", "yuv420p", times)
+    with av.open(str(path)) as container:
+        assert container.streams.video[0].frames == times[-1] + 1
+    assert len(seen(path)) == 20
+    with pytest.raises(UnusableError, match="cut short"):
+        seen(announced(path, times[-1] + 10))
+
+
 def test_frames_that_an_edit_hides_are_not_missing(tmp_path: Path) -> None:
     path = encode(tmp_path / "a.mp4", shades(19) * 5)
     data = bytearray(path.read_bytes())

@@ -167,8 +167,10 @@ class Reading:
         announced = self.stream.frames
         if announced and found > announced + most_missing(announced):
             raise DamagedError(f"its header announces {announced} frames, but it has {found}")
+        # In an AVI, an empty chunk that counts as a frame repeats the frame before it.
+        repeats = self.container.format.name == "avi"
         short = announced and found < announced - most_missing(announced)
-        if not announced:
+        if repeats or not announced:
             seconds = self.announced_seconds()
             short = self.seconds < seconds - step * most_missing(seconds / step)
         if short or not ended:

@@ -20,14 +20,16 @@ from gswm.models.sqair.rendering import SCALE
 from gswm.models.sqair.sqair import Sqair, SqairConfig, SqairSchedule
 
 OURS = [name for name in RECIPES if name.startswith("sqair-")]
+FEW = Anneal(60.0, 40.0, 1_000, 2_500), Anneal(0.0, 10.0, 700, 1_700)
 ON_A_CPU = {
-    "sqair-digits-cpu": (2, 8_000, Anneal(70.0, 30.0, 1_000, 4_500), Anneal(0.0, 29.0, 700, 1_700)),
-    "sqair-interaction-cpu": (
-        *(4, 6_000),
-        *(Anneal(60.0, 40.0, 1_000, 2_500), Anneal(0.0, 10.0, 700, 1_700)),
+    "sqair-digits-cpu": (
+        *(2, 8_000, (5_000, 6)),
+        *(Anneal(70.0, 30.0, 1_000, 4_500), Anneal(0.0, 29.0, 700, 1_700)),
     ),
+    "sqair-interaction-cpu": (4, 7_500, (6_000, 10), *FEW),
+    "sqair-single-ball-cpu": (2, 4_000, (2_500, 9), *FEW),
 }
-"""Slots, steps, cost and upkeep."""
+"""Slots, steps, the last stage of the curriculum, cost and upkeep."""
 
 
 # -- laws
@@ -232,10 +234,14 @@ def test_a_recipe_has_its_settings(name: str) -> None:
     chosen = recipe(name)
     model = chosen.model
     assert isinstance(model, SqairConfig)
-    slots = {"sqair-digits": (3, 0.4), "sqair-interaction": (4, 0.25)}
-    assert (model.num_objects, model.first_hw) == slots[name]
+    slots = {
+        "sqair-digits": (3, 0.4, 10),
+        "sqair-interaction": (4, 0.25, 10),
+        "sqair-single-ball": (2, 0.25, 5),
+    }
+    assert (model.num_objects, model.first_hw, chosen.data.given) == slots[name]
     assert (model.samples, model.likelihood_std, model.schedule.wheels) == (5, 0.6, 3_000)
-    assert (chosen.data.given, f"sqair-{chosen.data.world}") == (10, name)
+    assert f"sqair-{chosen.data.world}" == name
     assert model.schedule.wheels < model.schedule.lengths[1][0]
     assert model.schedule.cost == Anneal(80.0, 50.0, 5_000, 8_000)
     assert model.schedule.upkeep == Anneal(0.0, 30.0, 4_000, 7_000)
@@ -244,12 +250,13 @@ def test_a_recipe_has_its_settings(name: str) -> None:
 
 @pytest.mark.parametrize("name", ON_A_CPU)
 def test_a_recipe_for_a_cpu_releases_presence_before_objects_must_pay(name: str) -> None:
-    chosen, (slots, steps, cost, upkeep) = recipe(name), ON_A_CPU[name]
+    chosen, (slots, steps, last, cost, upkeep) = recipe(name), ON_A_CPU[name]
     model = chosen.model
     assert isinstance(model, SqairConfig)
     schedule = model.schedule
     assert schedule.wheels < schedule.upkeep.from_step < schedule.upkeep.to_step
     assert (schedule.cost, schedule.upkeep) == (cost, upkeep)
+    assert schedule.lengths == ((0, 2), (300, 3), (1_300, 5), last)
     assert (chosen.train.steps, chosen.train.batch, model.samples) == (steps, 16, 4)
     assert (model.image_size, model.num_objects, model.likelihood_std) == (32, slots, 0.35)
     assert sum(p.numel() for p in Sqair(model).parameters()) == 672_439

@@ -356,7 +356,7 @@ class Ended:
 
     def __init__(self) -> None:
         self.trainee = self
-        self.step = 10**9
+        self.step, self.minutes = 10**9, 1.0
         self.model = tiny.lively("clips", image_size=SIZE)
 
 

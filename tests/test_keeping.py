@@ -28,7 +28,6 @@ from gswm.fitting.decisions import settings_for
 from gswm.fitting.episodes import FitData, prepare
 from gswm.fitting.fit import FitConfig, fit_video, said_of
 from gswm.fitting.keeping import Agreement, Changing, Choice, agreement, sums_of, validation
-from gswm.fitting.pace import Pace
 from gswm.fitting.recipe import TUNING, Length, recipe_for
 from gswm.fitting.showing import Scores
 from gswm.models.gswm.gswm import GSWM, GSWMConfig
@@ -40,6 +39,8 @@ from gswm.train.signals import Signals
 from gswm.weights.files import read_header
 
 GRID = 16
+TAKEN = 15
+"""Steps of the stand-in for training, of 20."""
 
 
 def boxes_of(rows: list[tuple[float, float, float, float]]) -> Boxes:
@@ -252,8 +253,7 @@ def fitting(
             write_json(args[4] / "run-1" / "recipe.json", to_dict(recipe))
             if stops:
                 raise FitStoppedError(Signals())
-            pace = Pace(dict.fromkeys((4, 8, 12), 0.01))
-            return Trained(fit, recipe, args[4] / "run-1", 1, pace, True, name)
+            return Trained(fit, recipe, args[4] / "run-1", 1, TAKEN, TAKEN / 60 * 2, name)
 
         def compare(one: Any, other: Any, file: Path, *, asked: bool) -> Choice:
             assert one is fit
@@ -285,6 +285,16 @@ def distance(one: Any, other: Any) -> float:
     """The largest difference of two models' parameters, rounded as in a file."""
     mine, theirs = (dict(each.named_parameters()) for each in (one, other))
     return max((mine[k].half() - theirs[k].half()).abs().max().item() for k in mine)
+
+
+def test_the_steps_that_were_taken_are_stated_and_not_those_that_were_planned(
+    fitting: Any, tmp_path: Path
+) -> None:
+    (line,) = [line for line in fitting((0.6, 0.6)) if "A model of" in line]
+    assert f"{TAKEN} steps" in line
+    assert "2000 ms each" in line
+    assert "ended before the last step" in line
+    assert read_header(tmp_path / "out" / "weights.safetensors")["about"]["step"] == TAKEN
 
 
 def test_a_fit_that_is_clearly_worse_gives_way_to_its_start(
@@ -360,7 +370,7 @@ def test_a_fit_of_new_weights_has_nothing_to_compare(
     monkeypatch.delattr(keeping, "compare")
     model: Any = tiny.lively("clips", image_size=SIZE)
     recipe = recipe_for("x", str(prepared.file), model.cfg, Length(20))
-    trained = Trained(model, recipe, Path("run-1"), 1, Pace({}), True)
+    trained = Trained(model, recipe, Path("run-1"), 1, 20, 0.5)
     kept = module.choose(trained, prepared, lambda _: None)
     assert kept.is_fit
     assert kept.line == ""

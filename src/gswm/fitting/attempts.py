@@ -78,16 +78,17 @@ class Trained:
     recipe: Recipe
     run: Path
     attempts: int
-    pace: Pace
-    finished: bool
-    """Whether all steps were taken."""
+    steps: int
+    """Number of steps that were taken."""
+    minutes: float
+    """The time that they took."""
     start: str | None = None
     """The trained weights from which the first attempt started."""
 
     @property
-    def seconds(self) -> float:
-        """Estimated seconds of all steps."""
-        return self.pace.total(self.recipe)
+    def finished(self) -> bool:
+        """Whether all steps were taken."""
+        return self.steps >= self.recipe.train.steps
 
 
 def train_within(
@@ -185,8 +186,8 @@ def train_within(
             continue
         if signals.exit_code:
             raise FitStoppedError(signals)
-        finished = ended.trainee.step >= number
-        return Trained(ended.trainee.model.eval(), recipe, run, attempt, pace, finished, start)
+        model, taken = ended.trainee.model.eval(), ended.trainee.step
+        return Trained(model, recipe, run, attempt, taken, ended.minutes, start)
     raise AssertionError("every attempt returns or raises")
 
 

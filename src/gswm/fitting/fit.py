@@ -380,7 +380,7 @@ def write_results(
         "decisions": data.said["decisions"],
         "choice": kept.to_json(),
     }
-    steps, tries = trained.recipe.train.steps, trained.attempts
+    steps, tries = trained.steps, trained.attempts
     own = about | {"step": steps, "seed": trained.recipe.seed} | scores.about()
     model, fitted = trained.model, out / (WEIGHTS if kept.is_fit else FITTED)
     weights.save(fitted, model, trained.recipe, half=True, about=own)
@@ -407,7 +407,7 @@ def write_results(
     begun = "" if trained.start is None else f" from {trained.start}"
     doubt = "" if before is None or kept.choice is None else scores.falls_behind(before)
     lead = (
-        f"A model of {steps:,} steps{begun}, at {1000 * trained.seconds / steps:.0f} ms each"
+        f"A model of {steps:,} steps{begun}, at {60_000 * trained.minutes / steps:.0f} ms each"
         + (f", in attempt {tries}" if tries > 1 else "")
         + ("." if trained.finished else "; the time ended before the last step.")
         + showing.nothing_found(rows)

@@ -491,3 +491,14 @@ def test_the_results_that_ship_are_small() -> None:
     files = list((DOCS / "results").glob("*.json"))
     assert files
     assert all(file.stat().st_size < 320_000 for file in files)
+
+
+def test_a_variant_for_a_cpu_is_drawn_once(tmp_path: Path) -> None:
+    """In the figure of its world, unless the recipe itself was measured there."""
+    small = result("sqair-interaction-cpu", "Sqair", world="interaction")
+    assert {"ways", "others"} & figures.figures(read([saved(tmp_path / "a", small)])).keys() == {
+        "ways"
+    }
+    full = result("sqair-interaction", "Sqair", world="interaction")
+    both = figures.figures(read([saved(tmp_path / "b", small, full)]))
+    assert {"ways", "others"} <= both.keys()

@@ -167,7 +167,11 @@ class Results:
     def of_other_worlds(self) -> list[ResultFile]:
         """Results with examples that belong to no figure of the paper."""
         known, all_of = {*FIGURED, *SOLIDS}, [m for m in self.all if m.examples and not m.is_own]
-        return [m for m in all_of if not (m.of in known and m.is_of_paper)]
+        return [m for m in all_of if not (m.of in known and (m.is_of_paper or self.stands_in(m)))]
+
+    def stands_in(self, m: ResultFile) -> bool:
+        """Whether a result of a variant for a CPU is shown instead of its recipe's; see `of`."""
+        return m in self.of(m.model, recipe_of(m.model, m.of))
 
     def own(self) -> list[ResultFile]:
         """The results of the user's models that have examples."""

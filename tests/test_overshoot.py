@@ -21,19 +21,23 @@ from gswm.core.shapes import NOBODY
 from gswm.data.batches.batch import Batch
 from gswm.fast.deferred import Deferred
 from gswm.fast.trainee import FastTrainee
+from gswm.models.contract import Discover
 from gswm.models.gswm.gswm import GSWM
 from gswm.models.gswm.noise import GSWMNoise
 from gswm.models.gswm.overshoot import (
     SHORTEST,
+    TOGETHER,
     OvershootNoise,
     Tracks,
     calmed,
     energy_score,
+    groups,
     joint_term,
     overshoot_terms,
     recall,
     rollouts,
     score,
+    terms_of,
 )
 from gswm.models.gswm.schedule import Overshooting, OvershootStage, Schedule
 from gswm.models.objects import Attributes
@@ -122,13 +126,14 @@ def test_equal_places_have_a_slope_that_is_finite() -> None:
 # -- rollouts
 
 
+@pytest.mark.parametrize("discover", ["first", "always"])
 @VARIANTS
 @torch.no_grad()
-def test_the_prior_is_told_what_it_remembers_of_a_track(name: str) -> None:
+def test_the_prior_is_told_what_it_remembers_of_a_track(name: str, discover: Discover) -> None:
     """Its h after the given frames is the one that inference has; and so is its prior."""
     of = model(name)
     frames = video(time=GIVEN + HORIZON)
-    objects, known, contexts = of.tracked(frames, "first", None)
+    objects, known, contexts = of.tracked(frames, discover, None)
     seen = of.propagation.situation.survey(contexts.mu_bg)
     if name != "interaction":  # the background of each frame is another here, and is learned
         objects, known = objects[:2], known[:1]
@@ -143,12 +148,32 @@ def test_the_prior_is_told_what_it_remembers_of_a_track(name: str) -> None:
     torch.testing.assert_close(start.o.xy, objects[-1].o.xy)
 
 
+@torch.no_grad()
+def test_slots_of_new_objects_remember_nothing() -> None:
+    of = model()
+    tracks = observed(of)
+    before, _ = recall(of.propagation, tracks, GIVEN)
+    after, _ = recall(of.propagation, handed_over(tracks, slot=0, t=GIVEN - 1), GIVEN)
+    h_0 = of.propagation.rnn_prior.start(2, 1)
+    torch.testing.assert_close(after.h_prior.h[:, :1], h_0.h)
+    torch.testing.assert_close(after.h_prior.c[:, :1], h_0.c)
+    assert not torch.allclose(before.h_prior.h[:, :1], h_0.h)
+    torch.testing.assert_close(after.h_prior.h[:, 1:], before.h_prior.h[:, 1:])
+
+
+def handed_over(tracks: Tracks, slot: int, t: int) -> Tracks:
+    """The same tracks, in which a slot holds another object from frame `t` on."""
+    ids = tracks.id.clone()
+    ids[:, t:, slot] = ids.max() + 1
+    return replace(tracks, id=ids)
+
+
 @VARIANTS
 @torch.no_grad()
 def test_the_loss_is_the_naive_one(name: str) -> None:
-    """Video by video, rollout by rollout, object by object."""
+    """Video by video, rollout by rollout, object by object; one is lost while it is imagined."""
     of = model(name)
-    tracks, noise = observed(of), draw(of, 1)
+    tracks, noise = handed_over(observed(of), slot=1, t=GIVEN + 1), draw(of, 1)
     got = overshoot_terms(of.propagation, tracks, CFG, noise)
     start, told = recall(of.propagation, tracks, GIVEN)
     assert told is not None
@@ -176,7 +201,8 @@ def test_the_loss_is_the_naive_one(name: str) -> None:
                     return naive_score([each.tolist() for each in seen], truth.tolist())
 
                 look = one("depth") + one("what") / math.sqrt(y.what.shape[-1])
-                score += y.pres[b, k].item() * (one("xy") / 2 + one("hw") + CFG.looks * look)
+                if tracks.id[b, GIVEN + t, k] == tracks.id[b, GIVEN - 1, k]:
+                    score += y.pres[b, k].item() * (one("xy") / 2 + one("hw") + CFG.looks * look)
             for t in range(GIVEN - 1):
                 q = Gaussian(tracks.q.mean[b, t, k], tracks.q.std[b, t, k])
                 p = Gaussian(told.mean[b, t, k], told.std[b, t, k])
@@ -184,6 +210,24 @@ def test_the_loss_is_the_naive_one(name: str) -> None:
         number = max(number, 1)
         assert got["overshoot"][b].item() == pytest.approx(score / number, rel=1e-4)
         assert got["kl_overshoot"][b].item() == pytest.approx(CFG.kl * kl / number, rel=1e-4)
+
+
+@VARIANTS
+@torch.no_grad()
+def test_empty_slots_change_nothing(name: str) -> None:
+    """The loss of all slots, which a GPU computes, is that of the occupied ones."""
+    of, windows = model(name), TOGETHER + 3
+    frames = video(batch=windows, time=GIVEN + HORIZON)
+    tracks = of.observe(Batch(frames), draw(of, batch=windows)).full()
+    there = (torch.rand(windows, 1, 3, 1, generator=generator(2)) > 0.5).float()
+    pres = tracks.o.pres * there
+    pres[0], pres[1] = 0, 1  # no object, and no empty slot
+    tracks = replace(tracks, o=replace(tracks.o, pres=pres))
+    noise = draw(of, 1, windows)
+    assert any(slots.shape[1] < 3 for _, slots in groups(tracks, GIVEN))
+    want = terms_of(of.propagation, tracks, CFG, noise)
+    for term, values in overshoot_terms(of.propagation, tracks, CFG, noise).items():
+        torch.testing.assert_close(values, want[term], msg=term)
 
 
 @torch.no_grad()

@@ -188,9 +188,9 @@ class GSWM(Recurrence):
     @torch.no_grad()
     def observe(self, batch: Batch, noise: OvershootNoise) -> Tracks:
         """The tracks from which the prior learns in the last stage."""
-        given = self.cfg.schedule.overshoot.given
+        given, discover = self.cfg.schedule.overshoot.given, self.cfg.schedule.overshoot.discover
         behind = None if batch.background is None else as_float(batch.background)
-        objects, known, contexts = self.tracked(as_float(batch.video), "first", behind)
+        objects, known, contexts = self.tracked(as_float(batch.video), discover, behind)
         seen = self.propagation.situation.survey(contexts.mu_bg[:, given - 1 : given])
         return Tracks.of(objects, known, seen[:, 0], given)
 

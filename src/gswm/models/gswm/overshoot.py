@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from gswm.core.distributions import Gaussian
@@ -44,6 +44,13 @@ TINY = 1e-30
 """Keeps norms above 0."""
 SHORTEST = 1e-3
 """Distances around this and below are smoothed, so that they have a gradient at 0."""
+TRACE = 1e-3
+"""A slot whose presence never exceeds this in the given frames is empty."""
+TOGETHER = 8
+"""Number of windows that a CPU rolls out together."""
+
+Windows = Int[Tensor, " window"]
+Slots = Int[Tensor, "window some"]
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,17 @@ class OvershootNoise(Noise):
         drawn = PropagationNoise(*shape.of(batch, frames, shape.num_objects, generator))
         return OvershootNoise(drawn if cfg.samples else map_tensors(torch.zeros_like, drawn))
 
+    def part(self, windows: Windows, slots: Slots) -> "OvershootNoise":
+        """That of some slots of some windows."""
+        return map_tensors(lambda values: chosen(values, windows, slots), self)
+
 
 @dataclass(frozen=True)
 class Tracks:
     """Objects of several windows, inferred by the posterior; only positions have full precision."""
 
     o: Attributes
+    id: Int[Tensor, "batch frame object"]
     z_state: Float[Tensor, "batch given object state"]
     """z_state in the given frames."""
     q: Gaussian
@@ -80,21 +92,28 @@ class Tracks:
     ) -> "Tracks":
         """Build from the objects and evidence of each frame, and the background."""
         o = stack([each.o for each in objects], dim=1)
+        ids = torch.stack([each.id for each in objects], dim=1)
         z_state = torch.stack([each.z_state for each in objects[:given]], dim=1)
         parts = [each.q for each in known[: given - 1]]
         q = stack(parts, dim=1) if parts else Gaussian(z_state[:, :0], z_state[:, :0])
         half = map_tensors(Tensor.half, (z_state, q, seen))
-        return Tracks(replace(o, what=o.what.half()), *half)
+        return Tracks(replace(o, what=o.what.half()), ids, *half)
 
     def full(self) -> "Tracks":
         """Convert to full precision."""
-        return map_tensors(Tensor.float, self)
+        o, q = map_tensors(Tensor.float, (self.o, self.q))
+        return Tracks(o, self.id, self.z_state.float(), q, self.seen.float())
+
+    def part(self, windows: Windows, slots: Slots) -> "Tracks":
+        """Those of some slots of some windows."""
+        o, q = map_tensors(lambda values: chosen(values, windows, slots), (self.o, self.q))
+        ids, z_state = (chosen(values, windows, slots) for values in (self.id, self.z_state))
+        return Tracks(o, ids, z_state, q, self.seen[windows])
 
     def at(self, t: int, h: LSTMState) -> Objects:
         """The objects of a frame as the input of the prior, with `h` as its state."""
         o = map_tensors(lambda values: values[:, t], self.o)
-        ids = torch.full(o.pres.shape[:2], NOBODY, device=o.pres.device)
-        return Objects(o, self.z_state[:, t], h, h, ids, ids[:, 0])
+        return Objects(o, self.z_state[:, t], h, h, self.id[:, t], self.id[:, t, 0])
 
 
 def overshoot_terms(
@@ -106,12 +125,41 @@ def overshoot_terms(
     errors.
     """
     tracks = tracks.full()
+    if tracks.id.is_cuda:  # the step is captured, so its shapes are fixed
+        return terms_of(propagation, tracks, cfg, noise)
+    parts = groups(tracks, cfg.given)
+    terms = [terms_of(propagation, tracks.part(*at), cfg, noise.part(*at)) for at in parts]
+    back = torch.cat([window for window, _ in parts]).argsort()
+    return map_tensors(lambda *values: torch.cat(values)[back], *terms)
+
+
+def groups(tracks: Tracks, given: int) -> list[tuple[Windows, Slots]]:
+    """Groups of windows with about as many objects, and the slots that contain them.
+
+    A rollout of all slots takes several times as long: most of them are empty.
+    """
+    empty = (tracks.o.pres[:, :given, :, 0] <= TRACE).all(dim=1)
+    number, slots = (~empty).sum(dim=1), empty.long().argsort(dim=1, stable=True)
+    parts = number.argsort().split(TOGETHER)
+    return [(part, slots[part, : max(1, int(number[part].max()))]) for part in parts]
+
+
+def chosen(values: Tensor, windows: Windows, slots: Slots) -> Tensor:
+    """Some slots of some windows: of (window, frame, slot, *rest)."""
+    return values[windows[:, None], :, slots].movedim(1, 2)
+
+
+def terms_of(
+    propagation: Propagation, tracks: Tracks, cfg: Overshooting, noise: OvershootNoise
+) -> dict[str, PerVideo]:
+    """See `overshoot_terms`; empty slots take part."""
     with only_prior_learns(propagation):
         start, told = recall(propagation, tracks, cfg.given)
         x = rollouts(propagation, start, tracks.seen, noise.rollouts, cfg)
     y = map_tensors(lambda values: values[:, cfg.given :], tracks.o)
+    same = tracks.id[:, cfg.given :] == tracks.id[:, cfg.given - 1 : cfg.given]
     number = tracks.o.pres[:, cfg.given - 1].sum(dim=(1, 2)).clamp_min(1)
-    terms = {"overshoot": per_video(y.pres[..., 0] * score(x, y, cfg.looks)) / number}
+    terms = {"overshoot": per_video(y.pres[..., 0] * same * score(x, y, cfg.looks)) / number}
     if told is not None and cfg.kl:
         weight = tracks.o.pres[:, : cfg.given - 1]
         terms["kl_overshoot"] = cfg.kl * per_video(weight * tracks.q.kl(told)) / number
@@ -121,12 +169,14 @@ def overshoot_terms(
 def recall(propagation: Propagation, tracks: Tracks, given: int) -> tuple[Objects, Gaussian | None]:
     """The objects of the last given frame, and the prior of all given frames but the first."""
     batch, _, slots, _ = tracks.z_state.shape
-    h = propagation.rnn_prior.start(batch, slots)
+    h = start = propagation.rnn_prior.start(batch, slots)
     remembered = []
     for t in range(given - 1):
         prev = tracks.at(t, h)
         h = propagation.rnn_prior(prev, propagation.situation(tracks.seen, prev.o), h)
         remembered.append(h.h)
+        new = (tracks.id[:, t + 1] != tracks.id[:, t])[..., None]
+        h = LSTMState(torch.where(new, start.h, h.h), torch.where(new, start.c, h.c))
     told = propagation.latent.prior(torch.stack(remembered, dim=1)) if remembered else None
     return tracks.at(given - 1, h), told
 

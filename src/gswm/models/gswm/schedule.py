@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from gswm.core.errors import UserError
 from gswm.core.schedule import Anneal, Curriculum, Stage
+from gswm.models.contract import Discover
 
 JOINT = {"joint": 0, "joint_starts": 1, "joint_horizon": 1}
 """Minimum values of these settings."""
@@ -29,6 +30,10 @@ class Overshooting:
     """Frames of a window that the prior is given."""
     horizon: int = 15
     """Frames of a window that the prior imagines."""
+    discover: Discover = "first"
+    """The given frames in which objects are discovered; "always" includes the imagined ones, and an
+    object counts as long as it is tracked.
+    """
     samples: int = 2
     """Rollouts of each window; 0 for one rollout by means, which is correct only if the future is
     certain.

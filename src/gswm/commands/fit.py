@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from tyro.conf import Positional, arg
 
 from gswm.core.waiting import tell
-from gswm.fitting.fit import FitConfig, default_folder, fit_video
+from gswm.fitting.fit import FitConfig, Learn, default_folder, fit_video
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,12 @@ class FitCommand:
     """Settings of `gswm fit`."""
 
     NOTES: ClassVar = (
-        "Run the same command again to resume an interrupted fit. Without a GPU, "
-        "use --prepare, and fit OUT/video.hdf5 on a machine that has one.",
+        "Run the same command again to resume an interrupted fit. Without a GPU, use "
+        "--learn motion, or --prepare, and fit OUT/video.hdf5 on a machine that has one.",
     )
     EXAMPLES: ClassVar = (
         "gswm fit film.mp4 --minutes 8",
+        "gswm fit film.mp4 --learn motion --minutes 5",
         "gswm fit film.mp4 --region 0,120,640,360 --objects 12",
         "gswm fit film.mp4 --prepare",
     )
@@ -33,6 +34,9 @@ class FitCommand:
     """Time limit in minutes, including measuring the video and writing the results."""
     steps: int | None = None
     """Train for this many steps instead of --minutes."""
+    learn: Learn = "all"
+    """Networks to train: all, for which a GPU is needed, or only those that predict motion. Objects
+    are then found as by the initial weights, and a CPU is enough."""
     prepare: bool = False
     """Only measure and import the video, into OUT/video.hdf5, so that another machine can train."""
     region: str | None = None
@@ -75,6 +79,7 @@ class FitCommand:
         cfg = FitConfig(
             minutes=self.minutes,
             steps=self.steps,
+            learn=self.learn,
             batch=self.batch,
             seed=self.seed,
             device=self.device,

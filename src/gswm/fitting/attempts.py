@@ -22,7 +22,7 @@ from gswm.models.recipe import Recipe
 from gswm.train.checkpoint import numbered
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
-from gswm.train.loop import LoopConfig
+from gswm.train.loop import LoopConfig, Run
 from gswm.train.signals import Signals, Stopped
 from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
@@ -84,6 +84,8 @@ class Trained:
     """The time that they took."""
     start: str | None = None
     """The trained weights from which the first attempt started."""
+    prior_alone: bool = False
+    """Whether only the prior was trained."""
 
     @property
     def finished(self) -> bool:
@@ -159,19 +161,9 @@ def train_within(
             f"at {1000 * seconds / number:.0f} ms per step"
         )
         watch = Watch(expected, begin=round(teaching.taught[0] * number))
-        most = None if steps else max(1.0, budget.left / 60)
-        cfg = LoopConfig(
-            max_minutes=most,
-            save_every=max(1, number // CHECKPOINTS),
-            report_every=max(REPORTED, min(100, number // 50)),
-            compiled=False,
-            any_code=True,
-        )
-        signals = Signals()
+        cfg = loop_of(number, None if steps else budget)
         try:
-            ended = train(recipe, run, device_name, cfg, signals, make, watch)
-        except Stopped as error:
-            raise FitStoppedError(signals) from error
+            ended = run_to_end(recipe, run, device_name, cfg, make, watch)
         except ObjectsLostError as error:
             if attempt == ATTEMPTS:
                 raise UserError(
@@ -184,11 +176,39 @@ def train_within(
             tell(f"{error}; another attempt, {since}, with stronger supervision by motion")
             teaching = teaching.stronger()
             continue
-        if signals.exit_code:
-            raise FitStoppedError(signals)
         model, taken = ended.trainee.model.eval(), ended.trainee.step
         return Trained(model, recipe, run, attempt, taken, ended.minutes, start)
     raise AssertionError("every attempt returns or raises")
+
+
+def loop_of(steps: int, budget: Budget | None) -> LoopConfig:
+    """How often a training of some steps reports and saves, and the time that is left for it."""
+    return LoopConfig(
+        max_minutes=None if budget is None else max(1.0, budget.left / 60),
+        save_every=max(1, steps // CHECKPOINTS),
+        report_every=max(REPORTED, min(100, steps // 50)),
+        compiled=False,
+        any_code=True,
+    )
+
+
+def run_to_end(
+    recipe: Recipe,
+    run: Path,
+    device_name: str,
+    cfg: LoopConfig,
+    make: MakeTrainee,
+    watch: Watch | None = None,
+) -> Run:
+    """Train in a folder, or resume the training there; raises a FitStoppedError for a signal."""
+    signals = Signals()
+    try:
+        ended = train(recipe, run, device_name, cfg, signals, make, watch)
+    except Stopped as error:
+        raise FitStoppedError(signals) from error
+    if signals.exit_code:
+        raise FitStoppedError(signals)
+    return ended
 
 
 def steps_within(

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from gswm.core.devices import find_device
 from gswm.core.errors import UserError
@@ -36,13 +36,17 @@ from gswm.fitting import keeping, resuming, showing
 from gswm.fitting.attempts import Budget, Tell, Trained, initial, train_within, with_background
 from gswm.fitting.decisions import NEW, OWN, Decision, Decisions, logit, settings_for
 from gswm.fitting.episodes import FitData, prepare
-from gswm.fitting.starting import check_start, find_start
+from gswm.fitting.motion import train_motion
+from gswm.fitting.starting import check_start, find_start, read_start
 from gswm.models.base import WorldModel
 from gswm.models.gswm.gswm import GSWMConfig
 from gswm.tracking.following import locate
 from gswm.tracking.windows import windows_for
 from gswm.weights import files as weights
 from gswm.weights.finding import find as find_weights
+
+Learn = Literal["all", "motion"]
+"""Whether a fit trains all networks, or the prior alone."""
 
 WEIGHTS, DATA = "weights.safetensors", "video.hdf5"
 FITTED = "fitted.safetensors"
@@ -63,6 +67,8 @@ RANGES = {
 """The flag and the bounds of each decision that a user can make."""
 WHOLE = ("stride", "image_size", "num_objects", "grid")
 """The decisions that are integers."""
+OF_MOTION = ("start", "stride", "fps", "image_size")
+"""The decisions that matter if the prior alone is trained."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class FitConfig:
     batch: int = 16
     seed: int = 0
     device: str = "auto"
+    learn: Learn = "all"
     prepare: bool = False
     """Stop when the video is measured and imported."""
     region: str | None = None
@@ -91,7 +98,7 @@ class FitConfig:
 
     def asked(self) -> dict[str, Any]:
         """Settings that an interrupted fit must have in common with the one that resumes it."""
-        names = ("minutes", "steps", "batch", "seed", "region", "allow_damaged", "start")
+        names = ("minutes", "steps", "batch", "seed", "region", "allow_damaged", "start", "learn")
         decided = {name: value for name, value in self.decided.items() if value is not None}
         return {name: getattr(self, name) for name in names} | {"decided": decided}
 
@@ -103,6 +110,10 @@ class FitConfig:
         check_range({"--steps": self.steps}, 1, STEPS)
         check_range({"--batch": self.batch}, 1)
         check_names(self.decided)
+        if self.learn not in get_args(Learn):
+            raise UserError(f'--learn is {self.learn!r}: it must be "all" or "motion"')
+        if self.learn == "motion":
+            self.check_motion()
         for name, (flag, least, most) in RANGES.items():
             if name in WHOLE and self.decided.get(name) is not None:
                 check_integers(**{flag: self.decided[name]})
@@ -111,11 +122,24 @@ class FitConfig:
             check_size(size)
             check_grid(self.decided.get("grid"), size)
 
+    def check_motion(self) -> None:
+        """Raise a UserError for settings that a training of the prior alone does not use."""
+        flags = {name: flag for name, (flag, _, _) in RANGES.items() if name not in OF_MOTION}
+        own = [flags[n] for n, value in self.decided.items() if n in flags and value is not None]
+        if self.start == NEW:
+            own.append(f"--start {NEW}")
+        if own:
+            raise UserError(
+                f"{own[0]} has no effect with --learn motion, which keeps how the initial weights "
+                "find objects: leave one of the two out"
+            )
+
 
 def fit(
     video: str | Path,
     minutes: float = 8.0,
     *,
+    learn: Learn = "all",
     out: str | Path | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -134,6 +158,8 @@ def fit(
     Args:
         video: A video file, a folder of videos, or a file that `gswm fit --prepare` wrote.
         minutes: Time limit for the whole fit.
+        learn: "all" trains all networks, for which a GPU is needed. "motion" trains the prior
+            alone, and objects are found as by the initial weights; a CPU is enough.
         out: The folder for weights, tracks and a page. Default: fits/NAME.
         device: "cpu", "cuda" or "auto".
         seed: Seed of weights, windows and noise.
@@ -150,6 +176,7 @@ def fit(
     begin = None if start is None else str(start)
     cfg = FitConfig(
         minutes=minutes,
+        learn=learn,
         device=device,
         seed=seed,
         region=region,
@@ -193,6 +220,8 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         films = films_of(video, size, cfg.region, cfg.allow_damaged)
     else:
         begin = find_start(cfg.start, cfg.decided)
+        if cfg.learn == "motion" and begin.value is None:
+            raise UserError(f"--learn motion needs initial weights: {begin.reason}")
         facts = measured(video, cfg, tell)
         size = cfg.decided.get("image_size")
         decisions = override(settings_for(facts, begin, size), cfg.decided)
@@ -203,8 +232,12 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
         if not known:
             resuming.forget(out)
         said = said_of(facts, decisions) | {"region": cfg.region}
-        begun = begin.value and load(begin.value.name, cfg.device)
+        # Labels of moving regions, which the prior does not need, are compared with what it finds.
+        compared = begin.value if cfg.learn == "all" else None
+        begun = compared and load(compared.name, cfg.device)
         data = prepare(films, decisions.stride.value, out / DATA, said, begun)
+    if cfg.learn == "motion":
+        data = of_motion(data)
     settings = from_dict(GSWMConfig, data.said["model"])
     if (start := data.said.get("start", NEW)) != NEW:
         check_start(start, settings)
@@ -214,25 +247,47 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     resuming.remember(out, asked)
     if cfg.prepare:
         return data.file
-    trained = train_within(
+    trained = train_on(data, settings, video.stem, budget, out, cfg, tell)
+    kept = choose(trained, data, tell, keep_fit=cfg.keep_fit)
+    page = write_results(out, video.name, films, data, kept, tell)
+    resuming.remember(out, asked, kept.to_json())
+    return page
+
+
+def train_on(
+    data: FitData,
+    settings: GSWMConfig,
+    name: str,
+    budget: Budget,
+    out: Path,
+    cfg: FitConfig,
+    tell: Tell,
+) -> Trained:
+    """Train all networks, or the prior alone."""
+    common: dict[str, Any] = {"device_name": cfg.device, "make": accelerate(compiled=False)}
+    common |= {"batch": cfg.batch, "steps": cfg.steps, "seed": cfg.seed, "tell": tell}
+    start = data.said.get("start", NEW)
+    if cfg.learn == "motion":
+        return train_motion(budget, name, settings, data, out, start, **common)
+    return train_within(
         budget,
-        video.stem,
+        name,
         settings,
         data,
         out,
         expected=float(data.said["expected"]),
         start=None if start == NEW else start,
-        device_name=cfg.device,
-        make=accelerate(compiled=False),
-        batch=cfg.batch,
-        steps=cfg.steps,
-        seed=cfg.seed,
-        tell=tell,
+        **common,
     )
-    kept = choose(trained, data, tell, keep_fit=cfg.keep_fit)
-    page = write_results(out, video.name, films, data, kept, tell)
-    resuming.remember(out, asked, kept.to_json())
-    return page
+
+
+def of_motion(data: FitData) -> FitData:
+    """Prepared data with the settings of the initial weights, which detect objects as they are."""
+    if (start := data.said.get("start", NEW)) == NEW:
+        raise UserError(f"{data.file} was prepared without initial weights: give --start NAME")
+    rows = [row for row in data.said["decisions"] if row[0] in OF_MOTION]
+    model = to_dict(read_start(start).model)
+    return replace(data, said=data.said | {"decisions": rows, "model": model})
 
 
 def started_by(data: FitData, asked: str | None) -> FitData:
@@ -352,12 +407,17 @@ class Kept:
 
 
 def choose(trained: Trained, data: FitData, tell: Tell, *, keep_fit: bool = False) -> Kept:
-    """Keep the better of a fit and its initial weights; both get the background of the video."""
+    """Keep the better of a fit and its initial weights; both get the background of the video.
+
+    With the prior alone trained, both find the same objects, and the fit is kept.
+    """
     picture = data.backgrounds[0] if len(data.backgrounds) == 1 else None
     with_background(trained.model, picture)
     if trained.start is None:
         return Kept(trained)
     start = replay(with_background(initial(trained), picture))
+    if trained.prior_alone:
+        return Kept(trained, start)
     choice = keeping.compare(trained.model, start, data.file, asked=keep_fit)
     kept = Kept(trained, start, choice)
     if kept.line:
@@ -406,8 +466,9 @@ def write_results(
     showing.imagine(out, model, end.episodes, given)
     begun = "" if trained.start is None else f" from {trained.start}"
     doubt = "" if before is None or kept.choice is None else scores.falls_behind(before)
+    learned = "A model whose prior learned for" if trained.prior_alone else "A model of"
     lead = (
-        f"A model of {steps:,} steps{begun}, at {60_000 * trained.minutes / steps:.0f} ms each"
+        f"{learned} {steps:,} steps{begun}, at {60_000 * trained.minutes / steps:.0f} ms each"
         + (f", in attempt {tries}" if tries > 1 else "")
         + ("." if trained.finished else "; the time ended before the last step.")
         + showing.nothing_found(rows)

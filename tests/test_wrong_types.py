@@ -42,6 +42,7 @@ CASES = {
     "track.save('a.gif', video, fps='fast')": "fps is 'fast'; it must be a number",
     "gswm.build(model.cfg)": "a recipe or the name of one, not a GSWMConfig",
     "gswm.load(None)": "the name or path of weights, not NoneType",
+    "gswm.fit(film, learn='looks')": "learn is 'looks': it must be 'all' or 'motion'",
     "gswm.fit(film, minutes='few')": "minutes is 'few'; it must be a number",
     "gswm.open_video(film, frames=2.5)": "frames is 2.5; it must be an integer",
     "gswm.open_video(film, region=(0, 0, float('nan'), 5))": "width is nan",

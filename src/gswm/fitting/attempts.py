@@ -22,7 +22,7 @@ from gswm.models.recipe import Recipe
 from gswm.train.checkpoint import numbered
 from gswm.train.folder import RunFolder
 from gswm.train.launch import train
-from gswm.train.loop import LoopConfig, Run
+from gswm.train.loop import LoopConfig
 from gswm.train.signals import Signals, Stopped
 from gswm.train.step import MakeTrainee, Trainee
 from gswm.weights import files as weights
@@ -163,7 +163,7 @@ def train_within(
         watch = Watch(expected, begin=round(teaching.taught[0] * number))
         cfg = loop_of(number, None if steps else budget)
         try:
-            ended = run_to_end(recipe, run, device_name, cfg, make, watch)
+            model, taken, minutes = run_to_end(recipe, run, device_name, cfg, make, watch)
         except ObjectsLostError as error:
             if attempt == ATTEMPTS:
                 raise UserError(
@@ -176,8 +176,7 @@ def train_within(
             tell(f"{error}; another attempt, {since}, with stronger supervision by motion")
             teaching = teaching.stronger()
             continue
-        model, taken = ended.trainee.model.eval(), ended.trainee.step
-        return Trained(model, recipe, run, attempt, taken, ended.minutes, start)
+        return Trained(model, recipe, run, attempt, taken, minutes, start)
     raise AssertionError("every attempt returns or raises")
 
 
@@ -199,8 +198,11 @@ def run_to_end(
     cfg: LoopConfig,
     make: MakeTrainee,
     watch: Watch | None = None,
-) -> Run:
-    """Train in a folder, or resume the training there; raises a FitStoppedError for a signal."""
+) -> tuple[WorldModel[Any], int, float]:
+    """Train in a folder, or resume the training there: the model, its steps, and their minutes.
+
+    Raises a FitStoppedError for a signal.
+    """
     signals = Signals()
     try:
         ended = train(recipe, run, device_name, cfg, signals, make, watch)
@@ -208,7 +210,7 @@ def run_to_end(
         raise FitStoppedError(signals) from error
     if signals.exit_code:
         raise FitStoppedError(signals)
-    return ended
+    return ended.trainee.model.eval(), ended.trainee.step, ended.minutes
 
 
 def steps_within(

@@ -111,7 +111,7 @@ class FitConfig:
         check_range({"--batch": self.batch}, 1)
         check_names(self.decided)
         if self.learn not in get_args(Learn):
-            raise UserError(f'--learn is {self.learn!r}: it must be "all" or "motion"')
+            raise UserError(f"learn is {self.learn!r}: it must be 'all' or 'motion'")
         if self.learn == "motion":
             self.check_motion()
         for name, (flag, least, most) in RANGES.items():

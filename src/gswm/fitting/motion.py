@@ -121,9 +121,8 @@ def train_motion(
             f"{plan.batches * batch:,} windows: about {plan.seconds(pace) / 60:.1f} minutes"
         )
     cfg = loop_of(recipe.train.steps, None if steps else budget)
-    ended = run_to_end(recipe, run, device_name, cfg, make)
-    model, taken = ended.trainee.model.eval(), ended.trainee.step
-    return Trained(model, recipe, run, 1, taken, ended.minutes, start, prior_alone=True)
+    model, taken, minutes = run_to_end(recipe, run, device_name, cfg, make)
+    return Trained(model, recipe, run, 1, taken, minutes, start, prior_alone=True)
 
 
 def window_of(frames: int) -> int:
@@ -202,7 +201,8 @@ def plan_for(seconds: float, pace: Pace, enough: int) -> Plan:
         pace: The time of a step.
         enough: The number of batches that show the whole video.
     """
-    batches = max(1, min(enough, int(OBSERVED * seconds / max(pace.observing, 1e-9))))
+    observing = min(OBSERVED * seconds, seconds - LEAST * pace.step)
+    batches = max(1, min(enough, int(observing / max(pace.observing, 1e-9))))
     steps = min(PASSES * batches, int((seconds - batches * pace.observing) / pace.step))
     if steps < LEAST:
         lacks = Plan(LEAST, 1).seconds(pace) - seconds

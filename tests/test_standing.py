@@ -13,7 +13,14 @@ from synthetic_videos import make
 from torch import Tensor
 
 from gswm.data.background import match_light, static_background
-from gswm.data.standing import emptier_of, empty_scene, jump, without_standing
+from gswm.data.standing import (
+    comes_back,
+    emptier_of,
+    empty_scene,
+    jump,
+    usual_jump,
+    without_standing,
+)
 
 HEIGHT, WIDTH, TIME = 48, 64, 60
 RED = (0.9, 0.2, 0.1)
@@ -33,6 +40,16 @@ def ground(texture: float, seed: int = 3) -> np.ndarray:
         for width in (8, 1)
     )
     return (0.45 + 0.05 * coarse / coarse.std() + texture * fine / fine.std()).clip(0.05, 0.95)
+
+
+def gravel(seed: int = 3) -> np.ndarray:
+    """A larger scene of stones of a few pixels, from dark to bright."""
+    rng = np.random.default_rng(seed)
+    stones = rng.uniform(size=(800, 2)) * [2 * HEIGHT, 2 * WIDTH]
+    pixels = np.moveaxis(np.mgrid[: 2 * HEIGHT, : 2 * WIDTH], 0, -1)[:, :, None]
+    nearest = np.hypot(*np.moveaxis(pixels - stones, -1, 0)).argmin(axis=-1)
+    grey = rng.uniform(0.2, 0.7, len(stones))[nearest]
+    return np.repeat(ndimage.gaussian_filter(grey, 0.5)[..., None], 3, axis=-1)
 
 
 def film(
@@ -143,6 +160,56 @@ def test_an_object_that_never_leaves_is_background() -> None:
     video = film(ground(0.0), [HERE] * TIME)
     median = static_background(video)
     assert torch.equal(without_standing(median, video), median)
+
+
+GREY = (0.47, 0.45, 0.42)
+
+
+@pytest.mark.parametrize("seed", [0, *slow(*[(i,) for i in range(1, 4)])])
+@pytest.mark.parametrize("first", [0, 14])
+def test_an_object_of_the_color_of_coarse_ground_does_not_replace_it(seed: int, first: int) -> None:
+    """Stones have larger jumps than the object, but come back after it."""
+    scene = gravel(seed)
+    stops = [HERE] * 14 + way(HERE, THERE, 6) + [THERE] * 14 + way(THERE, (100, 46), 12)
+    before: list[tuple[int, int] | None] = [None] * first
+    video = film(scene, before + stops + [None] * (70 - len(stops) - first), color=GREY)
+    median = static_background(video)
+    assert ghosts(median, scene) < 0.05 * BOX
+    assert ghosts(without_standing(median, video), scene) < 0.05 * BOX
+
+
+def test_an_object_on_coarse_ground_is_taken_out_if_the_ground_comes_back() -> None:
+    scene = gravel()
+    video = film(scene, [None] * 12 + [HERE] * 36 + [None] * 12)
+    assert ghosts(static_background(video), scene) > BOX / 2
+    assert ghosts(empty_scene(video), scene) < 0.05 * BOX
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=9))
+def test_what_comes_back_is_there_before_and_after(seen: list[tuple[bool, bool]]) -> None:
+    one, other = np.array(seen, bool).reshape(-1, 2).T
+    inner = (other[b] and one[:b].any() and one[b + 1 :].any() for b in range(len(seen)))
+    assert comes_back(one, other) == any(inner)
+
+
+def test_the_usual_jump_is_that_of_other_places() -> None:
+    region = np.zeros((20, 20), bool)
+    region[6:14, 6:14] = True
+    stripes = np.where(np.arange(120) // 8 % 2, 0.7, 0.3)
+    picture = np.broadcast_to(stripes, (3, 120, 120)).astype(np.float32)
+    with_box = picture.copy()
+    with_box[:, 56:64, 56:64] = 0.0
+    box = slice(50, 70), slice(50, 70)
+    assert usual_jump(with_box, box, region) == pytest.approx(
+        usual_jump(picture, box, region), rel=0.3
+    )
+    assert usual_jump(np.full_like(picture, 0.5), box, region) == pytest.approx(0, abs=1e-4)
+
+
+def test_without_room_for_other_places_no_jump_is_usual() -> None:
+    region = np.ones((40, 40), bool)
+    picture = np.random.default_rng(0).uniform(size=(3, 60, 60)).astype(np.float32)
+    assert usual_jump(picture, (slice(10, 50), slice(10, 50)), region) == 0
 
 
 @pytest.mark.parametrize("kind", slow("cars", "insects", "crossing", "swaying"))

@@ -9,12 +9,17 @@ two views P of a region R, the emptier one has the smaller jump at its border âˆ
     inside(P)  = G * (P Â· 1_R) / G * 1_R,   G a Gaussian of about two pixels; outside likewise
 
 The local means remove texture, so that a plain object on textured ground has the larger jump too.
-The method is:
+On coarse ground, such as gravel, an object of low contrast may have the smaller one, so the jump
+must also be unusual for the ground. Time tells more: the ground looks the same again after an
+object has left, while an object rarely comes back to the same pixels. The method is:
 
 1. Divide the frames, normalized to one light, into short windows. The median of each is a view of
    the scene; pixels that are not steady in a window, or agree with few frames, are left out.
 2. Compare each view with the background: first the regions that differ most, then all.
-3. If the view's jump is clearly smaller than the background's, copy the view's region.
+3. If the view's jump is clearly smaller than the background's, copy the view's region. It is not
+   copied if the background comes back after the view, and the view not after the background. If
+   time does not tell, it is copied if more views agree with it than with the background, or if
+   the background's jump is unusual around there.
 4. Repeat until nothing changes. Then each copied pixel becomes the median of all frames that agree
    with it.
 
@@ -68,6 +73,19 @@ SHARP = 0.2
 """Difference of the jumps relative to that of the views; patches of light have none."""
 AGREE = 0.02
 """Largest difference from the view of frames in the median, from 0 to 1."""
+ALIKE = 0.9
+"""Fraction of a region's pixels in which a view shows the same as another picture."""
+UNUSUAL = 5.0
+"""Multiple of the usual jump around a region above which that of the background is unusual."""
+PLACES = [
+    (down / 2, right / 2)
+    for down in range(-4, 5)
+    for right in range(-4, 5)
+    if max(abs(down), abs(right)) >= 2
+]
+"""Places around a region that are compared with it, as shifts in its heights and widths."""
+MANY = 12
+"""Number of such places in the picture below which they are ignored."""
 ROUNDS = 4
 NONE = -1
 """The view of a pixel that keeps its background."""
@@ -204,7 +222,7 @@ def emptiest(background: Picture, views: list[View]) -> Int[np.ndarray, "height 
         changed = np.zeros_like(since)
         for level in LEVELS:
             for number, view in enumerate(views):
-                taken = emptier(view, found, level + NOISES * noise, since | changed)
+                taken = emptier(view, found, views, level + NOISES * noise, since | changed)
                 if taken.any():
                     found = View.of(np.where(taken, view.picture, found.picture))
                     source[taken] = number
@@ -215,10 +233,17 @@ def emptiest(background: Picture, views: list[View]) -> Int[np.ndarray, "height 
     return source
 
 
-def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
+def emptier(view: View, background: View, views: list[View], level: float, where: Mask) -> Mask:
     """The regions in which a view differs from the background and has the smaller jump.
 
     An edge of the scene that trembles by a pixel forms no region.
+
+    Args:
+        view: One of `views`.
+        background: It may become emptier.
+        views: All, in the order of time.
+        level: Difference above which pixels form a region.
+        where: Pixels of which a region must contain one.
     """
     differs = (np.abs(view.picture - background.picture).max(axis=0) > level) & view.steady
     surely = (np.maximum(view.beyond(background), background.beyond(view)) > level) & differs
@@ -237,10 +262,72 @@ def emptier(view: View, background: View, level: float, where: Mask) -> Mask:
         here = (slice(None), *wide)
         now, then = (jump(each.picture[here], region) for each in (background, view))
         apart = np.abs(background.picture[here] - view.picture[here])[:, region].mean()
-        if then < now / CLEARLY and now - then > SHARP * apart:
+        smaller = then < now / CLEARLY and now - then > SHARP * apart
+        if smaller and is_ground(view, background, views, wide, region, level):
             others = mask[wide] & ~region
             taken[wide] |= ndimage.binary_dilation(region, iterations=SOFT) & ~others
     return taken
+
+
+def is_ground(
+    view: View,
+    background: View,
+    views: list[View],
+    wide: tuple[slice, ...],
+    region: Bool[np.ndarray, "rows columns"],
+    level: float,
+) -> bool:
+    """Whether the view with the smaller jump is the ground, by the background's jump and by time.
+
+    Args:
+        view: One of `views`.
+        background: Differs from it in the region.
+        views: All, in the order of time.
+        wide: The rows and columns of `region`.
+        region: Where both differ.
+        level: Largest difference of pixels that show the same.
+    """
+    here = (slice(None), *wide)
+    shown = np.stack([each.picture[here][:, region] for each in views])
+    object_there, ground_there = (
+        np.mean(np.abs(shown - each.picture[here][:, region]).max(axis=1) < level, axis=1) >= ALIKE
+        for each in (background, view)
+    )
+    back = comes_back(object_there, ground_there), comes_back(ground_there, object_there)
+    if back[0] != back[1]:
+        return back[1]
+    if ground_there.sum() > object_there.sum():
+        return True
+    now = jump(background.picture[here], region)
+    return now > UNUSUAL * usual_jump(background.picture, wide, region)
+
+
+def usual_jump(
+    picture: Picture, wide: tuple[slice, ...], region: Bool[np.ndarray, "rows columns"]
+) -> float:
+    """The median jump of a region in other places around it; 0 if there is no room for many.
+
+    Args:
+        picture: The whole picture; places that reach into black bars do not count.
+        wide: The rows and columns of `region`.
+        region: Of any shape.
+    """
+    (top, left), (high, across) = (s.start for s in wide), region.shape
+    inside = picture.max(axis=0) > 0
+    found = list[float]()
+    for down, right in PLACES:
+        y, x = top + round(down * high), left + round(right * across)
+        place = slice(y, y + high), slice(x, x + across)
+        fits = min(y, x) >= 0 and inside[place].shape == region.shape
+        if fits and inside[place].all():
+            found.append(jump(picture[:, *place], region))
+    return float(np.median(found)) if len(found) >= MANY else 0.0
+
+
+def comes_back(one: Bool[np.ndarray, " time"], other: Bool[np.ndarray, " time"]) -> bool:
+    """Whether the first is true before and after some time at which the second is."""
+    times = np.flatnonzero(one)
+    return len(times) > 0 and bool(other[times[0] + 1 : times[-1]].any())
 
 
 def jump(picture: Picture, region: Mask) -> float:

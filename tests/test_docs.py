@@ -83,7 +83,7 @@ def test_cheap_commands_of_the_pages_run_as_they_are_written(
 
 
 TRAINS = ("train", "fit", "sweep", "bench train", "bench imagine")
-ON_A_CPU = ("--resume", "-cpu", "--device cpu", "--print", "--prepare")
+ON_A_CPU = ("--resume", "-cpu", "--device cpu", "--print", "--prepare", "--learn motion")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -223,7 +223,7 @@ def steps_within(
         need = least * thousand / (1 - RESERVED) / 60
         raise UserError(
             f"there is time for {max(0, number)} steps, and a fit needs {least} or more: "
-            f"add {need:.1f} minutes to --minutes, or use a GPU"
+            f"add {need:.1f} minutes to --minutes, use a GPU, or give --learn motion"
         )
     return number
 

@@ -346,10 +346,8 @@ def test_a_csv_is_the_table(made: Track, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("a.avi", {}, "must end in .gif or .mp4 or .png or .csv"),
+        ("a.avi", {}, "must end in .gif, .mp4, .png, .csv or .txt"),
         ("a", {}, "must end in"),
-        ("nowhere/a.gif", {}, "there is no folder"),
-        ("nowhere/a.csv", {}, "there is no folder"),
         ("folder.png", {}, "it is a folder"),
         ("a.gif", {"fps": 0}, "fps is 0"),
         ("a.png", {"scale": 0}, "scale is 0"),
@@ -369,6 +367,13 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(
     assert said in str(error.value)
     assert len(str(error.value).splitlines()) == 1
     assert [file.name for file in tmp_path.rglob("*")] == ["folder.png"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "png", "gif"])
+def test_missing_folders_of_a_file_are_created(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "one" / f"a.{ending}"
+    track(1, 3).save(path, video())
+    assert path.is_file()
 
 
 def test_a_table_of_an_imagination_counts_frames_from_the_first_given(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ class Track:
         in its own units.
 
         Args:
-            path: The file, in a folder that exists.
+            path: The file; missing folders are created.
             video: What to draw on, as in `draw`; a table does not need it. A film, as
                 `gswm.open_video` returns it, gives tables in its own pixels and seconds
                 (`located`), `.txt` as MOTChallenge text, and `.mp4` at its own size and speed. The
@@ -270,10 +270,6 @@ class Track:
         """
         path = Path(path)
         check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE, *MOT))
-        if not path.parent.is_dir():
-            raise UserError(
-                f"cannot write {path}: there is no folder {path.parent}; create it first"
-            )
         check_place(path)
         check_range({"fps": fps}, 1, MOST_FPS)
         if episode is not None:

@@ -112,6 +112,24 @@ def test_a_track_is_told_in_a_line(made: Track, line: str) -> None:
     assert repr(made) == str(made) == f"Track: {line}"
 
 
+def test_a_track_moves_to_a_device_with_all_it_holds() -> None:
+    made = replace(imagined(2), states=({"h": torch.zeros(2, 3)},))
+    moved = made.to("cpu")
+    assert repr(moved) == repr(made)
+    assert torch.equal(moved.xy, made.xy)
+    assert moved.past is not None
+    assert torch.equal(moved.states[0]["h"], made.states[0]["h"])
+    with pytest.raises(UserError, match="no device 'gpu'"):
+        made.to("gpu")
+
+
+def test_tracks_can_be_compared_and_kept_in_sets() -> None:
+    one, other = track(1, 3), track(1, 3)
+    assert one != other
+    assert [one, other].index(other) == 1
+    assert len({one, other, one}) == 2
+
+
 @given(
     st.lists(st.integers(0, 3), max_size=2),
     st.integers(0, 4),

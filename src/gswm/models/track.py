@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.core.doubt import confirmed
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
@@ -41,7 +42,7 @@ SHEET = 20
 """Frames on the sheet of one video."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Track:
     """The objects of some videos, frame by frame.
 
@@ -134,6 +135,11 @@ class Track:
         states = map_tensors(chosen, self.states) if number else self.states
         past = None if self.past is None else self.past[which]
         return replace(rest, states=states, past=past)
+
+    def to(self, device: str | torch.device) -> "Track":
+        """The same track on `device`, with its states and given frames."""
+        there = find_device(device)
+        return map_tensors(lambda tensor: tensor.to(there), self)
 
     @property
     def present(self) -> Bool[Tensor, "*batch time object"]:

@@ -414,6 +414,7 @@ def notes_on(result: Result) -> dict[str, str]:
     ways = {"share_0": "of the futures, to the left", "share_1": "of the futures, to the right"}
     return {
         **(ways if result.scores.get("modes") == len(ways) else {}),
+        "modes": "possible futures of each object",
         "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
         "center_error": f"the paper's score: {by}, sum over {first} frames",
         "center_error_mean": f"{by}, mean over {steps} frames",

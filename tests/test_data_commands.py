@@ -89,7 +89,7 @@ def test_the_default_file_is_named_after_world_and_split(
             ["data", "show", "two.hdf5", "--out", "x.gif", "--episode", "2"],
             "no episode 2; it has 2",
         ),
-        (["data", "show", "maze", "--out", "x.jpg"], "must end in .png or .gif or .mp4"),
+        (["data", "show", "maze", "--out", "x.jpg"], "must end in .png, .gif or .mp4"),
         (["data", "show", "maze", "--out", "x.gif", "--scale", "0"], "--scale"),
         (["demo", "--out", "old.hdf5"], "it is a file; choose a folder"),
         (["demo", "--out", "new", "--scale", "0"], "--scale is 0"),

@@ -430,6 +430,8 @@ def test_a_file_is_measured_as_its_world_is(
         (["two-layer.pt"], "safetensors"),
         (["none.safetensors"], "there is no file"),
         (["."], "is not a run folder"),
+        (["runs/nothing"], "a shipped model: check the path"),
+        (["two-layer", "interaction"], "interaction is a world: use --world interaction"),
         (["x.safetensors", "--device", "abacus"], "no device 'abacus'"),
         (["--baseline", "stay"], "--world"),
         (["--baseline", "walls", "--world", "maze"], "bouncing balls"),

@@ -102,6 +102,17 @@ def test_a_misspelled_model_is_told_the_right_one_and_which_are_here(
     assert refused(["eval", "xyz"], capsys).endswith("this installation has single-ball")
 
 
+def test_a_misspelled_path_is_told_the_run_beside_it(
+    away: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "runs" / "maze-0"
+    run.mkdir(parents=True)
+    line = refused(["eval", str(run.with_name("maze"))], capsys)
+    assert line.endswith("or a shipped model: check the path")
+    (run / "best.safetensors").write_bytes(away)
+    assert refused(["eval", str(run.with_name("maze"))], capsys).endswith(f"did you mean {run}?")
+
+
 def test_a_file_in_the_cache_is_used_if_it_is_the_right_one(away: bytes) -> None:
     path = in_cache(away)
     assert finding.place(NAME) == "cache"

@@ -1,6 +1,6 @@
 """Placements: source pixels and model coordinates, and the inverse."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -76,7 +76,12 @@ def test_a_crop_shows_the_middle_square_of_what_is_seen() -> None:
 
 @pytest.mark.parametrize("region", [None, (3, 4, 10, 20)])
 def test_a_region_is_text_and_back(region: Region | None) -> None:
-    assert parse_region(as_text(region)) == region
+    assert parse_region(as_text(region)) == parse_region(region) == region
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_region_may_be_any_sequence_of_integers(kind: Any) -> None:
+    assert parse_region(kind([3, 4, 10, 20])) == (3, 4, 10, 20)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +93,11 @@ def test_a_region_is_text_and_back(region: Region | None) -> None:
         ("1,2,3", "x,y,width,height"),
         ("a,b,c,d", "x,y,width,height"),
         ("0,0,1.5,2", "x,y,width,height"),
+        ((0, 0, 1.5, 2), "x,y,width,height"),
+        ((0, 0), "x,y,width,height"),
     ],
 )
-def test_a_region_that_cannot_be_is_one_line(text: str, said: str) -> None:
+def test_a_region_that_cannot_be_is_one_line(text: Any, said: str) -> None:
     with pytest.raises(UserError, match=said) as error:
         parse_region(text)
     assert len(str(error.value).splitlines()) == 1

@@ -147,3 +147,8 @@ def test_what_cannot_be_read_is_one_line(
         read_video(tmp_path / name, **settings)
     assert said in str(error.value)
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_an_address_is_refused_with_a_remedy() -> None:
+    with pytest.raises(UserError, match=r"https://example.com/a.mp4 is an address: download"):
+        read_video("https://example.com/a.mp4")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -372,6 +373,17 @@ def test_what_a_method_must_return_is_said() -> None:
     model.perceive = lambda *_, **__: None
     with pytest.raises(UserError, match=r"Odd.perceive must return a Track, not a NoneType"):
         model.infer(video)
+
+
+def test_later_chunks_are_checked_like_the_first_and_keep_no_gradients() -> None:
+    model, chunk = Odd(gswm.ModelConfig(), lambda x: x), torch.rand(2, 3, 3, 64, 64)
+    frames = [3, 2]
+    model.infer_after = lambda *_, **__: model.perceive(chunk[:, : frames.pop(0)])
+    first, second = islice(chunks := model.infer_chunks([chunk] * 3), 2)
+    assert not first.xy.requires_grad
+    assert not second.xy.requires_grad
+    with pytest.raises(UserError, match=r"Odd.infer_after returned 2 frames; it must return 3"):
+        next(chunks)
 
 
 def test_a_model_without_parameters_is_where_its_buffers_are() -> None:

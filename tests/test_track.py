@@ -112,6 +112,24 @@ def test_a_track_is_told_in_a_line(made: Track, line: str) -> None:
     assert repr(made) == str(made) == f"Track: {line}"
 
 
+def test_a_track_moves_to_a_device_with_all_it_holds() -> None:
+    made = replace(imagined(2), states=({"h": torch.zeros(2, 3)},))
+    moved = made.to("cpu")
+    assert repr(moved) == repr(made)
+    assert torch.equal(moved.xy, made.xy)
+    assert moved.past is not None
+    assert torch.equal(moved.states[0]["h"], made.states[0]["h"])
+    with pytest.raises(UserError, match="no device 'gpu'"):
+        made.to("gpu")
+
+
+def test_tracks_can_be_compared_and_kept_in_sets() -> None:
+    one, other = track(1, 3), track(1, 3)
+    assert one != other
+    assert [one, other].index(other) == 1
+    assert len({one, other, one}) == 2
+
+
 @given(
     st.lists(st.integers(0, 3), max_size=2),
     st.integers(0, 4),
@@ -346,10 +364,8 @@ def test_a_csv_is_the_table(made: Track, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("a.avi", {}, "must end in .gif or .mp4 or .png or .csv"),
+        ("a.avi", {}, "must end in .gif, .mp4, .png, .csv or .txt"),
         ("a", {}, "must end in"),
-        ("nowhere/a.gif", {}, "there is no folder"),
-        ("nowhere/a.csv", {}, "there is no folder"),
         ("folder.png", {}, "it is a folder"),
         ("a.gif", {"fps": 0}, "fps is 0"),
         ("a.png", {"scale": 0}, "scale is 0"),
@@ -369,6 +385,13 @@ def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(
     assert said in str(error.value)
     assert len(str(error.value).splitlines()) == 1
     assert [file.name for file in tmp_path.rglob("*")] == ["folder.png"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "png", "gif"])
+def test_missing_folders_of_a_file_are_created(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "one" / f"a.{ending}"
+    track(1, 3).save(path, video())
+    assert path.is_file()
 
 
 def test_a_table_of_an_imagination_counts_frames_from_the_first_given(tmp_path: Path) -> None:

@@ -455,6 +455,13 @@ def test_resume_may_stand_anywhere(finished: Path, capsys: Capture, words: list[
     assert "--resume uses the recipe of the run: omit single-ball" in capsys.readouterr().err
 
 
+def test_a_run_in_the_place_of_a_recipe_is_told_how_to_resume(
+    finished: Path, capsys: Capture
+) -> None:
+    assert main(["train", str(finished)]) == 2
+    assert f"is a run: `gswm train --resume {finished}` resumes it" in capsys.readouterr().err
+
+
 def test_resume_remembers_what_is_no_setting_of_the_recipe(
     finished: Path, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -132,6 +132,13 @@ def test_a_registered_world_is_measured_by_the_protocol_that_it_declares(
     assert found["scores"]["min_ade_1"] > 0
 
 
+def test_episodes_are_told_in_a_line() -> None:
+    episodes = next(world("interaction").episodes(seed=1, n=2))
+    shape = "Episodes: 2 episodes × 100 frames, 64 × 64 px"
+    assert repr(episodes) == f"{shape}, up to 3 objects"
+    assert repr(Episodes(episodes.video)) == f"{shape}, no ground truth"
+
+
 def test_a_file_of_a_world_that_is_not_installed_goes_by_its_layout(
     roundabout: Roundabout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

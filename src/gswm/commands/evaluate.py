@@ -124,6 +124,7 @@ class EvaluateCommand:
         if self.model is not None and self.baseline is None:
             check_no_video(self.model, "gswm", "eval", ANY_VIDEO)
         if self.model is not None and self.video is not None:
+            check_no_world(self.video)
             return self.run_imagined(self.model, Path(self.video))
         self.check_no_labels()
         if (self.model is None) == (self.baseline is None):
@@ -251,6 +252,12 @@ class EvaluateCommand:
             value = getattr(self, setting)
             words += [flag(setting)] if value is True else [flag(setting), str(value)]
         return shlex.join(words)
+
+
+def check_no_world(video: str) -> None:
+    """Raise a UserError for the name of a world in the place of a video."""
+    if video in worlds.WORLDS and not Path(video).exists():
+        raise UserError(f"{video} is a world: use --world {video}")
 
 
 MEASURED = (
@@ -407,6 +414,7 @@ def notes_on(result: Result) -> dict[str, str]:
     ways = {"share_0": "of the futures, to the left", "share_1": "of the futures, to the right"}
     return {
         **(ways if result.scores.get("modes") == len(ways) else {}),
+        "modes": "possible futures of each object",
         "on_mode": f"of the futures, within {64 * NEAR:g} of 64 pixels of a true end",
         "center_error": f"the paper's score: {by}, sum over {first} frames",
         "center_error_mean": f"{by}, mean over {steps} frames",

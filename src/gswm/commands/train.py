@@ -74,6 +74,11 @@ class TrainCommand:
             which = shlex.join(["--resume", str(start.resume)])
         elif start.recipe:
             which, *more = start.recipe
+            if (Path(which) / "recipe.json").is_file():
+                raise UserError(
+                    f"{which} is a run: `{shlex.join(['gswm', 'train', '--resume', which])}` "
+                    "resumes it"
+                )
             default, rest = TrainCommand(recipe(which)), [*more, *rest]
         elif not rest or {"-h", "--help"} & set(rest):
             return tyro_cli(TrainStart, ["--help"], **begin)

@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gswm.core.errors import UserError
+from gswm.core.words import listed
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 HOST = hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
@@ -80,7 +81,7 @@ def check_place(path: Path, *, folder: bool = False) -> None:
 def check_suffix(path: Path, allowed: tuple[str, ...]) -> None:
     """Raise a UserError for a file extension that is not supported."""
     if path.suffix.lower() not in allowed:
-        raise UserError(f"cannot write '{path}': the name must end in {' or '.join(allowed)}")
+        raise UserError(f"cannot write '{path}': the name must end in {listed(allowed)}")
 
 
 def check_output(

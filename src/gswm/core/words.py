@@ -57,6 +57,12 @@ def install(extra: str) -> str:
     )
 
 
+def listed(names: Iterable[str]) -> str:
+    """Alternatives: "a", "a or b", "a, b or c"."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def ordinal(number: int) -> str:
     """An ordinal number: 1st, 2nd, 3rd, 4th, 11th."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from gswm.core.devices import find_device
 from gswm.core.records import map_tensors
+from gswm.core.words import counted
 from gswm.data.labels import Labels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Truth:
     """Ground truth of every frame; an object keeps its slot throughout an episode."""
 
@@ -99,7 +100,7 @@ class Space:
     masses: Float[Tensor, "episode object"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Episodes:
     """Several episodes of equal length."""
 
@@ -118,6 +119,15 @@ class Episodes:
     """The scene without its objects, for a fixed camera."""
     labels: Labels | None = None
     """Boxes for supervision from a file; worlds derive theirs from the ground truth."""
+
+    def __repr__(self) -> str:
+        number, time, _, height, width = self.video.shape
+        shape = f"{counted(number, 'episode')} × {counted(time, 'frame')}, {width} × {height} px"
+        if self.truth is None:
+            return f"Episodes: {shape}, no ground truth"
+        there = (self.truth.ids > 0).sum(dim=-1)
+        most = int(there.max()) if there.numel() else 0
+        return f"Episodes: {shape}, up to {counted(most, 'object')}"
 
     def __len__(self) -> int:
         return len(self.video)

@@ -6,9 +6,10 @@ covers [i, i + 1), from the top left corner. A model's frame is a square, with c
 """
 
 import math
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
@@ -144,15 +145,17 @@ def check_region(region: Region) -> None:
         )
 
 
-def parse_region(text: str | None) -> Region | None:
-    """A region from "x,y,width,height"; None for the whole picture."""
-    if text in (None, WHOLE):
+def parse_region(region: Any) -> Region | None:
+    """A region from four integers or "x,y,width,height"; None for the whole picture."""
+    is_text = isinstance(region, str)
+    if region is None or (is_text and region == WHOLE):
         return None
     try:
-        left, top, across, down = (int(part) for part in text.split(","))
-    except ValueError as error:
+        numbers = map(int, region.split(",")) if is_text else map(operator.index, region)
+        left, top, across, down = numbers
+    except (TypeError, ValueError) as error:
         raise UserError(
-            f"the region is '{text}'; it must be x,y,width,height in pixels, or {WHOLE}"
+            f"the region is {region!r}; it must be x,y,width,height in pixels, or {WHOLE}"
         ) from error
     check_region((left, top, across, down))
     return left, top, across, down

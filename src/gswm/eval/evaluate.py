@@ -34,8 +34,9 @@ from gswm.eval.metrics.pixels import pixels
 from gswm.eval.metrics.reconstruction import reconstruction
 from gswm.eval.metrics.sizes import by_size
 from gswm.eval.metrics.tracking import tracked
-from gswm.eval.protocols import PROTOCOLS, protocol
+from gswm.eval.protocols import PROTOCOLS
 from gswm.eval.protocols import Protocol as Rules
+from gswm.eval.protocols import protocol as named
 from gswm.eval.stills import stills
 from gswm.models.base import WorldModel, as_float
 from gswm.models.track import Track
@@ -83,10 +84,10 @@ class Result:
     episodes: int
     seed: int
     scores: dict[str, float]
-    curves: dict[str, list[float]]
-    examples: list[dict[str, Any]] = field(default_factory=list)
+    curves: dict[str, list[float]] = field(repr=False)
+    examples: list[dict[str, Any]] = field(default_factory=list, repr=False)
     """The first episodes as numbers; empty for baselines."""
-    per_episode: dict[str, list[float]] = field(default_factory=dict)
+    per_episode: dict[str, list[float]] = field(default_factory=dict, repr=False)
     """Scores of every episode, in order, for paired comparisons of results."""
     standard_errors: dict[str, float] = field(default_factory=dict)
     """Standard errors of the means of these scores over episodes."""
@@ -101,7 +102,7 @@ class Result:
 def evaluate(
     model: str | Path | WorldModel[Any] | Baseline,
     episodes: Episodes | Iterable[Episodes],
-    rules: Rules | str,
+    protocol: Rules | str,
     *,
     device: str | torch.device = "cpu",
     seed: int = 0,
@@ -118,16 +119,16 @@ def evaluate(
     Args:
         model: The model, a baseline, or what `gswm.load` takes.
         episodes: Episodes, or chunks of them; those of a world have ground truth.
-        rules: A protocol, or its name.
+        protocol: A protocol, or its name.
         device: The device for a model that is given by name; other models stay where they are.
         seed: Seed of sampled futures.
         lpips: The network of LPIPS, if its score is wanted.
         progress: Called with the number of episodes done so far.
     """
     device = find_device(device)
-    rules = protocol(rules) if isinstance(rules, str) else rules
+    rules = named(protocol) if isinstance(protocol, str) else protocol
     if not isinstance(rules, Rules):
-        raise UserError(f"rules must be a gswm.Protocol or its name, not {kind_of(rules)}")
+        raise UserError(f"protocol must be a gswm.Protocol or its name, not {kind_of(rules)}")
     rules.check()
     check_seed(seed, "seed")
     if isinstance(model, str | Path):

@@ -21,7 +21,7 @@ from scipy import ndimage
 from gswm.core.errors import UserError
 from gswm.core.shapes import NOBODY
 from gswm.data.importing.frames import TimedFrame
-from gswm.data.importing.sources import Source, check_one_video
+from gswm.data.importing.sources import Source, check_one_video, no_video
 from gswm.data.importing.videos import Cut, UnusableError, frames_of
 from gswm.data.mot import MotBoxes
 from gswm.data.standing import without_standing
@@ -247,7 +247,7 @@ def median_sort(
 def read(path: Path, allow_damaged: bool = False) -> Iterator[TimedFrame]:
     """All frames of a video; raises a UserError if there are none."""
     if not path.exists():
-        raise UserError(f"there is no video {path}; check the path")
+        raise no_video(path)
     check_one_video(path)
     empty = True
     try:

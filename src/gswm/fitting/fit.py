@@ -22,12 +22,12 @@ from gswm.core.networks import Trunk
 from gswm.core.settings import from_dict, to_dict
 from gswm.core.words import no_such
 from gswm.data.importing.film import Film
-from gswm.data.importing.sources import Source, find
+from gswm.data.importing.sources import Source, find, no_video, path_of
 from gswm.data.importing.videos import Cut
 from gswm.data.looking.facts import VideoFacts
 from gswm.data.looking.measuring import measure
 from gswm.data.looking.verdicts import verdicts_on
-from gswm.data.placement import parse_region
+from gswm.data.placement import Region, as_text, parse_region
 from gswm.data.storage.hdf5 import is_name_of_file
 from gswm.fast.loading import load
 from gswm.fast.replay import replay
@@ -143,7 +143,7 @@ def fit(
     out: str | Path | None = None,
     device: str = "auto",
     seed: int = 0,
-    region: str | None = None,
+    region: Region | str | None = None,
     start: str | Path | None = None,
     allow_damaged: bool = False,
     force: bool = False,
@@ -163,7 +163,7 @@ def fit(
         out: The folder for weights, tracks and a page. Default: fits/NAME.
         device: "cpu", "cuda" or "auto".
         seed: Seed of weights, windows and noise.
-        region: Use only this part of the picture: "x,y,width,height" in pixels.
+        region: See `gswm.open_video`.
         start: Initial weights, as `gswm.load` takes them, or "none" for new ones. Default: the
             weights `clips`, if they are available and fit the settings in `decided`.
         allow_damaged: See `gswm.open_video`.
@@ -172,21 +172,22 @@ def fit(
         decided: Settings to use instead of those derived from the video: `image_size`,
             `num_objects`, `grid`, `object_size`, `stride`, `likelihood_std`, `motion_threshold`.
     """
-    folder = Path(out) if out is not None else default_folder(Path(video))
+    path = path_of(video)
+    folder = Path(out) if out is not None else default_folder(path)
     begin = None if start is None else str(start)
     cfg = FitConfig(
         minutes=minutes,
         learn=learn,
         device=device,
         seed=seed,
-        region=region,
+        region=None if region is None else as_text(parse_region(region)),
         start=begin,
         allow_damaged=allow_damaged,
         force=force,
         keep_fit=keep_fit,
         decided=decided,
     )
-    fit_video(Path(video), folder, cfg, print)
+    fit_video(path, folder, cfg, print)
     return load(folder / WEIGHTS, device)
 
 
@@ -200,7 +201,7 @@ def fit_video(video: Path, out: Path, cfg: FitConfig, tell: Tell) -> Path:
     cfg.check()
     budget = Budget.of(cfg.minutes)
     if not video.exists():
-        raise UserError(f"there is no video {video}; check the name")
+        raise no_video(video)
     check_folder(out, WRITTEN, force=cfg.force)
     asked = resuming.asked_of(video, cfg.asked())
     known = resuming.resumes(out, asked, force=cfg.force)

@@ -187,8 +187,10 @@ class WorldModel(Contract[Config]):
                 how: dict[str, Any] = {"discover": discover, "render": bool(render)}
                 track = self.unsettled(chunk, background, **how)
             else:
-                drawn = render is True
-                track = self.infer_after(state, chunk, discover=discover, render=drawn)
+                with torch.no_grad():
+                    drawn = render is True
+                    track = self.infer_after(state, chunk, discover=discover, render=drawn)
+                self.checked(track, "infer_after", chunk.shape[1])
             state = track.state_at(-1)
             yield track
 

@@ -303,6 +303,17 @@ class Contract(nn.Module, ABC, Generic[Config]):
     def infer_after(
         self, state: Any, video: AnyVideo, *, discover: Discover = "first", render: bool = True
     ) -> Track:
-        """Infer the objects of videos that continue from a state. Default: raise a UserError."""
+        """Infer the objects of videos that continue from a state. Default: raise a UserError.
+
+        Users call it too. So it must check and convert the video (`gswm.models.base.check_next`)
+        and disable gradients, which `infer` does for `perceive`. A model that takes a background
+        finds it in `state`.
+
+        Args:
+            state: one that `perceive` or `infer_after` returned.
+            video: the frames after that of `state`, as bytes, or floats from 0 to 1.
+            discover: find new objects in every frame ("always"), or in none ("first").
+            render: also draw the frames.
+        """
         kind = type(self).__name__
         raise UserError(f"{kind} cannot continue a video: infer all its frames at once")

@@ -105,11 +105,11 @@ class GRUModel(PosteriorModel[Config]):
     # -- the fast path
 
     def recurrent(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self, "step")]
 
     def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self, "step"), (self.propagation, "imagine")]
 
     # -- inference and imagination

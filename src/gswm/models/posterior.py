@@ -43,7 +43,7 @@ class PosteriorModel(WorldModel[Config]):
         actions: Actions | None,
         background: Frame | None,
     ) -> Track:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return self.posterior(video, None, How(discover, render, actions, background))
 
     def perceive_sample(
@@ -56,5 +56,5 @@ class PosteriorModel(WorldModel[Config]):
         actions: Actions | None,
         background: Frame | None,
     ) -> Track:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return self.posterior(video, generator, How(discover, render, actions, background))

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
+from gswm.core.devices import find_device
 from gswm.core.doubt import confirmed
 from gswm.core.errors import UserError
 from gswm.core.files import check_place, check_suffix, write_whole
@@ -41,7 +42,7 @@ SHEET = 20
 """Frames on the sheet of one video."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Track:
     """The objects of some videos, frame by frame.
 
@@ -134,6 +135,11 @@ class Track:
         states = map_tensors(chosen, self.states) if number else self.states
         past = None if self.past is None else self.past[which]
         return replace(rest, states=states, past=past)
+
+    def to(self, device: str | torch.device) -> "Track":
+        """The same track on `device`, with its states and given frames."""
+        there = find_device(device)
+        return map_tensors(lambda tensor: tensor.to(there), self)
 
     @property
     def present(self) -> Bool[Tensor, "*batch time object"]:
@@ -255,7 +261,7 @@ class Track:
         in its own units.
 
         Args:
-            path: The file, in a folder that exists.
+            path: The file; missing folders are created.
             video: What to draw on, as in `draw`; a table does not need it. A film, as
                 `gswm.open_video` returns it, gives tables in its own pixels and seconds
                 (`located`), `.txt` as MOTChallenge text, and `.mp4` at its own size and speed. The
@@ -270,10 +276,6 @@ class Track:
         """
         path = Path(path)
         check_suffix(path, (*formats.MOVING, *formats.STILL, *TABLE, *MOT))
-        if not path.parent.is_dir():
-            raise UserError(
-                f"cannot write {path}: there is no folder {path.parent}; create it first"
-            )
         check_place(path)
         check_range({"fps": fps}, 1, MOST_FPS)
         if episode is not None:

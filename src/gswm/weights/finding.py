@@ -72,6 +72,10 @@ def in_folder(path: Path) -> Path | None:
 
 def hint(name: str) -> str:
     """The end of a message about an unknown model: a similar name, or all installed ones."""
+    if (path := Path(name)).parent != Path():
+        beside = [each.name for each in path.parent.glob("*") if each.is_dir() and in_folder(each)]
+        close = closest(path.name, beside)
+        return ": check the path" if close is None else f": did you mean {path.with_name(close)}?"
     if close := closest(name, names()):
         away = "" if is_available(close) else " It is not installed."
         return f": did you mean {close}?{away}"

@@ -13,7 +13,7 @@ from torch import Tensor
 from gswm.core.errors import UserError
 from gswm.data.importing.damage import LOG
 from gswm.data.importing.frames import FrameArray, TimedFrame, time_of, video_frames
-from gswm.data.importing.sources import Source
+from gswm.data.importing.sources import Source, no_video
 from gswm.data.importing.tensors import batch_of
 from gswm.data.importing.videos import Cut, Take, UnusableError, frames_of, place, resample, takes
 from gswm.data.placement import Footage, Placement
@@ -130,7 +130,7 @@ class Film:
     def timed(self) -> Iterator[TimedFrame]:
         """The frames before placement; raises a UserError if there are none."""
         if not self.path.exists():
-            raise UserError(f"there is no video {self.path}; check the name")
+            raise no_video(self.path)
         source = Source(self.path, self.path.name, "test")
         every = self.noted(frames_of(source, replace(self.cut, fps=None)))
         fps = None if self.path.is_dir() else self.cut.fps

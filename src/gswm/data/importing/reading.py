@@ -5,12 +5,11 @@ from pathlib import Path
 from jaxtyping import UInt8
 from torch import Tensor
 
-from gswm.core.errors import UserError
 from gswm.core.limits import check_integers, check_range
 from gswm.data.importing.film import Film
-from gswm.data.importing.sources import check_one_video
+from gswm.data.importing.sources import check_one_video, path_of
 from gswm.data.importing.videos import Cut
-from gswm.data.placement import Fit, Region, check_region
+from gswm.data.placement import Fit, Region, parse_region
 
 
 def open_video(
@@ -19,7 +18,7 @@ def open_video(
     *,
     fps: float | None = None,
     fit: Fit = "letterbox",
-    region: Region | None = None,
+    region: Region | str | None = None,
     frames: int | None = None,
     allow_damaged: bool = False,
 ) -> Film:
@@ -37,21 +36,16 @@ def open_video(
         fit: "letterbox" shows the whole picture between black bars, "crop" its middle square, and
             "stretch" distorts the whole picture to a square.
         region: Use only this part of the picture: left, top, width and height in pixels of the
-            upright video.
+            upright video, as integers or as text. Default: None (all of it).
         frames: Maximum number of frames to read. Default: None (all).
         allow_damaged: Use the video even if FFmpeg reports damage, or frames are missing.
     """
-    if region is not None:
-        if len(region) != 4:
-            raise UserError(f"region is {region}; it must be (left, top, width, height)")
-        check_integers(**dict(zip(("left", "top", "width", "height"), region, strict=True)))
-        check_region(region)
     if frames is not None:
         check_integers(frames=frames)
     check_range({"frames": frames}, 1)
-    check_one_video(Path(path))
-    cut = Cut(size, fps, fit=fit, region=region, allow_damaged=allow_damaged)
-    return Film(path, cut, frames)
+    check_one_video(place := path_of(path))
+    cut = Cut(size, fps, fit=fit, region=parse_region(region), allow_damaged=allow_damaged)
+    return Film(place, cut, frames)
 
 
 def read_video(
@@ -60,7 +54,7 @@ def read_video(
     *,
     fps: float | None = None,
     fit: Fit = "letterbox",
-    region: Region | None = None,
+    region: Region | str | None = None,
     frames: int | None = None,
     allow_damaged: bool = False,
 ) -> UInt8[Tensor, "1 time 3 size size"]:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gswm.core.errors import UserError
-from gswm.core.words import counted, printable
+from gswm.core.words import counted, printable, with_article
 from gswm.data.splits import SplitName
 
 VIDEOS = (".mp4", ".webm", ".avi", ".mov", ".mkv", ".gif", ".m4v", ".mpg", ".mpeg", ".wmv", ".ogv")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+"""Beginning of the address of a video, as a path shows it."""
 SPLIT_FOLDER = re.compile(r"(?:videos?[_-])?(train|val|test)(?:ing|id|idation)?", re.IGNORECASE)
 SPLITS: dict[str, SplitName] = {"train": "train", "val": "val", "test": "test"}
 
@@ -113,6 +115,23 @@ def named_like(names: Iterable[str], endings: tuple[str, ...]) -> list[str]:
     """The names of visible files with one of these endings, sorted by the numbers in them."""
     kept = (n for n in names if Path(n).suffix.lower() in endings and not n.startswith("."))
     return sorted(kept, key=natural)
+
+
+def path_of(video: object) -> Path:
+    """The path of a video; raises a UserError for anything else, such as a tensor or a camera."""
+    if isinstance(video, str | os.PathLike):
+        return Path(video)
+    kind = with_article(type(video).__name__)
+    raise UserError(f"a video must be the path of a file or of a folder of images, not {kind}")
+
+
+def no_video(path: Path) -> UserError:
+    """The error for a video that does not exist."""
+    name = printable(str(path))
+    if ADDRESS.match(name):
+        name = name.replace(":/", "://", 1)
+        return UserError(f"{name} is an address: download the video, and pass the file")
+    return UserError(f"there is no video {name}; check the name")
 
 
 def check_one_video(path: Path) -> None:

@@ -22,7 +22,7 @@ from gswm.core.words import in_bytes
 from gswm.data.importing.damage import UnusableError as UnusableError
 from gswm.data.importing.frames import TimedFrame, image_frames, time_of, video_frames
 from gswm.data.importing.sources import Source
-from gswm.data.placement import WHOLE, Fit, Footage, Placement, Region, parse_region
+from gswm.data.placement import Fit, Footage, Placement, Region, parse_region
 
 ClipArray = UInt8[np.ndarray, "time size size 3"]
 Seen = tuple[UInt8[np.ndarray, "size size 3"], int, float]
@@ -66,7 +66,7 @@ class Cut:
         size: int,
         fps: float | None = None,
         fit: Fit | None = None,
-        region: str | None = None,
+        region: Region | str | None = None,
     ) -> "Cut":
         """The settings of a training's videos (`known`), except for those given.
 
@@ -77,11 +77,7 @@ class Cut:
         if (crop := known.get("crop", "center")) not in BEFORE:
             raise UserError(f"crop is {crop!r}; it must be one of {', '.join(BEFORE)}")
         before = BEFORE[crop] if known else Cut.fit
-        if not isinstance(part := region or known.get("region", WHOLE), str):
-            raise UserError(
-                f"region is {part!r}; it must be x,y,width,height in pixels, or {WHOLE}"
-            )
-        part = parse_region(part)
+        part = parse_region(known.get("region") if region is None else region)
         how: Fit = fit or known.get("fit", before)
         check_cut(size, fps or None, Cut.frames, how)
         return Cut(size, float(fps) if fps else None, fit=how, region=part)

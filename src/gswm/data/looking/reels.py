@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from gswm.core.errors import UserError
 from gswm.data.importing.damage import decoding
 from gswm.data.importing.frames import FrameArray, read_image, rgb, video_frames
-from gswm.data.importing.sources import Skipped, Source, find, images
+from gswm.data.importing.sources import Skipped, Source, find, images, no_video
 from gswm.data.importing.videos import Cut, UnusableError, known_cut
 from gswm.data.storage.hdf5 import is_name_of_file, open_file
 
@@ -60,7 +60,7 @@ class Reel:
 def reels_of(path: Path, most: int) -> list[Reel]:
     """The videos at `path`, or `most` of them, evenly spaced."""
     if not path.exists():
-        raise UserError(f"there is no video {path}; check the name")
+        raise no_video(path)
     if path.is_file() and is_name_of_file(str(path)):
         return stored_reels(path, most)
     found = list(find([path]))

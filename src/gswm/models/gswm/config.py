@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from gswm.core.errors import UserError
 from gswm.core.networks import Trunk
+from gswm.core.words import listed
 from gswm.models.config import ModelConfig, check_positive, check_shares
 from gswm.models.gswm.discovery import DiscoveryConfig
 from gswm.models.gswm.propagation import PropagationConfig
@@ -120,9 +121,7 @@ class GSWMConfig(ModelConfig):
             given = self.discovery.width
             raise UserError(f"--model.discovery.width is {given}: it must be a multiple of 16")
         if self.sizes.glimpse not in GLIMPSES:
-            *few, last = GLIMPSES
-            allowed = f"{', '.join(map(str, few))} or {last}"
-            given = self.sizes.glimpse
+            given, allowed = self.sizes.glimpse, listed(map(str, GLIMPSES))
             raise UserError(f"--model.sizes.glimpse is {given}: it must be {allowed} pixels")
         check_positive(self.discovery, "--model.discovery", "cond_sigma", "hw_std", "tau")
         check_positive(self.propagation, "--model.propagation", "position_scale", "tau")

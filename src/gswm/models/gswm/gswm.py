@@ -57,7 +57,7 @@ class GSWM(Recurrence):
 
     @property
     def saved_background(self) -> Tensor | None:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return self.context.picture if isinstance(self.context, StaticContext) else None
 
     @property
@@ -83,15 +83,15 @@ class GSWM(Recurrence):
         return weights if factor == 1 else rescaled(weights, factor, "propagation.")
 
     def coarse(self) -> list[nn.Module]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [self.discovery.conv_disc, self.renderer, self.context]
 
     def coarsest(self) -> list[nn.Module]:
-        """See `WorldModel`: Conv_ctx, whose weights hardly matter where backgrounds are alike."""
+        """See `Contract`: Conv_ctx, whose weights hardly matter where backgrounds are alike."""
         return [self.context.conv] if isinstance(self.context, Context) else []
 
     def parts(self) -> dict[str, list[nn.Module]]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         ours = self.propagation
         prior = ours.networks_of_prior()
         inner = [ours.rnn_prior, ours.rnn_post, ours.mlp_prop, ours.conv_prop, ours.situation]
@@ -142,7 +142,8 @@ class GSWM(Recurrence):
             return Loss.of(terms, {"objects": torch.zeros_like(std)})
 
         objects, evidence = self.track(video, contexts, noise)
-        o = shown = stack([each.o for each in objects], dim=1)
+        o = stack([each.o for each in objects], dim=1)
+        shown = o
         matches = None if boxes is None else labels.match(objects, boxes)
         if cfg.boxes_by_label and matches is not None and boxes is not None:
             shown = labels.anchored(o, matches, boxes)
@@ -180,8 +181,9 @@ class GSWM(Recurrence):
             terms |= more
         if noise.rollouts is not None:
             seen = self.propagation.situation.survey(contexts.mu_bg)
-            ahead = cfg.schedule.overshoot, noise.rollouts
-            terms["overshoot"] = joint_term(self.propagation, objects, seen, *ahead)
+            terms["overshoot"] = joint_term(
+                self.propagation, objects, seen, cfg.schedule.overshoot, noise.rollouts
+            )
         metrics = {"objects": number(o.pres)}
         return Loss.of(terms, metrics | {"squared_error": (video - mu).square().mean()})
 
@@ -201,21 +203,21 @@ class GSWM(Recurrence):
         return Loss.of(terms, {"objects": number(observed.o.pres)})
 
     def recurrent(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self, "step"), *self.context.recurrent()]
 
     def batched(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         ours = [(self.discovery.conv_disc, "forward"), (self.renderer, "forward")]
         return [*ours, *self.context.batched()]
 
     def halves(self) -> list[nn.Module]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         objects = [self.discovery.conv_disc, self.renderer.deconv_what, self.propagation.conv_prop]
         return [*objects, self.propagation.situation, self.context]
 
     def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         ours = [(self, "step"), (self, "follow_once")]
         imagination = [(self.propagation, name) for name in ("imagine", "imagine_all")]
         return [*ours, *imagination, *self.context.recurrent()]

@@ -5,9 +5,11 @@ Object k is described by u_k = [o_k, z_state_k, h_k], and receives a message fro
     e_rel_k = e_kk + Σ_{j≠k} w_kj e_kj
     e_kk = MLP_self(u_k)
     e_kj = MLP_rel(u_k, u_j)
-    w_kj = softmax over j≠k of MLP_weight(u_k, u_j)
+    w_kj = c_k · softmax over j≠k of [MLP_weight(u_k, u_j) + log pres_j]
+    c_k = min(1, Σ_{j≠k} pres_j)
 
-In a pair, u_j has the offset from j to k in place of its own xy.
+Absent objects therefore send no message, and an object that is alone receives none. In a pair, u_j
+has the offset from j to k in place of its own xy.
 """
 
 from dataclasses import dataclass
@@ -52,7 +54,7 @@ class Interaction(nn.Module):
         pres: Scalars,
         first: FirstLayers | None = None,
     ) -> Float[Tensor, "batch object e"]:
-        """e_rel; absent objects (`pres` = 0) send no message, and no object sends one to itself.
+        """e_rel of each object.
 
         `first` is `first_layers()`, if it is known from another frame.
         """
@@ -66,8 +68,8 @@ class Interaction(nn.Module):
         weight = F.celu(weight_2(F.celu(weight_k[:, :, None] + weight_j[:, None])))
         rel = F.celu(rel_2(F.celu(rel_k[:, :, None] + rel_j[:, None])))
 
-        # Paper: a softmax over j≠k. Here j is weighted by its presence, and an object without
-        # neighbors gets no message, so an empty slot neither sends one nor dampens those of others.
+        # Paper: a softmax over j≠k, without presence. Here an empty slot neither sends a message
+        # nor weakens those of others.
         logit = weight_3(weight)[..., 0].float() + pres.mT.clamp_min(EPS).log()
         oneself = torch.eye(u.shape[1], dtype=torch.bool, device=u.device)
         company = (pres.sum(dim=1, keepdim=True) - pres).clamp(0, 1)

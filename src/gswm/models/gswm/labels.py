@@ -9,8 +9,9 @@ box of an older slot.
     label_box  = Σ_k huber((o_xy - xy_n) / hw_n) + huber(log o_hw - log hw_n)
     label_pres = -Σ_k log q(z̃_pres_k = is n there) - Σ_ij log q(z̄_pres_ij = is there a new n in ij)
 
-A cell is present only if the center of a new object is in it. But all cells near the center of any
-visible object learn its box, so discovery learns boxes in every frame, and from several cells.
+A cell is present only if the center of a new object is in it; such a cell counts `MISSED` times.
+All cells near the center of any visible object learn its box, so discovery learns boxes in every
+frame, and from several cells.
 
 The model explains only labelled boxes. In the likelihood and the motion loss (see `objective`), all
 other pixels are replaced by the background, so that no object pays off there, even if something
@@ -153,7 +154,7 @@ def slot_terms(
     stays = known & before.first & present
     unclear = known & ~present & (before.of(later.visibility) > GLIMPSED)
     counts = is_there(o.pres)[:, :-1] & ~unclear
-    return box, per_video(counts * entropy(pres.logit[..., 0], stays.float()))
+    return box, per_video(counts * cross_entropy(pres.logit[..., 0], stays.float()))
 
 
 def teaching(
@@ -189,7 +190,7 @@ def cell_terms(
     target = (here & new).any(dim=-1)
     looked = keep[..., None]
     weight = looked * torch.where(target, MISSED, 1.0) * (target | ~unclear)
-    found = per_video(weight * entropy(pres.logit[..., 0], target.float()))
+    found = per_video(weight * cross_entropy(pres.logit[..., 0], target.float()))
 
     # Of several objects, a new one in the cell, any one in it, the most visible.
     rank = 1 + labels.visibility[:, :, None] + 4 * (here & new) + 2 * here
@@ -244,7 +245,7 @@ def huber(x: Tensor) -> Tensor:
     return F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none", beta=BETA)
 
 
-def entropy(logit: Tensor, target: Tensor) -> Tensor:
+def cross_entropy(logit: Tensor, target: Tensor) -> Tensor:
     """-log q(target)."""
     return F.binary_cross_entropy_with_logits(logit, target, reduction="none")
 

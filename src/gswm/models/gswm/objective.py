@@ -6,8 +6,9 @@
     KL(z̄) = Σ_ij KL(z̄_pres) + KL(z̄_state) + z̄_pres · KL(z̄_depth, z̄_hw, z̄_xy, z̄_what)
     auxiliary = Σ_k pres_k KL(q(z̃_pres_k) ‖ Bernoulli(small))
 
-The first steps may also use a motion loss, where m marks pixels that differ from a static
-background. Boxes are never computed from m.
+Two more terms are off by default. The slack of a box is its number of empty pixels, with h and w in
+pixels. The motion loss compares objects with m, which marks pixels that differ from a static
+background; boxes are never computed from m. `MISSED` weights the cells with a center.
 
     slack = Σ_k pres_k h_k w_k (1 - mean α_k)
     motion = Σ (α - m)²    motion_pres = -Σ_ij log q(z̄_pres = is a center of m in the cell)

@@ -4,15 +4,17 @@ A prior imagines the objects; a posterior also looks at the frame. Each has an o
 
     h_k ← RNN_os([o_k, z_state_k, e_ctx_k, e_rel_k], h_k)            all at t-1, but the new h
 
-in whose inputs positions are multiplied by `PropagationConfig.position_scale`.
-They differ in z_state alone. Attributes come from z_state, by the prior's networks, also in the
-posterior (§3.4.1): a posterior that read them off the frame would leave z_state empty.
+The RNNs read positions multiplied by `PropagationConfig.position_scale`. Prior and posterior differ
+in z_state alone. The prior's networks turn z_state into attributes, in the posterior too (§3.4.1):
+a posterior that read attributes off the frame would leave z_state empty.
 
     prior       z_state ~ N(MLP_state_prior(h))
     posterior   z_state ~ N(MLP_state_post([ĥ, e_prop]))    e_prop = Conv_prop(ST(x, o_xy, s_prop))
     both        z_att ~ MLP_att(z_state)                    o ← o + c · gate · tanh(z_att)
 
-With `PropagationConfig.relative`, xy and hw change in units of the object and of its surroundings:
+Depth changes without the tanh, o_depth ← o_depth + c · gate · z_depth, and presence by a factor,
+o_pres ← o_pres · z_pres. With `PropagationConfig.relative`, xy and hw change in units of the
+surroundings and of the object:
 
     o_xy ← o_xy + c (o_hw + s_max) · gate · tanh(z_xy)      o_hw ← o_hw · exp(c · gate · tanh(z_hw))
 

@@ -193,8 +193,9 @@ class Recurrence(PosteriorModel[GSWMConfig]):
         tracked, known = [objects], list[PropagationEvidence]()
         with one_thread(self.steps_are_small(len(views))):
             for t, now in enumerate(noise):
-                at = seen[:, t], views[:, t], now.propagation
-                objects, evidence = self.follow_once(tracked[-1], *at)
+                objects, evidence = self.follow_once(
+                    tracked[-1], seen[:, t], views[:, t], now.propagation
+                )
                 tracked.append(objects)
                 known.append(evidence)
         return tracked[1:], known

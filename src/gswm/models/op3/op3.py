@@ -134,7 +134,7 @@ class Op3(PosteriorModel[Op3Config]):
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return {
             "decoder": [self.decoder],
             "refinement": [self.refinement],
@@ -142,7 +142,7 @@ class Op3(PosteriorModel[Op3Config]):
         }
 
     def noise(self, batch: int, stage: Op3Stage, generator: torch.Generator) -> Op3Noise:
-        """See `WorldModel`."""
+        """See `Contract`."""
         steps = 1 + len(self.cfg.schedule.order(stage))
         return Op3Noise.draw((batch, steps, self.cfg.num_objects, self.cfg.sizes.state), generator)
 
@@ -230,11 +230,11 @@ class Op3(PosteriorModel[Op3Config]):
     # -- the fast path
 
     def recurrent(self) -> list[Method]:
-        """See `WorldModel`: the small networks; recomputing convolutions would not pay off."""
+        """See `Contract`: the small networks; recomputing convolutions would not pay off."""
         return [(self.refinement, "update"), (self.dynamics, "forward")]
 
     def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self, "refined"), (self.dynamics, "forward"), (self.decoder, "forward")]
 
     # -- inference and imagination

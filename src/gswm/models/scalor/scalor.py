@@ -115,7 +115,7 @@ class Scalor(PosteriorModel[ScalorConfig]):
         self.background = Background(sizes.context, size) if cfg.background else NoContext(size)
 
     def coarse(self) -> list[nn.Module]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [self.features.conv, self.appearance, self.background]
 
     def noise(
@@ -241,22 +241,22 @@ class Scalor(PosteriorModel[ScalorConfig]):
         return self.background.infer(noise.context, torch.cat([video, 1 - alpha], dim=2))
 
     def recurrent(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         features = self.features
         ours = [(self, "propagate"), (self, "propose")]
         return [*ours, (features.first, "step"), (features.second, "step")]
 
     def batched(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self, "explain"), (self, "judge"), (self, "carry"), (self.appearance, "forward")]
 
     def halves(self) -> list[nn.Module]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         f = self.features
         return [f.conv, f.lateral, f.join, self.appearance.deconv_what]
 
     def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self, "step"), (self.propagation, "imagine")]
 
     def posterior(self, video: Video, generator: torch.Generator | None, how: How) -> Track:

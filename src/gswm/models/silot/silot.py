@@ -110,13 +110,13 @@ class Silot(GRUModel[SilotConfig]):
             layer.start_still()
 
     def coarse(self) -> list[nn.Module]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [self.backbone, self.renderer]
 
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         ours = self.propagation
         return {
             "discovery": [self.backbone, self.discovery],
@@ -126,7 +126,7 @@ class Silot(GRUModel[SilotConfig]):
         }
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> SilotNoise:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return self.drawn((batch, stage.length), self.cfg.discovery.dropout, generator)
 
     def drawn(
@@ -192,14 +192,14 @@ class Silot(GRUModel[SilotConfig]):
     # -- the fast path
 
     def batched(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [
             *((self.backbone, "forward"), (self.renderer, "forward")),
             (self.propagation, "expect"),
         ]
 
     def halves(self) -> list[nn.Module]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [self.backbone]
 
     # -- inference and imagination

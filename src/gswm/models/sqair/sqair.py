@@ -133,7 +133,7 @@ class Sqair(GRUModel[SqairConfig]):
     # -- training
 
     def parts(self) -> dict[str, list[nn.Module]]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return {
             "discovery": [self.encoder, self.discovery],
             "propagation": [self.propagation],
@@ -141,7 +141,7 @@ class Sqair(GRUModel[SqairConfig]):
         }
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> SqairNoise:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return self.drawn((batch, self.cfg.samples, stage.length), generator)
 
     def drawn(self, shape: tuple[int, ...], source: torch.Generator | torch.device) -> SqairNoise:
@@ -201,7 +201,7 @@ class Sqair(GRUModel[SqairConfig]):
     # -- the fast path
 
     def batched(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self.renderer, "forward")]
 
     # -- inference and imagination

@@ -62,12 +62,12 @@ class Stove(PosteriorModel[StoveConfig]):
         self.dynamics = Dynamics(cfg.dynamics, cfg.num_objects)
 
     def coarse(self) -> list[nn.Module]:
-        """See `WorldModel`; in 8 bits, the layers after the LSTM, which place boxes, lose 2 %."""
+        """See `Contract`; in 8 bits, the layers after the LSTM, which place boxes, lose 2 %."""
         return [self.encoder.lstm]
 
     @property
     def num_actions(self) -> int:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return self.cfg.dynamics.actions
 
     def noise(self, batch: int, stage: Stage, generator: torch.Generator) -> StoveNoise:
@@ -81,15 +81,15 @@ class Stove(PosteriorModel[StoveConfig]):
         return [(batch, num, dynamics.latents), (batch, time, num, SIZE + dynamics.width // 2)]
 
     def recurrent(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self.dynamics, "infer")]
 
     def batched(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self.images, "forward"), (self.encoder, "forward")]
 
     def replayable(self) -> list[Method]:
-        """See `WorldModel`."""
+        """See `Contract`."""
         return [(self.dynamics, "infer"), (self.dynamics, "forward")]
 
     def loss(self, batch: Batch, noise: StoveNoise, step: Tensor, stage: Stage) -> Loss:

@@ -18,10 +18,10 @@ from gswm.tracking.windows import WindowedFilm
 NUMBER = 24
 
 
-def seen(path: Path, along: int) -> tuple[WindowedFilm, torch.Tensor]:
+def seen(path: Path, along: int, number: int = NUMBER) -> tuple[WindowedFilm, torch.Tensor]:
     """The first frames of a film, in windows."""
     windows = WindowedFilm.of(gswm.open_video(path, 128), along)
-    return windows, windows.cut(windows.film.read()[:, :NUMBER])
+    return windows, windows.cut(windows.film.read()[:, :number])
 
 
 @pytest.mark.parametrize("along", [1, 2])
@@ -37,6 +37,14 @@ def test_a_moving_camera_is_told_from_a_fixed_one(along: int, tmp_path: Path) ->
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_camera_of_the_synthetic_kinds_moves(kind: str, tmp_path: Path) -> None:
     windows, video = seen(save(tmp_path / "a.mp4", make(kind).video[:NUMBER]), 1)
+    assert not camera_moves(windows, video, video[:, 0])
+
+
+def test_a_jolt_at_the_start_is_no_moving_camera(tmp_path: Path) -> None:
+    """Few pairs of frames show it, also among many frames."""
+    frames = np.repeat(refusal("camera")[:1], 120, axis=0)
+    frames[:4] = np.roll(frames[:4], 12, axis=2)
+    windows, video = seen(save(tmp_path / "a.mp4", frames), 1, number=120)
     assert not camera_moves(windows, video, video[:, 0])
 
 

@@ -140,6 +140,7 @@ def fit(
     minutes: float = 8.0,
     *,
     learn: Learn = "all",
+    steps: int | None = None,
     out: str | Path | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -160,6 +161,7 @@ def fit(
         minutes: Time limit for the whole fit.
         learn: "all" trains all networks, for which a GPU is needed. "motion" trains the prior
             alone, and objects are found as by the initial weights; a CPU is enough.
+        steps: Number of training steps, instead of a time limit.
         out: The folder for weights, tracks and a page. Default: fits/NAME.
         device: "cpu", "cuda" or "auto".
         seed: Seed of weights, windows and noise.
@@ -178,6 +180,7 @@ def fit(
     cfg = FitConfig(
         minutes=minutes,
         learn=learn,
+        steps=steps,
         device=device,
         seed=seed,
         region=None if region is None else as_text(parse_region(region)),

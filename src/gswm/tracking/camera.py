@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import Tensor
 
-from gswm.data.looking.footage import Stretch
+from gswm.data.looking.footage import STRETCH, Stretch
 from gswm.data.looking.steadiness import LEAST, shifts
 from gswm.data.looking.verdicts import MOVES
 from gswm.models.base import AnyFrame
@@ -24,7 +24,8 @@ def camera_moves(
     if behind is None:
         return False
     pixels = shown(windows, video[0].permute(0, 2, 3, 1).cpu().numpy())
-    moves = shifts([Stretch(pixels, first=0, reel=0)], stride=1)[:, 0]
+    parts = np.array_split(pixels, max(1, len(pixels) // STRETCH))
+    moves = shifts([Stretch(part, first=0, reel=0) for part in parts], stride=1)[:, 0]
     return len(moves) > 0 and bool((moves >= LEAST).mean() >= MOVES)
 
 

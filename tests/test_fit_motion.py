@@ -20,8 +20,8 @@ from gswm.fitting.motion import (
     LEAST,
     OBSERVED,
     PASSES,
-    Pace,
-    Plan,
+    MotionPlan,
+    WindowPace,
     plan_for,
     recipe_for_motion,
 )
@@ -39,7 +39,7 @@ def data(frames: int = 40, **said: Any) -> FitData:
 def test_a_plan_fits_into_the_time_and_is_no_longer_than_useful(
     seconds: float, observing: float, step: float, enough: int
 ) -> None:
-    pace = Pace(observing, step)
+    pace = WindowPace(observing, step)
     try:
         plan = plan_for(seconds, pace, enough)
     except UserError:
@@ -52,15 +52,15 @@ def test_a_plan_fits_into_the_time_and_is_no_longer_than_useful(
 
 
 def test_windows_that_repeat_are_observed_once() -> None:
-    pace = Pace(observing=10.0, step=1.0)
-    assert Plan(steps=50, batches=4).seconds(pace) == 4 * 10 + 50
-    assert Plan(steps=3, batches=4).seconds(pace) == 3 * 10 + 3
+    pace = WindowPace(observing=10.0, step=1.0)
+    assert MotionPlan(steps=50, batches=4).seconds(pace) == 4 * 10 + 50
+    assert MotionPlan(steps=3, batches=4).seconds(pace) == 3 * 10 + 3
 
 
 @given(st.floats(0.01, 60), st.floats(0.01, 10))
 def test_too_little_time_is_refused_with_the_time_that_lacks(observing: float, step: float) -> None:
-    pace = Pace(observing, step)
-    short = Plan(LEAST, 1).seconds(pace) * 0.9
+    pace = WindowPace(observing, step)
+    short = MotionPlan(LEAST, 1).seconds(pace) * 0.9
     with pytest.raises(UserError, match="--minutes") as error:
         plan_for(short, pace, 10)
     more = 60 * float(str(error.value).split("add ")[1].split()[0])
@@ -72,7 +72,7 @@ def test_too_little_time_is_refused_with_the_time_that_lacks(observing: float, s
 
 @given(st.integers(*EPISODE))
 def test_windows_are_no_longer_than_episodes_and_imagine_more_than_half(frames: int) -> None:
-    recipe = recipe_for_motion("x", clips(), data(frames), "clips", Plan(50, 3), 16, 0)
+    recipe = recipe_for_motion("x", clips(), data(frames), "clips", MotionPlan(50, 3), 16, 0)
     assert isinstance(recipe.model, GSWMConfig)
     recipe.model.check()
     cfg = recipe.model.schedule.overshoot

@@ -4,6 +4,6 @@ In reading order: `decisions` (settings derived from measurements of a video), `
 weights), `reconciling` (labels of moving objects, compared with the detections of these weights),
 `episodes` (the video, split by time), `recipe` (a schedule for the available time), `pace` (the
 time per step), `watching` (detection of lost objects), `resuming` (interrupted fits), `attempts`
-(repeated training), `keeping` (the better of a fit and its initial weights), `showing` (tracks,
-futures and a page) and `fit` (the whole procedure).
+(repeated training), `motion` (training of the prior alone), `keeping` (the better of a fit and its
+initial weights), `showing` (tracks, futures and a page) and `fit` (the whole procedure).
 """

@@ -181,7 +181,7 @@ def train_within(
 
 
 def loop_of(steps: int, budget: Budget | None) -> LoopConfig:
-    """How often a training of some steps reports and saves, and the time that is left for it."""
+    """Settings of a loop of some steps: its reports and checkpoints, and the time that is left."""
     return LoopConfig(
         max_minutes=None if budget is None else max(1.0, budget.left / 60),
         save_every=max(1, steps // CHECKPOINTS),

@@ -47,7 +47,7 @@ LEAST = 20
 
 
 @dataclass(frozen=True)
-class Pace:
+class WindowPace:
     """Measured seconds, for one batch of windows."""
 
     observing: float
@@ -56,14 +56,14 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MotionPlan:
     """The length of a training."""
 
     steps: int
     batches: int
     """Number of batches of windows."""
 
-    def seconds(self, pace: Pace) -> float:
+    def seconds(self, pace: WindowPace) -> float:
         """The time that it takes."""
         return min(self.steps, self.batches) * pace.observing + self.steps * pace.step
 
@@ -101,7 +101,7 @@ def train_motion(
     """
     device, run = find_device(device_name), out / "run-1"
 
-    def planned(plan: Plan) -> Recipe:
+    def planned(plan: MotionPlan) -> Recipe:
         return recipe_for_motion(name, settings, data, start, plan, batch, seed)
 
     if attempts_in(out):
@@ -110,11 +110,11 @@ def train_motion(
     else:
         enough = max(2, math.ceil(data.splits["train"] * data.frames / APART / batch))
         with explained("timing a step of the training"):
-            pace = measure_pace(planned(Plan(2, 1)), start, device, make)
+            pace = measure_pace(planned(MotionPlan(2, 1)), start, device, make)
         each = pace.observing / batch / window_of(data.frames)
         tracking = each * sum(data.splits.values()) * data.frames  # of all frames, at the end
         seconds = (1 - RESERVED) * budget.left - tracking
-        plan = Plan(steps, min(enough, steps)) if steps else plan_for(seconds, pace, enough)
+        plan = MotionPlan(steps, min(enough, steps)) if steps else plan_for(seconds, pace, enough)
         recipe = planned(plan)
         tell(
             f"training the prior for {plan.steps:,} steps on {device.type}, on "
@@ -131,7 +131,13 @@ def window_of(frames: int) -> int:
 
 
 def recipe_for_motion(
-    name: str, settings: GSWMConfig, data: FitData, start: str, plan: Plan, batch: int, seed: int
+    name: str,
+    settings: GSWMConfig,
+    data: FitData,
+    start: str,
+    plan: MotionPlan,
+    batch: int,
+    seed: int,
 ) -> Recipe:
     """The recipe of a training of the prior; its arguments are those of `train_motion`."""
     window = window_of(data.frames)
@@ -160,7 +166,7 @@ def recipe_for_motion(
     return Recipe(name, DataConfig(str(data.file), given=given), model, train, seed)
 
 
-def measure_pace(recipe: Recipe, start: str, device: torch.device, make: MakeTrainee) -> Pace:
+def measure_pace(recipe: Recipe, start: str, device: torch.device, make: MakeTrainee) -> WindowPace:
     """Time a step, which depends on the number of objects that the initial weights find."""
     model, processes = build(recipe), Processes()
     weights.fill(model, find(start))
@@ -181,7 +187,7 @@ def measure_pace(recipe: Recipe, start: str, device: torch.device, make: MakeTra
         step = timed(trainee, device)
     finally:
         loader.close()
-    return Pace(max(0.0, observing - step), step)
+    return WindowPace(max(0.0, observing - step), step)
 
 
 def timed(trainee: Trainee, device: torch.device) -> float:
@@ -193,7 +199,7 @@ def timed(trainee: Trainee, device: torch.device) -> float:
     return time.perf_counter() - began
 
 
-def plan_for(seconds: float, pace: Pace, enough: int) -> Plan:
+def plan_for(seconds: float, pace: WindowPace, enough: int) -> MotionPlan:
     """The steps that fit into the time; raises a UserError for too few.
 
     Args:
@@ -205,9 +211,9 @@ def plan_for(seconds: float, pace: Pace, enough: int) -> Plan:
     batches = max(1, min(enough, int(observing / max(pace.observing, 1e-9))))
     steps = min(PASSES * batches, int((seconds - batches * pace.observing) / pace.step))
     if steps < LEAST:
-        lacks = Plan(LEAST, 1).seconds(pace) - seconds
+        lacks = MotionPlan(LEAST, 1).seconds(pace) - seconds
         raise UserError(
             f"there is time for {max(0, steps)} steps, and learning motion needs {LEAST} or more: "
             f"add {max(0.1, lacks / 60):.1f} minutes to --minutes"
         )
-    return Plan(steps, batches)
+    return MotionPlan(steps, batches)

@@ -15,6 +15,7 @@ from gswm.cli import main
 from gswm.data.example import CARS
 from gswm.eval.explained import (
     FRAMES,
+    boxed,
     busiest,
     measure,
     measure_drawn,
@@ -98,10 +99,10 @@ def test_the_line_says_what_is_wrong_how_much_and_what_to_do() -> None:
     line = said(31.9, own=True)
     assert line is not None
     assert "does not fit film.mp4" in line
-    assert "31.9 times the error of a still picture" in line
+    assert "31.9 times that of a still picture" in line
     assert "default model, `clips`, or fit one with `gswm fit" in line
     assert "\n" not in line
-    assert "95% of the error" in (said(0.95) or "")
+    assert "95% of what changes" in (said(0.95) or "")
 
 
 def test_the_default_model_is_not_replaced_by_itself() -> None:
@@ -187,6 +188,39 @@ def test_the_share_of_a_track_is_that_of_its_busiest_frames() -> None:
     parts = video[:, at : at + FRAMES], track.reconstruction[:, at : at + FRAMES]
     assert measure_track(model, video, track) == unexplained(*parts)
     assert measure_track(model, video, replace(track, reconstruction=None)) is None
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_pixels_in_boxes_are_those_whose_centers_are_inside(seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    xy, hw = (torch.rand(1, 2, 3, 2, generator=g) * n - m for n, m in ((2.4, 1.2), (0.8, 0)))
+    present, size = torch.rand(1, 2, 3, generator=g) > 0.3, (6, 9)
+    got = boxed(xy, hw, present, size)
+    for t in range(2):
+        for row in range(size[0]):
+            for column in range(size[1]):
+                y, x = (2 * row + 1) / size[0] - 1, (2 * column + 1) / size[1] - 1
+                inside = [
+                    bool(present[0, t, k])
+                    and abs(x - xy[0, t, k, 0].item()) <= hw[0, t, k, 1].item()
+                    and abs(y - xy[0, t, k, 1].item()) <= hw[0, t, k, 0].item()
+                    for k in range(3)
+                ]
+                assert got[0, t, 0, row, column].item() == any(inside)
+
+
+@pytest.mark.parametrize(("there", "share"), [(True, 0.0), (False, 1.0)])
+def test_an_object_in_a_box_is_explained_whatever_its_colors(there: bool, share: float) -> None:
+    video = moving()
+    behind = torch.linspace(0, 0.5, 64).expand_as(video)
+    place = [[(8 * t + 8) / 64 - 1, 24 / 64 - 1] for t in range(12)]
+    one = torch.ones(1, 12, 1)
+    track = Track(
+        *(torch.tensor(place)[None, :, None], torch.full((1, 12, 1, 2), 8 / 64)),
+        *(one, one * there, torch.zeros(1, 12, 1, dtype=torch.long)),
+        *(behind, behind),
+    )
+    assert measure_track(gswm.build("clips"), video, track) == pytest.approx(share, abs=1e-6)
 
 
 def test_a_model_on_its_own_world_is_not_warned_of(

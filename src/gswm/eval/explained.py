@@ -6,12 +6,16 @@ The denominator excludes the static background, which makes any error look small
 moving parts. Objects in front of a given background count too, since the model should draw them. A
 model that fits the video leaves little unexplained. One that draws no moving object leaves about 1,
 and one that does not know the background leaves many times that.
+
+If a model is given the background, boxes are what matters: an object in a box counts as explained,
+whatever its colors.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from gswm.models.base import Actions, AnyFrame, AnyVideo, WorldModel, as_float
@@ -59,8 +63,30 @@ def measure_track(model: WorldModel[Any], video: AnyVideo, track: Track) -> floa
     """The unexplained share of a tracked video; None if nothing is drawn, or nothing moves."""
     if track.reconstruction is None:
         return None
-    behind = track.background if model.cfg.takes_background else None
-    return measure_drawn(video.to(model.device), track.reconstruction, behind)
+    frames = as_float(video.to(track.reconstruction.device))
+    if not model.cfg.takes_background:
+        return measure_drawn(frames, track.reconstruction)
+    assert track.background is not None
+    at = busiest(frames)
+    which = slice(at, at + FRAMES)
+    xy, hw, present = track.xy[:, which], track.hw[:, which], track.present[:, which]
+    inside = boxed(xy, hw, present, frames.shape[-2:])
+    frames, drawn = frames[:, which], track.reconstruction[:, which]
+    return measure_drawn(frames, torch.where(inside, frames, drawn), track.background[:, which])
+
+
+def boxed(
+    xy: Float[Tensor, "batch time object 2"],
+    hw: Float[Tensor, "batch time object 2"],
+    present: Bool[Tensor, "batch time object"],
+    size: Sequence[int],
+) -> Bool[Tensor, "batch time 1 height width"]:
+    """The pixels of frames of some height and width that are in the box of an object."""
+    y, x = (torch.arange(0.5, n, device=xy.device) / n * 2 - 1 for n in size)
+    across = (x - xy[..., :1]).abs() <= hw[..., 1:]
+    down = (y - xy[..., 1:]).abs() <= hw[..., :1]
+    inside = down[..., None] & across[..., None, :] & present[..., None, None]
+    return inside.any(dim=2)[:, :, None]
 
 
 def measure_drawn(video: AnyVideo, drawn: Drawn, behind: Drawn | None = None) -> float | None:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from gswm.core.errors import UserError
 from gswm.data.episode import Episodes
-from gswm.eval.explained import measure_drawn
+from gswm.eval.explained import measure_track
 from gswm.models.base import WorldModel
 from gswm.studio import branches
 from gswm.studio.branches import (
@@ -225,13 +225,11 @@ class Desk:
         if header is None or sum(map(len, seen)) < 2:
             return None
 
-        def frames(name: str) -> torch.Tensor:
-            pixels = np.concatenate([getattr(each, name) for each in seen])
-            return torch.from_numpy(pixels).movedim(-1, 1)[None] / 255
-
-        drawn = frames("pixels")
-        behind = frames("background") if self.model.cfg.takes_background else None
-        share = measure_drawn(self.episodes.video[:, : drawn.shape[1]].cpu(), drawn, behind)
+        track = branches.track_of(seen, torch.device("cpu"))
+        pixels = torch.from_numpy(branches.join(seen).pixels).movedim(-1, 1)[None] / 255
+        track = replace(track, reconstruction=pixels)
+        video = self.episodes.video[:, : pixels.shape[1]].cpu()
+        share = measure_track(self.model, video, track)
         own = self.episodes.truth is None
         return misfit.warning(share, header, video="this video" if own else self.shown, own=own)
 

@@ -51,13 +51,14 @@ def warning(share: float | None, header: dict[str, Any], *, video: str, own: boo
     limit = LEAST if hardly_began else limit
     if share is None or share <= limit:
         return None
-    size = f"{share:.0%} of" if share < 2 else f"{share:,.1f} times"
     own_share = ""
     if known is not None:
         usual_share = "under 1%" if known < 0.01 else f"{known:.0%}"
         own_share = f" ({usual_share} on its own validation videos)"
-    error = f"its reconstruction has {size} the error of a still picture{own_share}"
-    said = f"the model does not fit {video}: {error}"
+    error = f"it leaves {share:.0%} of what changes unexplained"
+    if share > 1:
+        error = f"its error is {share:,.1f} times that of a still picture"
+    said = f"the model does not fit {video}: {error}{own_share}"
     if hardly_began:
         return f"{said}; it was trained for {step:,} of {usual:,} steps: train it to the end"
     said = f"{said}; it was trained on {recipe.data.world}"

@@ -530,6 +530,17 @@ def test_a_video_with_nothing_to_see_is_tracked(kind: str, model: str, tmp_path:
     assert len(decoded(outs[2])) == len(frames)
 
 
+def test_a_video_without_objects_is_followed_by_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = encode(tmp_path / "dark room.mp4", [np.zeros((48, 64, 3), np.uint8)] * 3)
+    args = ["track", str(path), "--model", "single-ball", "--out", str(tmp_path / "a.csv")]
+    assert main(args) == 0
+    said = capsys.readouterr()
+    assert "0 tracks in 3 frames" in said.out
+    assert f"no object was found: `gswm data look '{path}'`" in said.err
+
+
 @pytest.mark.parametrize("kind", ["empty", "text", "cut", "region"])
 def test_a_video_that_cannot_be_read_is_one_line_and_nothing_is_written(
     kind: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

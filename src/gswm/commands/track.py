@@ -1,5 +1,6 @@
 """`gswm track`."""
 
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -189,6 +190,9 @@ class TrackCommand:
         for out in outs:
             save_located(out, windows.film, rows, self.trail, self.fps)
             say(out, rows, windows.film.footage)
+        if not len(rows):
+            film = shlex.quote(printable(self.source))
+            tell(f"warning: no object was found: `gswm data look {film}` shows what moves, if any")
         if kept:
             videos = torch.cat([take.batch() for take, _ in kept], dim=1)
             self.draw(model.settled(Track.join([track for _, track in kept])), videos)

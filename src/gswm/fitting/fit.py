@@ -98,9 +98,10 @@ class FitConfig:
 
     def asked(self) -> dict[str, Any]:
         """Settings that an interrupted fit must have in common with the one that resumes it."""
-        names = ("minutes", "steps", "batch", "seed", "region", "allow_damaged", "start", "learn")
+        names = ("minutes", "steps", "batch", "seed", "region", "allow_damaged", "start")
         decided = {name: value for name, value in self.decided.items() if value is not None}
-        return {name: getattr(self, name) for name in names} | {"decided": decided}
+        learn = {} if self.learn == "all" else {"learn": self.learn}  # as in earlier versions
+        return {name: getattr(self, name) for name in names} | {"decided": decided} | learn
 
     def check(self) -> None:
         """Raise a UserError for numbers out of range, or a device that this machine lacks."""

@@ -17,6 +17,7 @@ from gswm.core.records import concatenate, map_tensors, tensors
 from gswm.data.batches.loader import Pool, open_loader
 from gswm.data.episode import Episodes, Truth
 from gswm.data.storage import hdf5
+from gswm.data.storage.layouts import to_arrays
 from gswm.data.worlds.base import MEMORY
 from gswm.data.worlds.clips.painting import paint
 from gswm.data.worlds.clips.plan import Plan, make_plan
@@ -293,7 +294,7 @@ def test_files_keep_all_that_is_true(tmp_path: Path) -> None:
 
 def test_other_layouts_refuse_clips() -> None:
     with pytest.raises(UserError, match="cannot store the"):
-        hdf5.to_arrays("balls", made(SMALL, 2))
+        to_arrays("balls", made(SMALL, 2))
 
 
 @pytest.mark.parametrize("fresh", [None, Pool(8, 4, 4)])

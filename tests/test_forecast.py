@@ -75,6 +75,7 @@ class Fake(Seer):
     cfg = SimpleNamespace(takes_background=False)
 
     def __init__(self, step: tuple[float, float], lasts: int = STEPS_HERE) -> None:
+        torch.nn.Module.__init__(self)
         self.step, self.lasts = torch.tensor(step), lasts
 
     def perceive(self, video: Tensor, **_: Any) -> Track:

@@ -50,29 +50,6 @@ def interaction_cpu() -> Recipe:
     return Recipe("interaction-cpu", DataConfig("interaction", episodes=500), model, train)
 
 
-def digits_cpu() -> Recipe:
-    """Up to 2 digits that enter and leave, in about half an hour on two CPU cores.
-
-    Strokes are thin: with a small presence prior from the first step on, they are not worth an
-    object.
-    """
-    made = interaction_cpu()
-    assert isinstance(made.model, GSWMConfig)
-    model = replace(
-        made.model,
-        num_objects=4,
-        discovery=replace(made.model.discovery, hw_std=0.3, start_at_prior=True),
-        schedule=Schedule(
-            lengths=((0, 2), (1_000, 4), (2_000, 8)),
-            hw_prior_mean=Anneal(-0.6, -0.6),
-            pres_prior=Anneal(0.1, 1e-6, 1_000, 3_000, geometric=True),
-            aux_weight=Anneal(0.0, 1.0, 1_000, 3_000),
-        ),
-    )
-    train = replace(made.train, steps=5_000, validate_every=1_000)
-    return Recipe("digits-cpu", DataConfig("digits", episodes=2_000), model, train)
-
-
 def occlusion() -> Recipe:
     """3 balls that pass over each other."""
     # No ball ever enters: a ball discovered later was hidden behind another one.
@@ -360,7 +337,7 @@ MODEL = ModelEntry(
     GSWMConfig,
     GSWM,
     (
-        *(interaction, interaction_cpu, digits_cpu, occlusion, two_layer, two_layer_dense),
+        *(interaction, interaction_cpu, occlusion, two_layer, two_layer_dense),
         *(single_ball, single_ball_d),
         *(maze, maze_no_mu, maze_no_aoe, maze_no_sa, obj3d, obj3d_128, clips),
         *map(elbo, (interaction, two_layer, single_ball, maze)),

@@ -40,10 +40,11 @@ def check_no_video(name: str, *instead: str) -> None:
         raise UserError(f"{printable(name)} is a video: `{shlex.join([*instead, name])}`")
 
 
-def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) -> None:
-    """Warn in one line if a model does not fit a video; see `misfit.warning`."""
+def warn_of_misfit(share: float | None, model: str, video: str, *, own: bool) -> bool:
+    """Warn in one line if a model does not fit a video, and say whether; see `misfit.warning`."""
     if share is None:
-        return
+        return False
     header = read_header(find(model))
     if line := misfit.warning(share, header, video=printable(video), own=own):
         tell(f"warning: {line}")
+    return line is not None

@@ -148,22 +148,25 @@ class TrackCommand:
         device = find_device(self.device)
         name = self.model or default_model(self.source)
         model, about = resolve(name, device)
-        own, moves = True, False
+        video = Path(self.source).name
         if is_world or is_file:
             share, own = self.track_episode(model, outs, device)
-        else:
-            share, moves = self.track_film(model, about["about"].get("videos", {}), outs)
+            warn_of_misfit(share, name, video, own=own)
+            return
+        share, moves, found = self.track_film(model, about["about"].get("videos", {}), outs)
         if moves:
-            tell(f"warning: {camera_warning(printable(Path(self.source).name))}")
-        else:
-            warn_of_misfit(share, name, Path(self.source).name, own=own)
+            tell(f"warning: {camera_warning(printable(video))}")
+        elif not warn_of_misfit(share, name, video, own=True) and not found:
+            film = shlex.quote(printable(self.source))
+            tell(f"warning: no object was found: `gswm data look {film}` shows what moves, if any")
 
     def track_film(
         self, model: WorldModel[Any], known: dict[str, Any], outs: Iterable[Path]
-    ) -> tuple[float | None, bool]:
+    ) -> tuple[float | None, bool, int]:
         """Track a video in chunks, so that it can be of any length.
 
-        Returns the unexplained share of the first chunk, and whether the camera moves in it.
+        Returns the unexplained share of the first chunk, whether the camera moves in it, and the
+        number of boxes.
         """
         how = (self.video_fps, self.fit, self.region, self.frames, self.allow_damaged)
         film = own_film(Path(self.source), known, model.image_size, *how)
@@ -190,13 +193,10 @@ class TrackCommand:
         for out in outs:
             save_located(out, windows.film, rows, self.trail, self.fps)
             say(out, rows, windows.film.footage)
-        if not len(rows):
-            film = shlex.quote(printable(self.source))
-            tell(f"warning: no object was found: `gswm data look {film}` shows what moves, if any")
         if kept:
             videos = torch.cat([take.batch() for take, _ in kept], dim=1)
             self.draw(model.settled(Track.join([track for _, track in kept])), videos)
-        return share, moves
+        return share, moves, len(rows)
 
     def track_episode(
         self, model: WorldModel[Any], outs: Iterable[Path], device: Any

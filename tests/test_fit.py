@@ -24,10 +24,10 @@ from gswm.data.looking.teaching import Boxes
 from gswm.data.storage.hdf5 import open_file
 from gswm.fitting import attempts as fitting
 from gswm.fitting.attempts import Budget, FitStoppedError, steps_within, train_within
+from gswm.fitting.config import FitConfig
 from gswm.fitting.decisions import settings_for
 from gswm.fitting.episodes import EPISODE, FitData, episode_length, planned, prepare
 from gswm.fitting.fit import (
-    FitConfig,
     default_folder,
     films_of,
     fit_video,

@@ -14,8 +14,9 @@ from test_starting import small_start as small_start
 
 import gswm
 from gswm.core.errors import UserError
+from gswm.fitting.config import FitConfig
 from gswm.fitting.episodes import EPISODE, FitData
-from gswm.fitting.fit import FitConfig, fit_video, of_motion
+from gswm.fitting.fit import fit_video, of_motion
 from gswm.fitting.motion import (
     LEAST,
     OBSERVED,

@@ -24,9 +24,10 @@ from gswm.data.storage.hdf5 import open_file
 from gswm.eval.metrics.boxes import Boxes
 from gswm.fitting import keeping, showing
 from gswm.fitting.attempts import FitStoppedError, Trained
+from gswm.fitting.config import FitConfig
 from gswm.fitting.decisions import settings_for
 from gswm.fitting.episodes import FitData, prepare
-from gswm.fitting.fit import FitConfig, fit_video, said_of
+from gswm.fitting.fit import fit_video, said_of
 from gswm.fitting.keeping import Agreement, Changing, Choice, agreement, sums_of, validation
 from gswm.fitting.recipe import TUNING, Length, recipe_for
 from gswm.fitting.showing import Scores

@@ -19,8 +19,9 @@ from gswm.core.errors import UserError
 from gswm.data.looking.facts import Quantiles
 from gswm.fitting import attempts
 from gswm.fitting.attempts import Trained
+from gswm.fitting.config import FitConfig
 from gswm.fitting.decisions import NEW, REACH, Decision, TrainedStart, settings_for
-from gswm.fitting.fit import FitConfig, Kept, fit_video
+from gswm.fitting.fit import Kept, fit_video
 from gswm.fitting.pace import Pace
 from gswm.fitting.starting import check_start, find_start, read_start
 from gswm.models.gswm.gswm import GSWM, GSWMConfig

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 from tyro.conf import Positional, arg
 
 from gswm.core.waiting import tell
-from gswm.fitting.fit import FitConfig, Learn, default_folder, fit_video
+from gswm.fitting.config import FitConfig, Learn
+from gswm.fitting.fit import default_folder, fit_video
 
 
 @dataclass(frozen=True)

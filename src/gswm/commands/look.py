@@ -15,8 +15,8 @@ from gswm.data.looking.footage import Region
 from gswm.data.looking.measuring import measure
 from gswm.data.looking.verdicts import MOVES, Verdict, verdicts_on
 from gswm.data.placement import parse_region
+from gswm.fitting.config import RANGES
 from gswm.fitting.decisions import Decisions, settings_for
-from gswm.fitting.fit import RANGES
 from gswm.fitting.starting import find_start
 from gswm.viz import formats
 from gswm.viz.measured import measured_sheet

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from gswm.core.geometry import centers
 from gswm.models.base import Actions, AnyFrame, AnyVideo, WorldModel, as_float
 from gswm.models.track import Track
 
@@ -63,15 +64,15 @@ def measure_track(model: WorldModel[Any], video: AnyVideo, track: Track) -> floa
     """The unexplained share of a tracked video; None if nothing is drawn, or nothing moves."""
     if track.reconstruction is None:
         return None
-    frames = as_float(video.to(track.reconstruction.device))
+    video = video.to(track.reconstruction.device)
     if not model.cfg.takes_background:
-        return measure_drawn(frames, track.reconstruction)
+        return measure_drawn(video, track.reconstruction)
     assert track.background is not None
-    at = busiest(frames)
+    at = busiest(video)
     which = slice(at, at + FRAMES)
+    frames, drawn = as_float(video[:, which]), track.reconstruction[:, which]
     xy, hw, present = track.xy[:, which], track.hw[:, which], track.present[:, which]
     inside = boxed(xy, hw, present, frames.shape[-2:])
-    frames, drawn = frames[:, which], track.reconstruction[:, which]
     return measure_drawn(frames, torch.where(inside, frames, drawn), track.background[:, which])
 
 
@@ -82,7 +83,7 @@ def boxed(
     size: Sequence[int],
 ) -> Bool[Tensor, "batch time 1 height width"]:
     """The pixels of frames of some height and width that are in the box of an object."""
-    y, x = (torch.arange(0.5, n, device=xy.device) / n * 2 - 1 for n in size)
+    y, x = (centers(n, xy) for n in size)
     across = (x - xy[..., :1]).abs() <= hw[..., 1:]
     down = (y - xy[..., 1:]).abs() <= hw[..., :1]
     inside = down[..., None] & across[..., None, :] & present[..., None, None]

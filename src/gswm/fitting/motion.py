@@ -6,7 +6,6 @@ finds and draws objects as before. Windows and steps are few enough for a CPU.
 """
 
 import math
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from gswm.core.errors import UserError
 from gswm.core.waiting import explained
 from gswm.fitting.attempts import RESERVED, Budget, Tell, Trained, loop_of, run_to_end
 from gswm.fitting.episodes import FitData
-from gswm.fitting.pace import wait
+from gswm.fitting.pace import step_time
 from gswm.fitting.recipe import VALIDATIONS
 from gswm.fitting.resuming import attempts_in
 from gswm.models.gswm.gswm import GSWMConfig
@@ -183,20 +182,11 @@ def measure_pace(recipe: Recipe, start: str, device: torch.device, make: MakeTra
         if device.type == "cuda":  # compiles kernels
             trainee.advance()
             trainee.stage = None
-        observing = timed(trainee, device)
-        step = timed(trainee, device)
+        observing = step_time(trainee, device)
+        step = step_time(trainee, device)
     finally:
         loader.close()
     return WindowPace(max(0.0, observing - step), step)
-
-
-def timed(trainee: Trainee, device: torch.device) -> float:
-    """Seconds of the next step."""
-    wait(device)
-    began = time.perf_counter()
-    trainee.advance()
-    wait(device)
-    return time.perf_counter() - began
 
 
 def plan_for(seconds: float, pace: WindowPace, enough: int) -> MotionPlan:

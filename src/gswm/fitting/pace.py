@@ -8,7 +8,7 @@ import torch
 from gswm.fast.rehearsal import rehearsal
 from gswm.models.recipe import Recipe
 from gswm.models.registry import build
-from gswm.train.step import MakeTrainee
+from gswm.train.step import MakeTrainee, Trainee
 
 WARM, TIMED = 5, 5
 """Steps before and during the measurement; one of each on a CPU."""
@@ -38,13 +38,18 @@ def measure_pace(recipe: Recipe, device: torch.device, make: MakeTrainee) -> Pac
         trainee = rehearsal(build(alike).to(device), alike, device, make)
         for _ in range(warm):
             trainee.advance()
-        wait(device)
-        began = time.perf_counter()
-        for _ in range(timed):
-            trainee.advance()
-        wait(device)
-        found[length] = (time.perf_counter() - began) / timed
+        found[length] = step_time(trainee, device, timed)
     return Pace(found)
+
+
+def step_time(trainee: Trainee, device: torch.device, steps: int = 1) -> float:
+    """Mean seconds of the next steps."""
+    wait(device)
+    began = time.perf_counter()
+    for _ in range(steps):
+        trainee.advance()
+    wait(device)
+    return (time.perf_counter() - began) / steps
 
 
 def wait(device: torch.device) -> None:

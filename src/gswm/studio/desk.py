@@ -225,9 +225,9 @@ class Desk:
         if header is None or sum(map(len, seen)) < 2:
             return None
 
-        track = branches.track_of(seen, torch.device("cpu"))
-        pixels = torch.from_numpy(branches.join(seen).pixels).movedim(-1, 1)[None] / 255
-        track = replace(track, reconstruction=pixels)
+        whole = branches.join(seen)
+        pixels = torch.from_numpy(whole.pixels).movedim(-1, 1)[None] / 255
+        track = replace(branches.track_of([whole], torch.device("cpu")), reconstruction=pixels)
         video = self.episodes.video[:, : pixels.shape[1]].cpu()
         share = measure_track(self.model, video, track)
         own = self.episodes.truth is None
